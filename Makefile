@@ -1,0 +1,64 @@
+# Everything runs in a private virtual environment, .venv; `make` alone lists the targets.
+
+PY := .venv/bin/python
+PYTEST_WORKERS ?= 2
+COVERAGE ?= --cov=rlstudio --cov-report=term:skip-covered
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run test test-all check lint types layers format bench bench-learning clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv with pinned dependencies; nothing happens when nothing changed
+	@./bootstrap.sh
+
+setup-dev:
+	@./bootstrap.sh dev
+
+run: setup ## train PPO on CartPole, evaluate it, show what to try next
+	@.venv/bin/rlctl launch -f configs/ppo/cartpole.yaml
+
+# One thread per process: small networks lose time to a second one, and tests run side by side already.
+test test-all check: export OMP_NUM_THREADS := 1
+test test-all check: export OPENBLAS_NUM_THREADS := 1
+test test-all check: export MKL_NUM_THREADS := 1
+test test-all check: export SDL_VIDEODRIVER := dummy
+test test-all check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
+
+test: lint types layers ## lint, types, layers and tests, with coverage and the slowest tests
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow" $(COVERAGE)
+
+test-all: lint types layers ## the same with the slow tests
+	$(PYTEST) -n $(PYTEST_WORKERS) $(COVERAGE)
+
+check: lint types ## the quick loop while editing: stops at the first failure
+	$(PYTEST) -x -m "not slow and not learning and not real_process"
+
+lint: setup-dev
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+
+types: setup-dev
+	$(PY) -m mypy
+
+layers: setup-dev
+	.venv/bin/lint-imports
+
+format: setup-dev ## put the code into the house format and fix what can be fixed
+	$(PY) -m ruff check --fix-only
+	$(PY) -m ruff format
+
+bench: setup-dev ## speed side by side with other libraries, each in its own environment under .bench/
+	$(PY) -m benchmarks.compare
+
+bench-learning: setup-dev ## the learning table: 10 seeds, interquartile mean with interval
+	$(PY) -m benchmarks.learning
+
+clean: ## remove caches and build outputs; runs and environments stay
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	find . -path ./.venv -prune -o -path ./.bench -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and the virtual environments too
+	rm -rf .venv .bench

@@ -1,0 +1,1 @@
+"""Speed and learning, measured side by side with other libraries. Not part of the package and not of `make test`."""

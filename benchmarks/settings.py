@@ -1,0 +1,78 @@
+"""The hyper-parameters of every row, written once and handed to each side as JSON. Standard library only.
+
+They are the ones the speed targets are stated for, so that rows compare with those measured before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Settings = dict[str, Any]
+
+PPO: Settings = {
+    "algo": "ppo",
+    "env_id": "CartPole-v1",
+    "num_envs": 8,
+    "rollout_steps": 128,
+    "passes": 4,
+    "batch_size": 256,
+    "hidden_sizes": [64, 64],
+    "activation": "tanh",
+    "lr": 1e-3,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "clip": 0.2,
+    "value_coef": 0.5,
+    "entropy_coef": 0.0,
+    "max_grad_norm": 0.5,
+    "warmup_steps": 2 * 8 * 128,  # two iterations
+}
+
+PPO_WIDE: Settings = {**PPO, "num_envs": 64, "rollout_steps": 64, "batch_size": 1024, "warmup_steps": 2 * 64 * 64}
+
+DQN: Settings = {
+    "algo": "dqn",
+    "env_id": "CartPole-v1",
+    "num_envs": 1,
+    "batch_size": 128,
+    "hidden_sizes": [120, 84],
+    "activation": "relu",
+    "lr": 2.5e-4,
+    "gamma": 0.99,
+    "buffer": 50_000,
+    "learning_starts": 500,
+    "train_every": 4,  # one gradient step per so many environment steps
+    "target_every_steps": 500,
+    # Constant, and low: while it is high some libraries never ask the network, which is not the steady state.
+    "epsilon": 0.05,
+    "max_grad_norm": 10.0,
+    "warmup_steps": 1000,
+}
+
+SOLVE: Settings = {**PPO, "eval_every": 4096, "eval_episodes": 10, "threshold": 475.0, "max_steps": 400_000}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: the settings for everybody, and how our side runs its environments."""
+
+    key: str
+    title: str
+    settings: Settings
+    vectorizations: tuple[str, ...] = ("native",)
+    targets: dict[str, float] = field(default_factory=dict)  # vectorization -> wanted ratio to Stable-Baselines3
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "ppo",
+        "PPO CartPole-v1, 8 envs x 128 steps, 4 passes, minibatch 256, 64-64 tanh",
+        PPO,
+        ("native", "sync"),
+        {"native": 2.7, "sync": 2.2},
+    ),
+    Row("ppo_wide", "PPO CartPole-v1, 64 envs x 64 steps, 4 passes, minibatch 1024, 64-64 tanh", PPO_WIDE, targets={"native": 2.4}),
+    Row("dqn", "DQN CartPole-v1, 1 env, one update of 128 rows per 4 steps, 120-84 relu", DQN, targets={"native": 1.7}),
+)
+SOLVE_TARGET = 0.7

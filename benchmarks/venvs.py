@@ -1,0 +1,89 @@
+"""A virtual environment for each peer under `.bench/<peer>`, made once and reused while its pins stay the same.
+
+Peers pin different versions of the same packages, so none of them may enter our own environment.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".bench"
+STAMP = ".ready.json"
+TORCH = "torch==2.13.0"
+GYMNASIUM = "gymnasium==1.4.0"
+
+PINS: dict[str, tuple[str, ...]] = {
+    "sb3": ("stable-baselines3==2.9.2",),
+    "skrl": ("skrl[torch]==2.1.1",),
+    "tianshou": ("tianshou==2.0.1",),
+    "torchrl": ("torchrl==0.14.1",),
+}
+"""What is installed beside torch and Gymnasium, which are the same for everybody."""
+
+
+class CannotInstall(Exception):
+    """The peer cannot be had here; the table says so and goes on without it."""
+
+
+@dataclass(frozen=True)
+class Venv:
+    """An interpreter and the versions behind it."""
+
+    python: Path
+    versions: dict[str, str]
+
+
+def ours() -> Venv:
+    """The environment this process runs in."""
+    python = Path(sys.executable)
+    return Venv(python, _versions(python, ("rlstudio", "torch", "gymnasium", "numpy")))
+
+
+def prepare(peer: str) -> Venv:
+    """The peer's environment, installed now unless its stamp says that nothing changed."""
+    folder = FOLDER / peer
+    python = folder / "bin" / "python"
+    pins = [TORCH, GYMNASIUM, *PINS[peer]]
+    stamp = folder / STAMP
+    if not (stamp.exists() and json.loads(stamp.read_text())["pins"] == pins):
+        print(f"{peer}: installing {' '.join(pins)} into .bench/{peer} (once)", file=sys.stderr, flush=True)
+        _call([sys.executable, "-m", "venv", "--clear", str(folder)])
+        _install_torch(python)
+        # One request with torch in it: the resolver may not replace the build that is already there.
+        _call([*_pip(python), TORCH, GYMNASIUM, *PINS[peer]])
+        stamp.write_text(json.dumps({"pins": pins}))
+    names = tuple(pin.split("==")[0].split("[")[0] for pin in pins) + ("numpy",)
+    return Venv(python, _versions(python, names))
+
+
+def _install_torch(python: Path) -> None:
+    """The CPU build where an index has it: the default one for Linux is twenty times as large."""
+    if sys.platform == "linux":
+        try:
+            return _call([*_pip(python), f"{TORCH}+cpu"])
+        except CannotInstall:
+            pass
+    return _call([*_pip(python), TORCH])
+
+
+def _pip(python: Path) -> list[str]:
+    return [str(python), "-m", "pip", "--disable-pip-version-check", "-qq", "install"]
+
+
+def _call(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+        raise CannotInstall(next((line for line in lines if line.startswith("ERROR")), lines[-1]))
+
+
+def _versions(python: Path, names: tuple[str, ...]) -> dict[str, str]:
+    code = "import sys, json; from importlib.metadata import version as v; print(json.dumps({n: v(n) for n in sys.argv[1:]}))"
+    done = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True, check=True)
+    versions: dict[str, str] = json.loads(done.stdout)
+    return versions

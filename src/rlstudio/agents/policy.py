@@ -1,0 +1,60 @@
+"""PolicyAgent: acts with the policy of a policy-value or policy-only Model.
+
+With noise it samples, without it takes the mode: `argmax(logits + Gumbel noise)` is an exact sample of the softmax, and
+`mean + std * normal` one of the Gaussian. Gaussian actions are clipped to the bounds for the environment; learning sees
+the unclipped ones (column `actions`), whose log-probability the policy knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlstudio.agents.agent import Agent, bounded
+from rlstudio.agents.kernels import acting_kernel
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
+from rlstudio.models.heads import PolicyOnly, PolicyValue
+
+
+class PolicyAgent(Agent):
+    fits = ("policy-value", "policy-only")
+
+    def __init__(self, model: PolicyValue | PolicyOnly, spaces: Spaces) -> None:
+        super().__init__(model, spaces)
+        self._outputs = acting_kernel(model.encoder, model.policy_net)
+        self.acting = self._outputs.name
+        if isinstance(spaces.action, MultiDiscrete):
+            self._splits = np.cumsum(spaces.action.nvec)[:-1]
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+        shape = (steps, num_envs, self.model.head.outputs)
+        if isinstance(self.spaces.action, Box):
+            return generator.standard_normal(shape, np.float32)
+        # The open interval keeps both logarithms finite.
+        uniform = generator.random(shape, np.float32) * (1 - 2e-7) + 1e-7
+        return -np.log(-np.log(uniform))  # type: ignore[no-any-return]
+
+    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+        outputs = self._outputs(observations)
+        space = self.spaces.action
+        if isinstance(space, Box):
+            if noise is None:
+                return Acted(bounded(space, outputs), {}, carry)
+            std = self.model.head.log_std.detach().exp().cpu().numpy()
+            actions = outputs + std * noise
+            return Acted(bounded(space, actions), {"actions": actions}, carry)
+        if noise is not None:
+            outputs = outputs + noise
+        if isinstance(space, MultiDiscrete):
+            choices = [part.argmax(-1) for part in np.split(outputs, self._splits, axis=-1)]
+            return Acted(np.stack(choices, -1), {}, carry)
+        return Acted(outputs.argmax(-1), {}, carry)
+
+    @torch.no_grad()
+    def with_values(self, batch: Batch) -> Batch:
+        """Seed architecture's `RLModule.value`: the batch with the Model's value estimates added."""
+        return batch.with_(values=self.model.value(batch.observations))

@@ -1,0 +1,139 @@
+"""PPO: clipped policy gradient.  Schulman et al. 2017, arXiv:1707.06347.
+
+    A = GAE(gamma, lambda)      R = A + V_old      r = pi(a|s) / pi_old(a|s)
+    loss = -E[min(r A, clip(r, 1-eps, 1+eps) A)] + c_v E[(V - R)^2] - c_e E[H(pi)]
+
+Dims: T rollout steps, B envs, N minibatch rows. Discrete and continuous policies and padding are Models and columns,
+not branches: the loss sees model(**batch.only(model.reads)) and batch.weights.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from rlstudio.agents.policy import PolicyAgent
+from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.rng import Rng
+from rlstudio.data.batcher import Batcher
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.sources import StreamSource
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.distributions import entropy, log_prob
+from rlstudio.models.heads import PolicyValue, build_model
+from rlstudio.ops.means import explained_variance, standardize, weighted_mean
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.returns import gae
+
+
+class PPOConfig(TrainConfig):
+    lr_schedule: str = Field("linear", pattern="^(constant|linear)$")
+    """`linear` goes from `lr` to zero over the run."""
+
+    rollout_steps: PositiveInt | None = None
+    """Steps per environment and rollout; null takes a whole epoch (steps_per_epoch / num_envs)."""
+
+    passes: PositiveInt = 10
+    """Times one rollout is reused."""
+
+    gae_lambda: float = Field(0.98, ge=0, le=1)
+    """Trace decay of the advantage: 0 is one-step TD, 1 is Monte Carlo."""
+
+    clip: PositiveFloat = 0.2
+    """How far the probability ratio may move before its gradient is cut."""
+
+    value_coef: NonNegativeFloat = 0.5
+    """Weight of the value loss."""
+
+    entropy_coef: NonNegativeFloat = 0.0
+    """Weight of the entropy bonus."""
+
+    target_kl: PositiveFloat | None = None
+    """Once a minibatch's KL from the old policy exceeds it, later minibatches of this rollout change nothing."""
+
+
+class PPO(Trainer):
+    Config = PPOConfig
+    off_policy = False
+    discrete = None
+
+    def __init__(self, cfg: PPOConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+        self.cfg = cfg
+        self.model = build_model(PolicyValue, runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.agent = PolicyAgent(self.model, runtime.spaces)
+        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
+        self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps, runtime.device)
+        self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"))
+        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+
+    def update(self, rollout: Batch) -> Metrics:
+        learned = self.with_advantages(rollout)
+        rows, stop = [], self.optimizer.never
+        for batch in self.batcher(learned):
+            loss, row = ppo_loss(self.model, batch, self.cfg)
+            if self.cfg.target_kl is not None:
+                stop = stop.logical_or(row["kl"] > self.cfg.target_kl)
+            row["grad_norm"] = self.optimizer.step(loss, skip=stop)
+            rows.append(row)
+        if self.model.encoder.normalizer is not None:
+            flat = rollout.flatten()
+            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights)
+        means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
+        return means | {"explained_variance": explained_variance(learned.values, learned.returns, learned.weights)}
+
+    @torch.no_grad()
+    def with_advantages(self, rollout: Batch) -> Batch:
+        """V is read at the true successor, so a time limit bootstraps and a death does not."""
+        flat = rollout.flatten()
+        policy, values_N = self.model(**flat.only(self.model.reads))
+        values_TB = values_N.view(rollout.shape)
+        next_values_TB = self.model.value(flat.next_observations).view(rollout.shape)
+        advantages_TB = gae(
+            rollout.rewards,
+            values_TB,
+            next_values_TB,
+            rollout.terminated,
+            rollout.dones,
+            self.cfg.gamma,
+            self.cfg.gae_lambda,
+        )
+        return rollout.without("next_observations", "rewards", "terminated", "truncated").with_(
+            log_probs=log_prob(policy, flat.actions).view(rollout.shape),
+            values=values_TB,
+            advantages=advantages_TB,
+            returns=advantages_TB + values_TB,
+        )
+
+    def losses(self, batch: Batch) -> Metrics:
+        return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg)[1]
+
+    def stateful(self) -> dict[str, Stateful]:
+        return {"model": self.model, "optimizer": self.optimizer, "source": self.source, "batcher": self.batcher}
+
+
+def ppo_loss(model: PolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Tensor, Metrics]:
+    policy, values_N = model(**batch.only(model.reads))
+    log_ratio_N = log_prob(policy, batch.actions) - batch.log_probs
+    ratio_N = log_ratio_N.exp()
+    advantages_N = standardize(batch.advantages, batch.weights)
+
+    clipped_N = ratio_N.clamp(1 - cfg.clip, 1 + cfg.clip)
+    policy_loss = -weighted_mean(torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N), batch.weights)
+    value_loss = weighted_mean((values_N - batch.returns).square(), batch.weights)
+    mean_entropy = weighted_mean(entropy(policy), batch.weights)
+    loss = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * mean_entropy
+
+    with torch.no_grad():
+        kl = weighted_mean(ratio_N - 1 - log_ratio_N, batch.weights)  # Schulman's k3 estimator: never negative
+        clip_fraction = weighted_mean((ratio_N != clipped_N).float(), batch.weights)
+    metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+    return loss, {name: value.detach() for name, value in metrics.items()} | {"kl": kl, "clip_fraction": clip_fraction}
+
+
+if __name__ == "__main__":
+    from rlstudio.cli.algorithm import main
+
+    main("ppo")

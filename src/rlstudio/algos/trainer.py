@@ -1,0 +1,51 @@
+"""What every algorithm's Trainer shares: the shape of a learning step, and nothing of the mathematics."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from rlstudio.agents.agent import Agent
+from rlstudio.algos.config import TrainConfig
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.data.sources import ReplaySource, StreamSource
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.schedules import learning_rate
+
+
+class Trainer:
+    """One algorithm. A subclass wires its parts in `__init__`, learns in `update` and names its state in `stateful`."""
+
+    Config: ClassVar[type[TrainConfig]]
+    off_policy: ClassVar[bool]
+    discrete: ClassVar[bool | None]  # which action spaces fit: True discrete only, False continuous only, None both
+    cfg: Any
+    agent: Agent
+    source: StreamSource | ReplaySource
+    optimizer: Optimizer
+
+    def train_step(self) -> Metrics:
+        """One learning step: fetch a Batch, learn from it."""
+        return self.update(self.source.next())
+
+    def update(self, batch: Batch) -> Metrics:
+        raise NotImplementedError  # abstract
+
+    def losses(self, batch: Batch) -> Metrics:
+        raise NotImplementedError  # abstract
+
+    @torch.no_grad()
+    def eval_step(self) -> Metrics:
+        """The losses on the newest Batch; nothing changes."""
+        if self.source.last is None:
+            raise RuntimeError("eval_step needs a Batch: call train_step first")
+        return self.losses(self.source.last)
+
+    def progress(self, fraction: float) -> None:
+        """Told by the loop before each step how much of the run is behind us."""
+        self.optimizer.lr.fill_(learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction))
+
+    def stateful(self) -> dict[str, Stateful]:
+        raise NotImplementedError  # abstract

@@ -1,0 +1,168 @@
+"""Batch: named columns with shared leading dimensions, the only thing that travels between collecting and learning.
+
+A rollout has two leading dimensions [T, B] (row t is transition t), a sample has one [N]. A column is a tensor, or a
+dict of tensors for dict observations; `infos` is opaque (a list of N entries or a dict of such lists).
+
+A Batch never changes: `with_` gives a new one that shares the columns. It is born per rollout or per sample, never per
+environment step: building one per step costs more than the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Column = Tensor | dict[str, Tensor]
+
+CORE = ("observations", "actions", "rewards", "terminated", "truncated", "next_observations")
+
+
+class Batch:
+    __slots__ = ("_columns", "infos", "lead")
+
+    def __init__(self, *, lead: int = 1, infos: Any = None, **columns: Column | None) -> None:
+        """Columns given as None are absent. `lead` is the number of leading dimensions all columns share."""
+        if "dones" in columns:
+            raise ValueError("dones is derived (terminated or truncated); give those two columns instead")
+        self._columns: dict[str, Column] = {name: column for name, column in columns.items() if column is not None}
+        self.lead = lead
+        self.infos = infos
+        self._check()
+
+    def _check(self) -> None:
+        if not self._columns:
+            raise ValueError("a Batch needs at least one column")
+        shapes = {label: tuple(tensor.shape[: self.lead]) for label, tensor in self._tensors()}
+        if len(set(shapes.values())) > 1 or any(len(shape) < self.lead for shape in shapes.values()):
+            listing = ", ".join(f"{label} {shape}" for label, shape in shapes.items())
+            raise ValueError(f"columns must share their first {self.lead} dimension(s): {listing}")
+        if self.infos is not None:
+            for entries in self.infos.values() if isinstance(self.infos, Mapping) else [self.infos]:
+                if len(entries) != len(self):
+                    raise ValueError(f"infos has {len(entries)} entries for {len(self)} rows")
+
+    def _tensors(self) -> Iterable[tuple[str, Tensor]]:
+        for name, column in self._columns.items():
+            if isinstance(column, dict):
+                yield from ((f"{name}.{key}", tensor) for key, tensor in column.items())
+            else:
+                yield name, column
+
+    @classmethod
+    def _of(cls, columns: dict[str, Column], lead: int, infos: Any = None) -> Batch:
+        """Columns already known to agree: no check."""
+        batch = object.__new__(cls)
+        batch._columns, batch.lead, batch.infos = columns, lead, infos
+        return batch
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._columns[name]
+        except KeyError:
+            pass
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"this Batch has no column {name!r}; it has: {', '.join(self._columns)}")
+
+    @property
+    def dones(self) -> Tensor:
+        """The episode ended at this row, by termination or by truncation."""
+        return torch.logical_or(self.terminated, self.truncated)
+
+    @property
+    def weights(self) -> Tensor | None:
+        """How much each row counts; None where all count the same."""
+        return self._columns.get("weights")  # type: ignore[return-value]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions."""
+        return tuple(next(iter(self._tensors()))[1].shape[: self.lead])
+
+    def __len__(self) -> int:
+        """Rows along the first dimension."""
+        return self.shape[0]
+
+    def only(self, names: Iterable[str]) -> dict[str, Column]:
+        """These columns as keyword arguments: `model(**batch.only(model.reads))`."""
+        return {name: getattr(self, name) for name in names}
+
+    def as_dict(self) -> dict[str, Column]:
+        return dict(self._columns)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{label}{list(tensor.shape)}" for label, tensor in self._tensors())
+        return f"Batch({inner})"
+
+    # -- deriving ---------------------------------------------------------------------------------------------------
+
+    def _map(self, fn: Callable[[Tensor], Tensor], lead: int, infos: Any = None) -> Batch:
+        columns: dict[str, Column] = {
+            name: {key: fn(tensor) for key, tensor in column.items()} if isinstance(column, dict) else fn(column)
+            for name, column in self._columns.items()
+        }
+        return Batch._of(columns, lead, infos)
+
+    def with_(self, **columns: Column) -> Batch:
+        """A new Batch with these columns added or replaced; the others are shared, not copied."""
+        return Batch(lead=self.lead, infos=self.infos, **{**self._columns, **columns})
+
+    def without(self, *names: str) -> Batch:
+        """A new Batch that leaves these columns out."""
+        kept = {name: column for name, column in self._columns.items() if name not in names}
+        return Batch._of(kept, self.lead, self.infos)
+
+    def select(self, indices: Any) -> Batch:
+        """The rows at `indices` (integers, a boolean mask or a slice) along the first dimension."""
+        infos = None
+        if self.infos is not None:
+            order = torch.arange(len(self))[indices].tolist()
+            pick = lambda entries: [entries[i] for i in order]  # noqa: E731
+            infos = {k: pick(v) for k, v in self.infos.items()} if isinstance(self.infos, Mapping) else pick(self.infos)
+        if isinstance(indices, Tensor) and indices.dtype == torch.int64:
+            return self._map(lambda tensor: tensor.index_select(0, indices), self.lead, infos)
+        return self._map(lambda tensor: tensor[indices], self.lead, infos)
+
+    def flatten(self) -> Batch:
+        """[T, B] rows as one dimension [T * B]; a sample stays as it is."""
+        return self if self.lead == 1 else self._map(lambda tensor: tensor.flatten(0, self.lead - 1), 1)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Columns on `device`; shared where they already are there."""
+        return self._map(lambda tensor: tensor.to(device), self.lead, self.infos)
+
+    @staticmethod
+    def merge(batches: Sequence[Batch]) -> Batch:
+        """Rows of all batches, one after the other, along the first dimension; they must have the same columns."""
+        if not batches:
+            raise ValueError("merge needs at least one Batch")
+        first = batches[0]
+        for other in batches[1:]:
+            if set(other.names) != set(first.names) or other.lead != first.lead:
+                raise ValueError(f"cannot merge {first!r} with {other!r}: the columns differ")
+
+        def joined(name: str) -> Column:
+            column = first._columns[name]
+            if isinstance(column, dict):
+                return {key: torch.cat([getattr(b, name)[key] for b in batches]) for key in column}
+            return torch.cat([getattr(b, name) for b in batches])
+
+        infos: Any = None
+        if all(b.infos is not None for b in batches):
+            if isinstance(first.infos, Mapping):
+                infos = {key: [entry for b in batches for entry in b.infos[key]] for key in first.infos}
+            else:
+                infos = [entry for b in batches for entry in b.infos]
+        return Batch(lead=first.lead, infos=infos, **{name: joined(name) for name in first.names})

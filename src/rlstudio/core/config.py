@@ -1,0 +1,162 @@
+"""Configuration as frozen pydantic models: unknown keys refused, numbers finite, a line of meaning beside each field.
+
+`parse` turns data from a file, overrides or Python into a Config, or raises one ConfigError with a line per problem:
+place, dotted field, reason, remedy. `config_hash` names what defines a result; `to_yaml` writes a Config so that it
+parses back to an equal one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from rlstudio.core.config_kinds import fit, kinds_of
+from rlstudio.core.config_problems import Problem, dotted, problems, shown
+from rlstudio.core.errors import ConfigError
+from rlstudio.core.yaml_file import Document, KeyPath, read_value, write_text
+
+
+class Config(BaseModel):
+    """Root of every configuration section. `Field(description=...)` or the attribute docstring documents a field."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
+
+    not_hashed: ClassVar[tuple[str, ...]] = ()
+    """Dotted names of fields that do not define the result."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _exact_kinds(cls, value: Any, info: ValidationInfo) -> Any:
+        """Pydantic alone would take true for 1, "yes" for true and "1_000" for a number. A section whose lines are all
+        commented out reads as null and means its defaults."""
+        annotation: Any = cls.model_fields[str(info.field_name)].annotation
+        if value is None and isinstance(annotation, type) and issubclass(annotation, Config):
+            return {}
+        return fit(value, kinds_of(annotation))
+
+    @classmethod
+    def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
+        """The annotation of a field; a Config that chooses a section's class by other data answers with that class."""
+        field = cls.model_fields.get(name)
+        return field.annotation if field else None
+
+
+C = TypeVar("C", bound=Config)
+
+
+def refuse(path: KeyPath, reason: str) -> NoReturn:
+    """For validators that compare fields: refuse the one at `path`, so that the message carries its place."""
+    error = PydanticCustomError("refused", "{reason}", {"reason": reason})
+    raise ValidationError.from_exception_data("Config", [InitErrorDetails(type=error, loc=path, input=None)])
+
+
+def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "config") -> C:
+    """A valid Config, or one ConfigError that names every problem found, a line each."""
+    if not isinstance(document, Document):
+        document = Document(dict(document), source)
+    if document.data is None:
+        raise ConfigError(f"{document.source}: is empty; expected `key: value` lines")
+    if not isinstance(document.data, dict):
+        raise ConfigError(f"{document.where()}: expected `key: value` lines, got {shown(document.data)}")
+    found = [Problem(path, f"must be finite, got {value}") for path, value in _non_finite(document.data)]
+    try:
+        cfg = cls.model_validate(document.data)
+    except ValidationError as error:
+        known = {problem.path for problem in found}
+        found += [problem for problem in problems(error, cls, document.data) if problem.path not in known]
+    if found:
+        lines = [": ".join(filter(None, (document.where(p.path), dotted(p.path), p.reason))) for p in found]
+        raise ConfigError("\n".join(lines))
+    return cfg
+
+
+def _non_finite(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, float]]:
+    """NaN has no place anywhere, also not where a section takes any value: it is neither JSON nor equal to itself."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _non_finite(inner, (*path, key))
+
+
+def apply_overrides(
+    document: Document | Mapping[str, Any], overrides: Sequence[str], source: str = "config"
+) -> Document:
+    """The document with `section.key=value` replaced or added, one after the other; it is not changed itself."""
+    if not isinstance(document, Document):
+        document = Document(dict(document), source)
+    data, marks, placed = document.data, dict(document.marks), dict(document.overrides)
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        path = tuple(key.strip().split("."))
+        label = shown(override, quote=False)
+        if not equals or not all(path):
+            raise ConfigError(f"override {label}: expected section.key=value, for example train.lr=1e-3")
+        value = read_value(text, f"override {label}")
+        place, data = _put(data, path, value, label)
+        for table in (marks, placed):
+            for covered in [other for other in table if other[: len(place)] == place]:
+                del table[covered]
+        placed[place] = label
+    return Document(data, document.source, marks, placed)
+
+
+def _put(data: Any, path: tuple[str, ...], value: Any, label: str, done: KeyPath = ()) -> tuple[KeyPath, Any]:
+    """Where the value went (list positions are numbers) and a copy of the data along the way there."""
+    if not path:
+        return done, value
+    head, *rest = path
+    if data is None:
+        data = {}
+    if isinstance(data, dict):
+        place, inner = _put(data.get(head), tuple(rest), value, label, (*done, head))
+        return place, {**data, head: inner}
+    if isinstance(data, list) and head.isdecimal() and int(head[:9]) < len(data):
+        index = int(head[:9])
+        place, inner = _put(data[index], tuple(rest), value, label, (*done, index))
+        return place, [*data[:index], inner, *data[index + 1 :]]
+    what = f"a list of {len(data)}" if isinstance(data, list) else f"the value {shown(data)}"
+    raise ConfigError(f"override {label}: {dotted(done)} is {what} and has no {head!a}")
+
+
+def canonical(cfg: Config) -> str:
+    """What defines the result, as compact JSON with sorted keys. Defaults are part of it, `auto` stays `auto`."""
+    data = cfg.model_dump(mode="json")
+    for name in cfg.not_hashed:
+        *sections, last = name.split(".")
+        inner = data
+        for section in sections:
+            inner = inner[section]
+        inner.pop(last)
+    return json.dumps(_positive_zero(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _positive_zero(value: Any) -> Any:
+    """Equal configs have equal hashes, and -0.0 equals 0.0."""
+    if isinstance(value, dict):
+        return {key: _positive_zero(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_positive_zero(inner) for inner in value]
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def config_hash(cfg: Config) -> str:
+    """SHA-256 of the canonical form, in hexadecimal."""
+    return hashlib.sha256(canonical(cfg).encode()).hexdigest()
+
+
+def to_yaml(cfg: Config) -> str:
+    """The whole Config, defaults included, as YAML that parses back to an equal Config with the same hash."""
+    return write_text(cfg.model_dump(mode="json"))

@@ -1,0 +1,130 @@
+"""Pydantic's findings in plain words: which field, what is wrong with it, what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+from pydantic import ValidationError
+
+from rlstudio.core.errors import suggest
+from rlstudio.core.yaml_file import KeyPath
+
+CONSEQUENCES = ("default_factory_not_called", "not_judged")
+"""Findings that only say that another one came first."""
+
+BOUNDS = {
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "finite_number": "must be finite",
+    "too_long": "must have at most {max_length} items",
+    "too_short": "must have at least {min_length} items",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "int_parsing_size": "is too large a number",
+}
+WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "tuple": "a list",
+    "list": "a list",
+    "model": "a section (`key: value` lines)",
+    "dict": "a section (`key: value` lines)",
+}
+
+
+class Problem(NamedTuple):
+    path: KeyPath
+    reason: str
+
+
+def shown(value: Any, *, quote: bool = True) -> str:
+    """A value in a message: one line, not long."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}" if len(value) > 8 or len(repr(value)) > 60 else repr(list(value))
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"a number of about {value.bit_length() * 3 // 10} digits"
+    text = repr(value) if quote or not isinstance(value, str) else value
+    text = text if text.isprintable() else ascii(text)
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
+
+
+def dotted(path: KeyPath) -> str:
+    """`policy.network.hidden_sizes[1]`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{shown(part, quote=False)}" for part in path)
+    return text.removeprefix(".")
+
+
+def problems(error: ValidationError, cls: Any, data: Mapping[str, Any]) -> list[Problem]:
+    """One problem per field: the branches of a union that all failed are told together."""
+    reasons: dict[KeyPath, dict[str, None]] = {}
+    for finding in error.errors(include_url=False):
+        if finding["type"] in CONSEQUENCES:
+            continue
+        path = finding["loc"] if finding["type"] in ("missing", "refused") else _present(finding["loc"], data)
+        reason = _unknown_key(path, cls, data) if finding["type"] == "extra_forbidden" else _reason(finding)
+        reasons.setdefault(path, {})[reason] = None
+    return [Problem(path, " or ".join(told)) for path, told in reasons.items()]
+
+
+def _present(loc: KeyPath, data: Any) -> KeyPath:
+    """The parts of pydantic's location that lead through the data; the others name branches of unions."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(data, Mapping):
+            leads = part in data
+        else:
+            leads = isinstance(data, list | tuple) and isinstance(part, int) and part < len(data)
+        if leads:
+            path.append(part)
+            data = data[part]
+    return tuple(path)
+
+
+def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
+    known = _fields_at(path[:-1], cls, data)
+    return "unknown key" + (suggest(str(path[-1])[:80], known) or f"; known: {', '.join(known)}")
+
+
+def _fields_at(path: KeyPath, annotation: Any, data: Any) -> list[str]:
+    """The fields of the Config that a path leads to, through lists and optional sections."""
+    for part in path:
+        if isinstance(part, str):
+            annotation = _config_in(annotation).section_type(part, data)
+        data = data[part]
+    return list(_config_in(annotation).model_fields)
+
+
+def _config_in(annotation: Any) -> Any:
+    """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`."""
+    if hasattr(annotation, "section_type"):
+        return annotation
+    return next(filter(None, map(_config_in, get_args(annotation))), None)
+
+
+def _reason(finding: Any) -> str:
+    kind, limits, value = finding["type"], finding.get("ctx", {}), finding["input"]
+    if kind in ("refused", "kind", "value_error"):
+        return str(limits.get("reason") or limits["error"])
+    if kind == "missing":
+        return "required, but missing; add it"
+    if kind == "literal_error":
+        return f"expected {limits['expected']}, got {shown(value)}{_nearest(value, limits['expected'])}"
+    if kind in BOUNDS:
+        return f"{BOUNDS[kind].format(**limits)}, got {shown(value)}"
+    wanted = WANTED.get(kind.split("_")[0])
+    return f"expected {wanted}, got {shown(value)}" if wanted else f"{finding['msg'].lower()}, got {shown(value)}"
+
+
+def _nearest(value: Any, expected: str) -> str:
+    return suggest(value, expected.replace(" or ", ", ").replace("'", "").split(", ")) if isinstance(value, str) else ""

@@ -1,0 +1,145 @@
+"""The contracts between the rooms, as Protocols. Each has a contract suite in `tests/contracts`.
+
+Array kinds: environments and the acting path on a CPU speak NumPy, learning speaks torch. A `State` is what a
+checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s and plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from rlstudio.core.spaces import Spaces
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlstudio.core.batch import Batch
+    from rlstudio.core.rng import Rng
+
+Array = np.ndarray | dict[str, np.ndarray]
+State = dict[str, Any]
+Metrics = dict[str, "Tensor"]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A block of rows that never changes once it has its name; a checkpoint writes it once and refers to it after."""
+
+    name: str
+    columns: Callable[[], dict[str, np.ndarray]]
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...
+
+
+class Step(NamedTuple):
+    """One step of all environments, in the environment's own arrays, valid until the next step.
+
+    `observations` is what to act on next (already reset where an episode ended); `successors` is the true next
+    observation of the transition, never a reset one. Where no episode ended the two hold equal rows.
+    """
+
+    observations: Any
+    successors: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    infos: dict[int, dict[str, Any]]  # env index -> its info, only for envs that have one worth keeping
+
+
+class VecEnv(Protocol):
+    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden."""
+
+    spaces: Spaces
+    num_envs: int
+    exact: str | None  # None: `seek` restores bit for bit. Otherwise the reason why it cannot be promised.
+
+    def reset(self) -> Array: ...
+
+    def step(self, actions: np.ndarray) -> Step: ...
+
+    def position(self) -> State: ...
+
+    def seek(self, position: State) -> Array:
+        """Go to a position (perhaps of another process) and return the observations to act on there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Acted(NamedTuple):
+    actions: Any
+    columns: dict[str, Any]
+    carry: Any
+
+
+class Agent(Protocol):
+    """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
+
+    acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+        """Noise for a whole rollout, drawn at once: [steps, num_envs, ...]."""
+        ...
+
+    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted: ...
+
+
+class Explore(Protocol):
+    """Exploration on top of an agent's actions; owned by the Collector, so evaluation needs no flag."""
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any: ...
+
+    def __call__(self, actions: np.ndarray, noise: Any) -> np.ndarray: ...
+
+
+class DataSource(Protocol):
+    def next(self) -> Batch: ...
+
+    def feedback(self, rows: Any, values: Any) -> None: ...
+
+
+class Runtime(Protocol):
+    """Where experience comes from and gradients meet."""
+
+    spaces: Spaces
+    num_envs: int
+
+    def collector(self, agent: Agent, rng: Rng, explore: Explore | None = None) -> Any: ...
+
+    def reduce(self, flat_grad: Tensor) -> None: ...
+
+
+class Trainer(Protocol):
+    """One algorithm: one learning step. No schedule, no logging, no files."""
+
+    agent: Agent
+    source: DataSource
+
+    def train_step(self) -> Metrics: ...
+
+    def eval_step(self) -> Metrics: ...
+
+    def progress(self, fraction: float) -> None:
+        """Told by the loop before each step: how much of the run is behind us, for schedules."""
+        ...
+
+    def stateful(self) -> dict[str, Stateful]: ...
+
+
+class Lease(Protocol):
+    """The right to write a run. `check` raises LeaseLost when another owner has taken it."""
+
+    token: int
+
+    def check(self) -> None: ...
+
+    def release(self) -> None: ...

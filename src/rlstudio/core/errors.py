@@ -1,0 +1,88 @@
+"""Everything RLStudio raises on purpose.
+
+A `UserError` is somebody's mistake and is shown as one line: where, what, and what to do about it. Anything else that
+escapes is a defect of ours and keeps its traceback. Each class carries the exit code of the command line.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RLStudioError(Exception):
+    """Root of the tree."""
+
+    exit_code = 1
+
+
+class UserError(RLStudioError):
+    """The input is wrong; the message names the place, the reason and the remedy in one line."""
+
+    exit_code = 2
+
+
+class ConfigError(UserError):
+    """A configuration file, override or value cannot be used."""
+
+
+class UnknownName(UserError):
+    """A name that is in no catalog, registry or folder."""
+
+
+class Incompatible(UserError):
+    """Two parts that do not fit each other: both are named."""
+
+
+class RunNotFound(UserError):
+    """No run, or more than one, answers to the given name."""
+
+
+class RunBusy(UserError):
+    """Another process owns the run folder."""
+
+
+class StorageError(RLStudioError):
+    """The disk refused (full, read-only, I/O error); what was there before is intact."""
+
+    exit_code = 3
+
+
+class CheckpointError(RLStudioError):
+    """A checkpoint does not verify: the file and the reason are named."""
+
+    exit_code = 4
+
+
+class NoValidCheckpoint(CheckpointError):
+    """None of the run's checkpoints verifies; the run does not start afresh by itself."""
+
+
+class EnvFault(RLStudioError):
+    """An environment crashed, hung or broke its contract; env index, seed, step and last action are named."""
+
+    exit_code = 5
+
+
+class Diverged(RLStudioError):
+    """Training left the finite world and roll-backs did not help."""
+
+    exit_code = 6
+
+
+class GateFailed(RLStudioError):
+    """A quality gate on evaluation was not met."""
+
+    exit_code = 7
+
+
+class LeaseLost(RLStudioError):
+    """Another owner took the run: this process may write nothing more."""
+
+    exit_code = 70
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean X?"` for the nearest known name, or an empty string."""
+    names = sorted(known)
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    near = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""

@@ -1,0 +1,128 @@
+"""Spaces as plain frozen values: what an environment shows and takes, free of any library's objects.
+
+They compare, hash and write as JSON, so they can sit in a checkpoint or a bundle and be checked against another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Box:
+    """Numbers of one shape and dtype; `low` and `high` are flat tuples (one bound per element) or one bound for all."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def is_image(self) -> bool:
+        return self.dtype == "uint8" and len(self.shape) == 3
+
+    @property
+    def bounded(self) -> bool:
+        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """`low` and `high` as arrays of the space's shape."""
+        low, high = (np.broadcast_to(np.asarray(side, self.dtype), self.size) for side in (self.low, self.high))
+        return low.reshape(self.shape), high.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """One of `n` choices, numbered from `start`."""
+
+    n: int
+    start: int = 0
+
+    shape: tuple[int, ...] = ()
+    dtype: str = "int64"
+
+
+@dataclass(frozen=True)
+class MultiDiscrete:
+    """Several choices at once; `nvec[i]` options for the i-th, numbered from 0."""
+
+    nvec: tuple[int, ...]
+
+    dtype: str = "int64"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.nvec),)
+
+
+@dataclass(frozen=True)
+class Dict:
+    """Named spaces, one level deep, in name order."""
+
+    entries: tuple[tuple[str, Box | Discrete | MultiDiscrete], ...]
+
+    def items(self) -> tuple[tuple[str, Box | Discrete | MultiDiscrete], ...]:
+        return self.entries
+
+
+Leaf = Box | Discrete | MultiDiscrete
+Space = Box | Discrete | MultiDiscrete | Dict
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """What one environment (not the vector of them) shows and takes."""
+
+    observation: Space
+    action: Space
+
+
+def to_json(space: Space) -> dict[str, Any]:
+    """The space as plain JSON values; `from_json` gives it back."""
+    match space:
+        case Box():
+            bounds = {side: [repr(float(v)) for v in getattr(space, side)] for side in ("low", "high")}
+            return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype, **bounds}
+        case Discrete():
+            return {"kind": "discrete", "n": space.n, "start": space.start}
+        case MultiDiscrete():
+            return {"kind": "multi_discrete", "nvec": list(space.nvec)}
+        case Dict():
+            return {"kind": "dict", "entries": {name: to_json(entry) for name, entry in space.items()}}
+
+
+def from_json(value: dict[str, Any]) -> Space:
+    match value["kind"]:
+        case "box":
+            low, high = (tuple(float(v) for v in value[side]) for side in ("low", "high"))
+            return Box(tuple(value["shape"]), value["dtype"], low, high)
+        case "discrete":
+            return Discrete(value["n"], value["start"])
+        case "multi_discrete":
+            return MultiDiscrete(tuple(value["nvec"]))
+        case "dict":
+            return Dict(tuple((name, from_json(entry)) for name, entry in value["entries"].items()))  # type: ignore[misc]
+    raise UserError(f"unknown space kind {value['kind']!r}; known: box, dict, discrete, multi_discrete")
+
+
+def describe(space: Space) -> str:
+    """One short phrase for messages and headers: `Box(4) float32`, `Discrete(2)`."""
+    match space:
+        case Box():
+            return f"Box{space.shape} {space.dtype}"
+        case Discrete():
+            return f"Discrete({space.n})"
+        case MultiDiscrete():
+            return f"MultiDiscrete{space.nvec}"
+        case Dict():
+            return "Dict(" + ", ".join(f"{name}: {describe(entry)}" for name, entry in space.items()) + ")"

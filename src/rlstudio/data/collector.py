@@ -1,0 +1,75 @@
+"""Collector: lets an agent act in a vector of environments and writes what happens into a block.
+
+It owns everything that travels with acting: the observations to act on next, the carry, the noise, exploration, episode
+statistics and the count of steps. All of it is state, so a run can be cut anywhere between two rollouts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Agent, Array, Explore, State, VecEnv
+from rlstudio.core.rng import Rng
+from rlstudio.data.episodes import EpisodeLog
+from rlstudio.data.guard import RowGuard
+from rlstudio.data.noise import NoiseBlocks
+from rlstudio.data.packer import Packer
+
+
+class Collector:
+    def __init__(
+        self, env: VecEnv, agent: Agent, rng: Rng, explore: Explore | None = None, guard: RowGuard | None = None
+    ) -> None:
+        self.env = env
+        self.agent = agent
+        self.explore = explore
+        self.guard = guard or RowGuard()
+        self.episodes = EpisodeLog(env.num_envs)
+        self.vector_steps = 0
+        self.carry: Any = None
+        self.observations: Array | None = None
+        self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), env.num_envs)
+        self._explore_noise = explore and NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
+        self._packers: dict[int, Packer] = {}
+
+    @property
+    def env_steps(self) -> int:
+        return self.vector_steps * self.env.num_envs
+
+    def collect(self, steps: int) -> Batch:
+        """A rollout [steps, num_envs], valid until the next call with as many steps."""
+        packer = self._packers.get(steps)
+        if packer is None:
+            packer = self._packers[steps] = Packer(self.env.spaces, steps, self.env.num_envs)
+        observations = self.env.reset() if self.observations is None else self.observations
+        agent, env, first = self.agent, self.env, self.vector_steps
+        for t in range(steps):
+            acted = agent.step(observations, self.carry, self._noise.at(first + t))
+            if self.explore is not None:
+                acted = acted._replace(actions=self.explore(acted.actions, self._explore_noise.at(first + t)))
+            packer.write_before(t, observations, acted)
+            step = env.step(acted.actions)
+            packer.write_after(t, step)
+            observations, self.carry = step.observations, acted.carry
+        self.observations = observations
+        self.vector_steps += steps
+        rollout = packer.batch()
+        self.episodes.add(rollout.rewards.numpy(), rollout.dones.numpy())
+        return self.guard(rollout, env.spaces.action)
+
+    def state_dict(self) -> State:
+        return {
+            "vector_steps": self.vector_steps,
+            "started": self.observations is not None,
+            "env": self.env.position() if self.observations is not None else {},
+            "episodes": self.episodes.state_dict(),
+            "guard": self.guard.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.vector_steps = int(state["vector_steps"])
+        self.episodes.load_state_dict(state["episodes"])
+        self.guard.load_state_dict(state["guard"])
+        if state["started"]:
+            self.observations = self.env.seek(state["env"])

@@ -1,0 +1,55 @@
+"""Episode statistics read off finished rollouts: returns and lengths of the episodes that ended in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlstudio.core.contracts import State
+
+
+class EpisodeLog:
+    """Open episodes carry over from one rollout to the next; they are state, like everything that outlives a step."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.open_returns = np.zeros(num_envs)
+        self.open_lengths = np.zeros(num_envs, np.int64)
+        self.returns: list[float] = []
+        self.lengths: list[int] = []
+
+    def add(self, rewards_TB: np.ndarray, dones_TB: np.ndarray) -> None:
+        """One pass over the whole block: sums between the ends of episodes, environment by environment."""
+        totals_TB = np.cumsum(rewards_TB, 0, dtype=np.float64)
+        envs, ends = np.nonzero(dones_TB.T)  # by environment, then by time
+        if len(envs):
+            first = np.r_[True, envs[1:] != envs[:-1]]
+            at_end = totals_TB[ends, envs]
+            before = np.where(first, -self.open_returns[envs], np.r_[0.0, at_end[:-1]])
+            started = np.where(first, -1 - self.open_lengths[envs], np.r_[0, ends[:-1]])
+            order = np.lexsort((envs, ends))  # told in the order in which they ended
+            self.returns.extend((at_end - before)[order].tolist())
+            self.lengths.extend((ends - started)[order].tolist())
+            last = np.r_[first[1:], True]
+            self.open_returns[envs[last]] = -at_end[last]
+            self.open_lengths[envs[last]] = -(ends[last] + 1)
+        self.open_returns += totals_TB[-1]
+        self.open_lengths += len(rewards_TB)
+
+    def take(self) -> tuple[list[float], list[int]]:
+        """Episodes finished since the last call."""
+        taken = self.returns, self.lengths
+        self.returns, self.lengths = [], []
+        return taken
+
+    def state_dict(self) -> State:
+        return {
+            "open_returns": self.open_returns,
+            "open_lengths": self.open_lengths,
+            "returns": np.asarray(self.returns, np.float64),
+            "lengths": np.asarray(self.lengths, np.int64),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.open_returns[:] = state["open_returns"]
+        self.open_lengths[:] = state["open_lengths"]
+        self.returns = np.asarray(state["returns"]).tolist()
+        self.lengths = np.asarray(state["lengths"]).tolist()

@@ -1,0 +1,105 @@
+"""Data sources: where a trainer's next Batch comes from. On-policy and off-policy take the same path.
+
+StreamSource yields fresh rollouts; ReplaySource keeps a replay buffer filled at a fixed ratio of updates to data and
+yields samples of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import State
+from rlstudio.core.rng import Rng
+from rlstudio.data.collector import Collector
+from rlstudio.data.replay import ReplayBuffer
+
+
+class StreamSource:
+    """Each `next` is a new rollout of `steps` vector steps from the current agent."""
+
+    def __init__(self, collector: Collector, steps: int, device: str = "cpu") -> None:
+        self.collector = collector
+        self.steps = steps
+        self.device = device
+        self.last: Batch | None = None
+
+    def next(self) -> Batch:
+        rollout = self.collector.collect(self.steps)
+        self.last = rollout if self.device == "cpu" else rollout.to(self.device)
+        return self.last
+
+    def feedback(self, rows: Any, values: Any) -> None:
+        """Fresh rollouts have no priorities."""
+
+    def state_dict(self) -> State:
+        return {"collector": self.collector.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        self.collector.load_state_dict(state["collector"])
+
+
+class ReplaySource:
+    """Samples of a replay buffer, at `updates` samples per `every` environment steps, after `warmup` steps.
+
+    The ratio is kept by counting, not by time: sample number n is drawn once warmup + ceil(n / updates) * every steps
+    have been collected, whatever the number of environments.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        replay: ReplayBuffer,
+        rng: Rng,
+        *,
+        batch_size: int,
+        warmup: int,
+        every: int,
+        updates: int = 1,
+        horizon: int = 1,
+        gamma: float = 1.0,
+        device: str = "cpu",
+    ) -> None:
+        self.collector = collector
+        self.replay = replay
+        self.rng = rng
+        self.batch_size = batch_size
+        self.warmup = max(warmup, horizon * replay.num_envs, every)
+        self.every = every
+        self.updates = updates
+        self.horizon = horizon
+        self.gamma = gamma
+        self.device = device
+        self.samples = 0
+        self.last: Batch | None = None
+
+    def next(self) -> Batch:
+        """Collect what the ratio asks for, then draw one sample."""
+        due = self.warmup + self.samples // self.updates * self.every
+        missing = due - self.collector.env_steps
+        if missing > 0:
+            self._collect(-(-missing // self.replay.num_envs))
+        self.samples += 1
+        generator = self.rng.generator(self.samples)
+        batch = self.replay.sample(self.batch_size, generator, horizon=self.horizon, gamma=self.gamma)
+        self.last = batch if self.device == "cpu" else batch.to(self.device)
+        return self.last
+
+    def _collect(self, vector_steps: int) -> None:
+        chunk = max(self.every // self.replay.num_envs, 1)
+        while vector_steps > 0:
+            steps = min(chunk, vector_steps)
+            rollout = self.collector.collect(steps)
+            self.replay.add(rollout)
+            vector_steps -= steps
+
+    def feedback(self, rows: Any, values: Any) -> None:
+        """Uniform sampling has no priorities."""
+
+    def state_dict(self) -> State:
+        return {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), "samples": self.samples}
+
+    def load_state_dict(self, state: State) -> None:
+        self.collector.load_state_dict(state["collector"])
+        self.replay.load_state_dict(state["replay"])
+        self.samples = int(state["samples"])

@@ -1,0 +1,109 @@
+"""The env section of an experiment: which world, how many copies, how they run. Free of torch and of Gymnasium."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from rlstudio.core.config import Config
+from rlstudio.core.errors import suggest
+
+Vectorization = Literal["auto", "native", "sync", "async"]
+
+WRAPPERS = (
+    "AtariPreprocessing",
+    "ClipAction",
+    "ClipReward",
+    "DelayObservation",
+    "DiscretizeAction",
+    "DiscretizeObservation",
+    "FilterObservation",
+    "FlattenObservation",
+    "FrameStackObservation",
+    "GrayscaleObservation",
+    "MaxAndSkipObservation",
+    "RepeatAction",
+    "RescaleAction",
+    "RescaleObservation",
+    "ReshapeObservation",
+    "ResizeObservation",
+    "StickyAction",
+    "TimeAwareObservation",
+)
+"""Wrappers of `gymnasium.wrappers` that take plain values, write nothing and whose state ends with the episode."""
+
+ELSEWHERE = {
+    "TimeLimit": "set env.max_episode_steps instead",
+    "NormalizeObservation": "set network.normalize_observations instead; statistics belong to the Model",
+    "RecordVideo": "use `rlctl play --video` instead",
+    "RecordEpisodeStatistics": "leave it out: episode returns and lengths are always recorded",
+}
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+Kwargs = dict[str, JsonValue]
+
+
+class EnvConfig(Config):
+    id: str = Field(max_length=200)
+    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them)."""
+
+    num_envs: int = Field(8, ge=1, le=65536)
+    """Copies that step together."""
+
+    seed: int = Field(42, ge=0, le=2**32 - 1)
+    """Master seed of the run; every episode is seeded by (seed, env, episode)."""
+
+    vectorization: Vectorization = "auto"
+    """`native`: our own NumPy world; `sync`: Gymnasium envs in this process; `async`: in worker processes; `auto` takes
+    the native world where there is one and nothing below changes it, else `sync`."""
+
+    kwargs: Kwargs = {}
+    """Arguments of the environment's constructor."""
+
+    wrappers: tuple[str | dict[str, Kwargs], ...] = Field((), max_length=32)
+    """Gymnasium wrappers from the inside out: names, or `{name: {argument: value}}`."""
+
+    max_episode_steps: int | None = Field(None, ge=1)
+    """Truncate episodes after this many steps instead of the registered limit."""
+
+    @field_validator("id")
+    @classmethod
+    def _registered_form(cls, value: str) -> str:
+        if ":" in value:
+            module, _, name = value.partition(":")
+            raise ValueError(f"{value!r} would import code; use `--import {module}` and env.id={name}")
+        if not ID_PATTERN.fullmatch(value):
+            raise ValueError(f"{value!r} is not an environment id; use letters, digits and _ . / - only")
+        return value
+
+    @field_validator("wrappers")
+    @classmethod
+    def _known_wrappers(cls, value: tuple[str | dict[str, Any], ...]) -> tuple[str | dict[str, Any], ...]:
+        for name, _ in _pairs(value):
+            if name in ELSEWHERE:
+                raise ValueError(f"wrapper {name}: {ELSEWHERE[name]}")
+            if name not in WRAPPERS:
+                raise ValueError(
+                    f"unknown wrapper {name!r}{suggest(name, WRAPPERS) or '; known: ' + ', '.join(WRAPPERS)}"
+                )
+        return value
+
+    def wrapper_calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """The wrappers as (name, arguments), from the inside out."""
+        return _pairs(self.wrappers)
+
+
+def _pairs(wrappers: tuple[str | dict[str, Any], ...]) -> list[tuple[str, dict[str, Any]]]:
+    pairs: list[tuple[str, dict[str, Any]]] = []
+    for wrapper in wrappers:
+        if isinstance(wrapper, str):
+            pairs.append((wrapper, {}))
+        elif len(wrapper) == 1:
+            pairs.extend(wrapper.items())
+        else:
+            raise ValueError(f"a wrapper is a name or one {{name: arguments}}, got {len(wrapper)} names")
+    return pairs

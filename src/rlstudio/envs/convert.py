@@ -1,0 +1,98 @@
+"""Gymnasium spaces as our plain ones, and what one plain env must deliver to fit them.
+
+Observations are delivered in few kinds: floats (and whole numbers other than bytes) as float32, bytes as uint8, choices
+as int64 counted from 0. Actions count from 0 as well: `Renumbered` shifts both where an env starts elsewhere, so no
+agent ever sees an offset.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces
+
+REMEDY = "add the wrapper FlattenObservation or convert it inside the env"
+
+
+def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
+    """What `env` shows and takes, or a refusal that names the part that does not fit."""
+    observation = env.observation_space
+    if isinstance(observation, gym_spaces.Dict):
+        shown: Space = Dict(
+            tuple((name, _entry(observation[name], f"{id}: observation {name!r}")) for name in sorted(observation))
+        )
+    else:
+        shown = _leaf(observation, f"{id}: observation")
+    return Spaces(shown, _action(env.action_space, id))
+
+
+def _entry(space: gym_spaces.Space, where: str) -> Leaf:
+    if np.any(_start(space)):
+        raise Incompatible(f"{where} counts from {_start(space)}; inside a Dict choices must count from 0, {REMEDY}")
+    return _leaf(space, where)
+
+
+def _leaf(space: gym_spaces.Space, where: str) -> Leaf:
+    match space:
+        case gym_spaces.Box():
+            dtype = "uint8" if space.dtype == np.uint8 else "float32"
+            return Box(tuple(space.shape), dtype, _bounds(space.low, dtype), _bounds(space.high, dtype))
+        case gym_spaces.Discrete():
+            return Discrete(int(space.n))
+        case gym_spaces.MultiDiscrete() if space.nvec.ndim == 1:
+            return MultiDiscrete(tuple(int(n) for n in space.nvec))
+        case gym_spaces.MultiBinary() if len(space.shape) == 1:
+            return MultiDiscrete((2,) * space.shape[0])
+        case gym_spaces.Dict():
+            raise Incompatible(f"{where} is a Dict inside a Dict; only one level is supported, {REMEDY}")
+    raise Incompatible(
+        f"{where} is a {space}; supported are Box, Discrete, MultiDiscrete and one Dict of them, {REMEDY}"
+    )
+
+
+def _action(space: gym_spaces.Space, id: str) -> Leaf:
+    where = f"{id}: action"
+    match space:
+        case gym_spaces.Box() if space.dtype.kind == "f":
+            return Box(tuple(space.shape), "float32", _bounds(space.low, "float32"), _bounds(space.high, "float32"))
+        case gym_spaces.Discrete() | gym_spaces.MultiDiscrete() | gym_spaces.MultiBinary():
+            return _leaf(space, where)
+    raise Incompatible(f"{where} is {space}; supported are Box of floats, Discrete, MultiDiscrete and MultiBinary")
+
+
+def _bounds(values: np.ndarray, dtype: str) -> tuple[float, ...]:
+    """One bound for all elements where they agree: an image has as many as it has pixels."""
+    flat = np.asarray(values, dtype).ravel()
+    if flat.size and (flat == flat[0]).all():
+        return (float(flat[0]),)
+    return tuple(float(value) for value in flat)
+
+
+def _start(space: gym_spaces.Space) -> Any:
+    return getattr(space, "start", 0)
+
+
+class Renumbered(gymnasium.Wrapper):
+    """Choices counted from 0 for an env that counts from elsewhere."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self._action_start = _start(env.action_space)
+        self._observation_start = _start(env.observation_space)
+
+    @staticmethod
+    def needed(env: gymnasium.Env) -> bool:
+        return any(np.any(_start(space)) for space in (env.action_space, env.observation_space))
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action + self._action_start)
+        return observation - self._observation_start, reward, terminated, truncated, info
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation - self._observation_start, info

@@ -1,0 +1,69 @@
+"""Short trials of an env on throw-away objects: does it repeat itself, and does a used object equal a fresh one?"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import gymnasium
+import numpy as np
+
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
+from rlstudio.envs.block import digest_of
+from rlstudio.envs.buffers import Buffers, row_views
+from rlstudio.envs.deliver import deliverer
+from rlstudio.envs.single import Recipe
+
+PROBE_SEEDS = (11, 12, 13)
+PROBE_STEPS = 24
+
+
+def used_differs(recipe: Recipe, spaces: Spaces) -> bool:
+    """Whether `reset(seed)` of an env that has been played differs from that of a fresh one (BipedalWalker's does).
+
+    Positions are found again by replaying on fresh objects, so such an env must be fresh at every episode.
+    """
+    used = recipe.build()
+    try:
+        for seed in PROBE_SEEDS:
+            fresh = recipe.build()
+            try:
+                if episode_digest(used, spaces, seed) != episode_digest(fresh, spaces, seed):
+                    return True
+            finally:
+                fresh.close()
+    finally:
+        used.close()
+    return False
+
+
+def episode_digest(env: gymnasium.Env, spaces: Spaces, seed: int, steps: int = PROBE_STEPS) -> int:
+    """Checksum of observations, rewards and flags over at most `steps` random steps."""
+    rows = Buffers(spaces, 1)
+    views = list(row_views(rows.observations, 0))
+    deliver = deliverer(spaces.observation, rows.observations, 0)
+    observation, _ = env.reset(seed=seed)
+    deliver(observation)
+    digest = digest_of(views)
+    for action in random_actions(spaces, seed, steps):
+        observation, reward, terminated, truncated, _ = env.step(action)
+        deliver(observation)
+        digest = crc32(np.array([reward, terminated, truncated], np.float64).data, digest_of(views, digest))
+        if terminated or truncated:
+            break
+    return digest
+
+
+def random_actions(spaces: Spaces, seed: int, steps: int) -> list[int | np.ndarray]:
+    """Actions as an agent would send them, a pure function of the seed."""
+    generator = Rng(seed).at("probe", 0)
+    match spaces.action:
+        case Discrete(n=n):
+            return [int(choice) for choice in generator.integers(0, n, steps)]
+        case MultiDiscrete(nvec=nvec):
+            return list(generator.integers(0, nvec, (steps, len(nvec))))
+        case Box() as box:
+            low, high = (np.clip(bound, -1e3, 1e3) for bound in box.bounds())
+            return list(generator.uniform(low, high, (steps, *box.shape)).astype(np.float32))
+        case Dict():
+            raise TypeError("actions are never a Dict")

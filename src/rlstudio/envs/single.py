@@ -1,0 +1,123 @@
+"""One plain `gymnasium.Env` from a config: registered ids only, wrappers by name, and one line when it cannot be made.
+
+A `Recipe` is that config with the registry's entry written out, so that a worker process that imported nothing of the
+user's can still build the same env.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.convert import Renumbered
+from rlstudio.envs.worlds import OURS, WORLDS, make_world
+
+EXTRAS = {"ALE/": "gymnasium[atari]", "phys2d/": "gymnasium[jax]", "tabular/": "gymnasium[jax]"}
+
+
+class Recipe:
+    """How to make one env; the same in every process."""
+
+    def __init__(self, cfg: EnvConfig, spec: EnvSpec | None = None) -> None:
+        self.cfg = cfg
+        self.spec = spec if spec is not None or cfg.id.startswith(OURS) else find_spec(cfg.id)
+
+    @property
+    def limit(self) -> int | None:
+        """Steps after which an episode is truncated."""
+        if self.cfg.max_episode_steps is not None or self.spec is None:
+            return self.cfg.max_episode_steps or WORLDS[self.cfg.id].limit  # type: ignore[attr-defined]
+        return self.spec.max_episode_steps
+
+    def build(self, render_mode: str | None = None, time_limit: bool = True) -> gymnasium.Env:
+        """A fresh env. Without `time_limit` the caller counts steps itself; only allowed without wrappers."""
+        env = self._made(render_mode)
+        if time_limit and self.limit is not None:
+            env = gymnasium.wrappers.TimeLimit(env, self.limit)
+        for name, kwargs in self.cfg.wrapper_calls():
+            try:
+                env = getattr(gymnasium.wrappers, name)(env, **kwargs)
+            except Exception as error:
+                raise ConfigError(f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}") from error
+        return Renumbered(env) if Renumbered.needed(env) else env
+
+    def _made(self, render_mode: str | None) -> gymnasium.Env:
+        id = self.cfg.id
+        kwargs: dict[str, Any] = dict(self.cfg.kwargs)
+        if self.spec is None:
+            from rlstudio.envs.world_env import WorldEnv
+
+            return WorldEnv(make_world(id, kwargs), render_mode)
+        spec = copy.deepcopy(self.spec)
+        spec.order_enforce = False  # the vector env keeps the order itself; the wrapper costs time on every step
+        spec.max_episode_steps = None
+        if render_mode is not None:
+            kwargs["render_mode"] = render_mode
+        try:
+            return gymnasium.make(spec, disable_env_checker=True, **kwargs)
+        except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+            raise UserError(f"env.id: {id} needs a package that is not installed: {_install_hint(error)}") from error
+        except Exception as error:
+            if self.cfg.kwargs:
+                raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
+            raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values from which `from_json` makes the same recipe in a process that registered nothing."""
+        if self.spec is None:
+            return {"cfg": self.cfg.model_dump(mode="json"), "spec": None}
+        spec = copy.deepcopy(self.spec)
+        spec.entry_point = _importable(spec.entry_point, self.cfg.id)
+        spec.vector_entry_point = None
+        return {"cfg": self.cfg.model_dump(mode="json"), "spec": spec.to_json()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Recipe:
+        spec = None if value["spec"] is None else EnvSpec.from_json(value["spec"])
+        return cls(EnvConfig.model_validate(value["cfg"]), spec)
+
+
+def find_spec(id: str) -> EnvSpec:
+    if id in gymnasium.registry:
+        return gymnasium.registry[id]
+    for prefix, extra in EXTRAS.items():
+        if id.startswith(prefix):
+            raise UserError(f'env.id: {id} is not registered; run `pip install "{extra}"`')
+    known = [*gymnasium.registry, *WORLDS]
+    raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
+
+
+def _importable(entry_point: Any, id: str) -> str:
+    """`module:name` of an entry point, since a worker must import what it builds."""
+    if isinstance(entry_point, str):
+        return entry_point
+    module, name = getattr(entry_point, "__module__", "__main__"), getattr(entry_point, "__qualname__", "<lambda>")
+    if module == "__main__" or "<" in name:
+        raise UserError(
+            f"env.vectorization: {id} is registered with an object that a worker cannot import; register it as "
+            "'module:Class' or use vectorization=sync"
+        )
+    return f"{module}:{name}"
+
+
+def one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _reason(error: Exception) -> str:
+    return one_line(error).split(" was raised from the environment creator")[0]
+
+
+def _install_hint(error: Exception) -> str:
+    command = re.search(r"pip install [^`]+", str(error))
+    if command:
+        return f"run `{' '.join(command[0].split())}`"
+    missing = getattr(error, "name", None)
+    return f"run `pip install {missing}`" if missing else one_line(error)

@@ -1,0 +1,265 @@
+"""Checkpoints: the whole state of a run, whole or not at all.
+
+The content has the logical schema of version 1:
+
+    {"version": 1, "module_state": State, "trainer_state": State, "replay_meta": State, "rng_state": State,
+     "meta": JSON}
+
+On disk, `checkpoints/step-000000000400/` holds `tensors.safetensors`, `state.json` and `MANIFEST.json` (few files: a
+sync costs 12-35 ms), and `segments/` the large blocks that checkpoints share. A checkpoint is written to a temporary
+folder, synced and renamed; it is verified to the last byte before anything of it is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlstudio.core.contracts import Lease
+from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.experiment.files import Folder, temporary
+from rlstudio.experiment.manifest import (
+    FILES,
+    MANIFEST,
+    OWN,
+    STATE,
+    TENSORS,
+    VERSION,
+    CheckpointInfo,
+    SegmentRef,
+    TooNew,
+    folder_name,
+    manifest_bytes,
+    read_manifest,
+)
+from rlstudio.experiment.safetensors_file import read_tensors, write_tensors
+from rlstudio.experiment.segments import Segments, open_verified
+from rlstudio.experiment.state_hash import SECTIONS, combine, hash_tree, state_tree_of
+from rlstudio.experiment.state_hash import state_hash as state_hash
+from rlstudio.experiment.state_tree import Tree, rebuild, to_bytes
+
+Content = dict[str, Any]
+MIGRATIONS: dict[int, Callable[[Content], Content]] = {}
+"""From the content of that version to the content of the next; `load` applies them one after the other."""
+
+_STEP_FOLDER = re.compile(r"step-(\d{12,})")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    content: Content
+    info: CheckpointInfo
+
+
+class Rejected(NamedTuple):
+    step: int
+    reason: str
+
+
+class Found(NamedTuple):
+    """The newest good checkpoint, and the newer ones that did not verify."""
+
+    loaded: Loaded
+    rejected: list[Rejected]
+
+
+class Checkpoints:
+    """The checkpoints of one run. Without a lease it only reads."""
+
+    def __init__(self, run_dir: Path, run_id: str, lease: Lease | None) -> None:
+        self._folder = Folder(run_dir)
+        self._segments = Segments(self._folder)
+        self._run_id = run_id
+        self._lease = lease
+        self._parent: str | None = None
+        if lease is not None:
+            self._folder.sweep("checkpoints")
+            self._folder.sweep("segments")
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def save(self, content: Content, *, step: int, manifest: Mapping[str, Any]) -> CheckpointInfo:
+        """Write the state at `step`; `manifest` adds fields of the session (env_steps, topology, exact, ...).
+
+        The same state at the same step is kept as it is. Where the step holds another state (the run was rolled back
+        and took another way) or does not verify, the new one takes its place.
+        """
+        lease = self._checked_lease()
+        if content.get("version") != VERSION:
+            raise ValueError(f"the content has version {content.get('version')!r}; this code writes {VERSION}")
+        if clash := sorted(OWN & set(manifest)):
+            raise ValueError(f"manifest: {', '.join(clash)} is written by the checkpoint itself")
+        tree = state_tree_of(content)
+        refs = self._segments.put(tree.segments)
+        info = self._existing(step, tree, refs)
+        if info is None:
+            own = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
+            rest = {"segments": [vars(ref) for ref in refs], "parent": self._parent, "meta": content["meta"]}
+            self._publish(tree, [ref.sha256 for ref in refs], {**manifest, **own, **rest}, lease)
+            info = read_manifest(self._folder, step, self._run_id)
+        self._parent = info.sha256
+        return info
+
+    def _existing(self, step: int, tree: Tree, refs: Sequence[SegmentRef]) -> CheckpointInfo | None:
+        """This very state where the step already holds it, intact."""
+        if self._folder.kind(folder_name(step)) is None:
+            return None
+        try:
+            info = read_manifest(self._folder, step, self._run_id)
+            if info.state_hash != hash_tree(tree, [ref.sha256 for ref in refs]):
+                return None
+            with self._verified(info):
+                return info
+        except CheckpointError:
+            return None
+
+    def _publish(self, tree: Tree, segments: Sequence[str], fields: dict[str, Any], lease: Lease) -> None:
+        folder, target = self._folder, folder_name(fields["step"])
+        part = f"checkpoints/{temporary(str(lease.token))}"
+        try:
+            folder.make(part)
+            with folder.stream(f"{part}/{TENSORS}") as writer:
+                write_tensors(writer, tree.tensors)
+                tensors = writer.finish()
+            state = folder.create(f"{part}/{STATE}", to_bytes(tree.json))
+            fields["files"] = {TENSORS: tensors._asdict(), STATE: state._asdict()}
+            fields["state_hash"] = combine(tensors.sha256, state.sha256, segments)
+            folder.create(f"{part}/{MANIFEST}", manifest_bytes(fields))
+            folder.sync(part)
+            lease.check()
+            self._swap_in(part, target)
+        except StorageError:
+            folder.discard(part)
+            raise
+
+    def _swap_in(self, part: str, target: str) -> None:
+        folder = self._folder
+        trash = None if folder.kind(target) is None else folder.set_aside(target)
+        try:
+            folder.rename(part, target)
+        except StorageError:
+            if trash is not None:
+                folder.rename(trash, target)
+            raise
+        folder.sync("checkpoints")
+        if trash is not None:
+            folder.delete(trash)
+
+    def prune(self, keep_last: int, keep: set[int]) -> None:
+        """Keep the newest `keep_last` checkpoints and those at the steps in `keep`; remove the others.
+
+        One that does not verify counts for nothing and goes once it is older than all that are kept. Segments that no
+        remaining checkpoint refers to go too.
+        """
+        if keep_last < 1:
+            raise ValueError(f"keep_last must be at least 1, got {keep_last}")
+        self._checked_lease()
+        readable = {info.step: info for info in self.list()}
+        kept = set(list(readable)[:keep_last]) | (keep & set(readable))
+        oldest = min(kept, default=0)
+        steps = self._steps()
+        gone = {step for step in steps if (step in readable and step not in kept) or step < oldest}
+        self._remove(gone)
+        if all(step in readable for step in steps if step not in gone):
+            self._segments.collect({ref.sha256 for step in kept for ref in readable[step].segments})
+
+    def discard_after(self, step: int) -> None:
+        """Remove every newer checkpoint: the run goes back to this one and takes another way."""
+        self._checked_lease()
+        self._remove({newer for newer in self._steps() if newer > step})
+
+    def _remove(self, steps: set[int]) -> None:
+        trash = [self._folder.set_aside(folder_name(step)) for step in sorted(steps)]
+        if trash:
+            self._folder.sync("checkpoints")  # before their segments can go
+        for name in trash:
+            self._folder.delete(name)
+
+    def _checked_lease(self) -> Lease:
+        if self._lease is None:
+            raise LeaseLost(f"{self._folder.root}: opened for reading only")
+        self._lease.check()
+        return self._lease
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> list[int]:
+        """Every step that has a folder, newest first, good or not."""
+        matches = (_STEP_FOLDER.fullmatch(name) for name in self._folder.names("checkpoints"))
+        return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+    def list(self) -> list[CheckpointInfo]:
+        """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
+        infos = []
+        for step in self._steps():
+            try:
+                infos.append(read_manifest(self._folder, step, self._run_id))
+            except CheckpointError:
+                continue
+        return infos
+
+    def load(self, step: int) -> Loaded:
+        """The checkpoint at `step`; CheckpointError names the file and the reason when it does not verify."""
+        info = read_manifest(self._folder, step, self._run_id)
+        where = folder_name(step)
+        with self._verified(info) as files:
+            tensors = read_tensors(files[TENSORS], f"{where}/{TENSORS}")
+            sections = _parse(files[STATE].read(), f"{where}/{STATE}")
+        tree = Tree(sections, tensors, [self._segments.opened(ref) for ref in info.segments])
+        content = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
+        content = _migrated(content, where)
+        self._segments.adopt(info.segments)
+        self._parent = info.sha256
+        return Loaded(content, info)
+
+    @contextmanager
+    def _verified(self, info: CheckpointInfo) -> Iterator[dict[str, BufferedReader]]:
+        """The checkpoint's files, open, after every one of them and every segment was found intact."""
+        with ExitStack() as stack:
+            where = folder_name(info.step)
+            opened = {
+                name: stack.enter_context(open_verified(self._folder, f"{where}/{name}", info.files[name]))
+                for name in FILES
+            }
+            for ref in set(info.segments):
+                self._segments.verify(ref)
+            yield opened
+
+    def newest_good(self) -> Found | None:
+        """The newest checkpoint that verifies; None where there never was one."""
+        rejected: list[Rejected] = []
+        for step in self._steps():
+            try:
+                return Found(self.load(step), rejected)
+            except TooNew:
+                raise
+            except CheckpointError as error:
+                rejected.append(Rejected(step, str(error)))
+        if not rejected:
+            return None
+        reasons = "; ".join(reason for _, reason in rejected)
+        raise NoValidCheckpoint(f"run {self._run_id}: no checkpoint verifies ({reasons}); restore one from a backup")
+
+
+def _parse(data: bytes, label: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: not JSON: {error}") from error
+
+
+def _migrated(content: Content, label: str) -> Content:
+    while content["version"] != VERSION:
+        migrate = MIGRATIONS.get(content["version"])
+        if migrate is None:
+            raise CheckpointError(f"{label}: nothing migrates version {content['version']} to {VERSION}")
+        content = migrate(content)
+    if missing := {*SECTIONS, "meta"} - set(content):
+        raise CheckpointError(f"{label}: {sorted(missing)[0]} is missing")
+    return content

@@ -1,0 +1,244 @@
+"""The only place that changes a run folder: creates, writes, renames, syncs and removes.
+
+Names are relative to one root and walked part by part without following a symbolic link. Folders are private (0700),
+files too (0600). Every change passes `failpoint.reach`, and every refusal of the disk becomes a `StorageError` of one
+line. A failed sync is never tried again on the same descriptor: the kernel may have dropped the pages it reports as
+written, so the file is abandoned and the next attempt starts with a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from rlstudio.core.errors import StorageError
+from rlstudio.experiment.failpoint import Kind, Operation, reach
+from rlstudio.experiment.file_writers import CHUNK, AppendWriter, StreamWriter, Written, told
+
+TEMPORARY, TRASH = ".tmp-", ".trash-"
+LEFTOVERS = (TEMPORARY, TRASH)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def temporary(owner: str = "") -> str:
+    """A fresh name for something unfinished; whoever owns the folder next removes what a crash left."""
+    return f"{TEMPORARY}{owner}{'-' if owner else ''}{secrets.token_hex(6)}"
+
+
+def ensure_directory(path: Path) -> None:
+    """A folder at `path`, with those above it; nothing happens where there is one."""
+    if not path.is_dir():
+        with told(path):
+            reach(Operation("mkdir", path))
+            os.makedirs(path, mode=0o700, exist_ok=True)
+
+
+def _beside(name: str, other: str) -> str:
+    above, slash, _ = name.rpartition("/")
+    return above + slash + other
+
+
+class Folder:
+    """One directory tree that belongs to us. Its root may be reached through links, nothing below it may."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    @contextmanager
+    def _parent(self, name: str) -> Iterator[tuple[int, str]]:
+        """A descriptor of the directory that holds `name`, and the last part of the name ("." for the root)."""
+        *above, last = name.split("/") if name else ["."]
+        if any(part in ("", ".", "..") or "\0" in part for part in (*above, *([last] if name else []))):
+            raise StorageError(f"{self.root}: {name!r} is not a name inside this folder")
+        with told(self.path(name)):
+            directory = os.open(self.root, _DIRECTORY)
+            try:
+                for part in above:
+                    below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+                    os.close(directory)
+                    directory = below
+                yield directory, last
+            finally:
+                os.close(directory)
+
+    def _open(self, name: str, flags: int) -> int:
+        with self._parent(name) as (directory, last):
+            return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode=0o600, dir_fd=directory)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def kind(self, name: str) -> str | None:
+        """`"file"`, `"folder"`, `"other"` (a link, a pipe, ...) or None where there is nothing."""
+        try:
+            with self._parent(name) as (directory, last):
+                mode = os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+        return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+    def names(self, name: str = "") -> list[str]:
+        """What a directory holds, sorted; nothing where it does not exist."""
+        if name and self.kind(name) is None:
+            return []
+        descriptor = self._open(name, _DIRECTORY)
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def open(self, name: str) -> BufferedReader:
+        """A regular file for reading. A pipe or device in its place is refused, and does not block."""
+        descriptor = self._open(name, os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StorageError(f"{self.path(name)}: is not a regular file; remove it")
+        return os.fdopen(descriptor, "rb")
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+        """The whole of a small file, or None where there is none."""
+        if self.kind(name) is None:
+            return None
+        with self.open(name) as file, told(self.path(name)):
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise StorageError(f"{self.path(name)}: larger than {limit} bytes, which no file of this kind is")
+        return data
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a regular file, or None where there is none."""
+        if self.kind(name) != "file":
+            return None
+        with self._parent(name) as (directory, last):
+            return os.stat(last, dir_fd=directory, follow_symlinks=False).st_size
+
+    # -- changing ---------------------------------------------------------------------------------------------------
+
+    def _change(self, kind: Kind, name: str, change: Callable[[int, str], None]) -> None:
+        with self._parent(name) as (directory, last):
+            reach(Operation(kind, self.path(name)))
+            change(directory, last)
+
+    def make(self, name: str) -> None:
+        """A new directory; it must not exist yet."""
+        self._change("mkdir", name, lambda directory, last: os.mkdir(last, 0o700, dir_fd=directory))
+
+    def sync(self, name: str = "") -> None:
+        """Make the entries of a directory durable: what was created in, renamed into or removed from it."""
+        descriptor = self._open(name, _DIRECTORY)
+        try:
+            with told(self.path(name)):
+                reach(Operation("sync", self.path(name)))
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; a file replaces a file, a directory never replaces one that holds something."""
+        with self._parent(source) as (source_fd, source_last), self._parent(target) as (target_fd, target_last):
+            reach(Operation("rename", self.path(source), self.path(target)))
+            os.rename(source_last, target_last, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+
+    def stream(self, name: str) -> StreamWriter:
+        """A new file, hashed while it is written."""
+        return StreamWriter(self.path(name), self._create(name, os.O_EXCL))
+
+    def append(self, name: str) -> AppendWriter:
+        """A file that grows at its end, created where it does not exist."""
+        return AppendWriter(self.path(name), self._create(name, os.O_APPEND))
+
+    def _create(self, name: str, flag: int) -> int:
+        with told(self.path(name)):
+            reach(Operation("create", self.path(name)))
+        return self._open(name, os.O_WRONLY | os.O_CREAT | flag)
+
+    def create(self, name: str, data: bytes, *, durable: bool = True) -> Written:
+        """A new file with this content. Durable: its bytes are on the disk (its name only after `sync`)."""
+        with self.stream(name) as writer:
+            writer.write(data)
+            return writer.finish(durable=durable)
+
+    def replace(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """The file has either its old content or this one, whatever happens. Not durable: a power cut may undo it."""
+        self._publish(name, lambda part: self.create(part, data, durable=durable), durable)
+
+    def keep_prefix(self, name: str, size: int) -> None:
+        """The first `size` bytes as a new file under the same name: a stale writer goes on in the one that is gone."""
+
+        def copy(part: str) -> None:
+            with self.open(name) as source, self.stream(part) as writer:
+                left = size
+                while left and (data := source.read(min(left, CHUNK))):
+                    writer.write(data)
+                    left -= len(data)
+                writer.finish()
+
+        self._publish(name, copy, durable=True)
+
+    def _publish(self, name: str, write: Callable[[str], object], durable: bool) -> None:
+        part = _beside(name, temporary())
+        try:
+            write(part)
+            self.rename(part, name)
+        except StorageError:
+            self.discard(part)
+            raise
+        if durable:
+            self.sync(name.rpartition("/")[0])
+
+    def unlink(self, name: str) -> None:
+        self._change("unlink", name, lambda directory, last: os.unlink(last, dir_fd=directory))
+
+    def set_aside(self, name: str) -> str:
+        """Rename to `.trash-`: gone at once, whatever happens to its pieces; returns the name to `delete`."""
+        trash = _beside(name, TRASH + secrets.token_hex(6))
+        self.rename(name, trash)
+        return trash
+
+    def remove_tree(self, name: str) -> None:
+        self.delete(self.set_aside(name))
+
+    def discard(self, name: str) -> None:
+        """Take back something unfinished after a failure, as far as the disk allows."""
+        with contextlib.suppress(StorageError):
+            if self.kind(name) is not None:
+                self.delete(name)
+
+    def sweep(self, name: str = "") -> None:
+        """Remove what crashes left in this directory. Only for the owner of the run."""
+        for entry in self.names(name):
+            if entry.startswith(LEFTOVERS):
+                self.delete(f"{name}/{entry}" if name else entry)
+
+    def delete(self, name: str) -> None:
+        """Piece by piece, links and all; for what is unfinished or set aside."""
+        if self.kind(name) != "folder":
+            self.unlink(name)
+            return
+        for entry in self.names(name):
+            self.delete(f"{name}/{entry}")
+        self._change("rmdir", name, lambda directory, last: os.rmdir(last, dir_fd=directory))
+
+    def lock(self, name: str) -> int | None:
+        """A descriptor that holds the exclusive lock of this file until it is closed; None when another has it."""
+        descriptor = self._open(name, os.O_RDWR) if self.kind(name) else self._create(name, 0)
+        try:
+            with told(self.path(name)):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except StorageError as error:
+            os.close(descriptor)
+            if isinstance(error.__cause__, BlockingIOError):
+                return None
+            raise
+        return descriptor

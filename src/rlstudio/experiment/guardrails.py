@@ -1,0 +1,57 @@
+"""Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
+
+The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
+are read once per epoch and judged: too many bad rows are the environment's fault and end the run; too many skipped
+steps, non-finite weights or a metric beyond its limit mean that training has diverged, and the session rolls back.
+"""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+
+import torch
+
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.errors import EnvFault
+from rlstudio.experiment.loop import Report
+from rlstudio.experiment.sections import GuardrailsConfig
+
+
+class Guardrails:
+    def __init__(self, cfg: GuardrailsConfig) -> None:
+        self.cfg = cfg
+
+    def judge(self, report: Report, trainer: Trainer) -> str | None:
+        """None for a healthy epoch, else why it has diverged."""
+        bad = report.metrics["guard/bad_row_share"]
+        if bad > self.cfg.max_bad_rows:
+            counts = {reason: n for reason, n in trainer.source.collector.guard.counts.items() if n}
+            listing = ", ".join(f"{reason}: {n}" for reason, n in counts.items())
+            raise EnvFault(
+                f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
+                f" more than guardrails.max_bad_rows = {self.cfg.max_bad_rows:.1%}; check the environment"
+            )
+        skipped = report.metrics["guard/skipped_share"]
+        if skipped > self.cfg.max_skipped and self._without_target_kl(trainer):
+            return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
+        if not bool(torch.isfinite(trainer.optimizer.flat.data).all()):
+            return "the weights are not finite"
+        for name, value in report.metrics.items():
+            if reason := self._beyond(name, value):
+                return reason
+        return None
+
+    @staticmethod
+    def _without_target_kl(trainer: Trainer) -> bool:
+        """A target KL skips by design."""
+        return getattr(trainer.cfg, "target_kl", None) is None
+
+    def _beyond(self, name: str, value: float) -> str | None:
+        if not name.startswith("train/") or name == "train/explained_variance":
+            return None
+        if isnan(value) or isinf(value):
+            return f"{name} is {value}"
+        limit = self.cfg.limits.get(name)
+        if limit is not None and abs(value) > limit:
+            return f"{name} is {value:.4g}, beyond guardrails.limits ({limit:g})"
+        return None

@@ -1,0 +1,147 @@
+"""MANIFEST.json: what a checkpoint consists of, with the sha256 of every part and, as its last line, of itself.
+
+The file is ordinary JSON, but the last line is checked against the bytes above it before anything is parsed. The hash
+is not a signature: whoever can write the folder can write a manifest, so each field is checked again after parsing and
+no name in it is ever used as a path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from rlstudio.core.errors import CheckpointError, StorageError
+from rlstudio.experiment.file_writers import Written
+from rlstudio.experiment.files import Folder
+from rlstudio.experiment.state_tree import Tree, plain, rebuild
+
+VERSION = 1  # of the content's schema and of this file
+MANIFEST, TENSORS, STATE = "MANIFEST.json", "tensors.safetensors", "state.json"
+FILES = (TENSORS, STATE)
+OWN = frozenset({"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"})
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_TAIL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n\}\n')
+_TAIL_SIZE = len(',\n  "sha256": ""\n}\n') + 64
+
+
+class TooNew(CheckpointError):
+    """Written by a newer RLStudio. Nothing is damaged, so an older checkpoint is not taken instead."""
+
+
+@dataclass(frozen=True)
+class SegmentRef:
+    """A segment as a checkpoint refers to it: its name in the run, and the file that holds it."""
+
+    name: str
+    size: int
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return segment_file(self.sha256)
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What the manifest says. `fields` holds all of it, also what the session stored (epoch, topology, ...)."""
+
+    step: int
+    version: int
+    run_id: str
+    token: int
+    state_hash: str
+    parent: str | None
+    files: Mapping[str, Written]
+    segments: tuple[SegmentRef, ...]
+    meta: Mapping[str, Any]
+    sha256: str  # of the manifest itself
+    fields: Mapping[str, Any]
+
+
+def folder_name(step: int) -> str:
+    return f"checkpoints/step-{step:012d}"
+
+
+def segment_file(digest: str) -> str:
+    return f"segments/{digest}.safetensors"
+
+
+def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
+    """The manifest as it lies on the disk."""
+    text = json.dumps(plain(fields, "manifest"), sort_keys=True, indent=2, allow_nan=False).encode()
+    above = text.removesuffix(b"\n}")
+    return above + f',\n  "sha256": "{sha256(above).hexdigest()}"\n}}\n'.encode()
+
+
+def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
+    """The manifest of one checkpoint, verified; CheckpointError names the file and the reason."""
+    name = f"{folder_name(step)}/{MANIFEST}"
+    try:
+        data = folder.read(name)
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+    if data is None:
+        raise CheckpointError(f"{name}: missing")
+    tail = _TAIL.fullmatch(data[-_TAIL_SIZE:])
+    if tail is None or sha256(data[:-_TAIL_SIZE]).hexdigest().encode() != tail[1]:
+        raise CheckpointError(f"{name}: its sha256 does not match its content")
+    try:
+        info = _parse(json.loads(data), name)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{name}: not a manifest: {type(error).__name__} {error}") from error
+    if info.step != step:
+        raise CheckpointError(f"{name}: is the manifest of step {info.step}, not of {step}")
+    if info.run_id != run_id:
+        raise CheckpointError(f"{name}: belongs to the run {info.run_id!r}, not to {run_id!r}")
+    return info
+
+
+def _parse(value: Any, label: str) -> CheckpointInfo:
+    fields: dict[str, Any] = rebuild(Tree(value, {}, []), label)
+    version = _number(fields["version"])
+    if version > VERSION:
+        raise TooNew(f"{label}: version {version}, this RLStudio reads up to {VERSION}; upgrade it to resume this run")
+    files = {name: _written(fields["files"][name]) for name in FILES}
+    if set(fields["files"]) != set(FILES):
+        raise ValueError(f"unexpected files {sorted(fields['files'])}")
+    parent = fields["parent"]
+    return CheckpointInfo(
+        step=_number(fields["step"]),
+        version=version,
+        run_id=_text(fields["run_id"]),
+        token=_number(fields["token"]),
+        state_hash=_digest(fields["state_hash"]),
+        parent=None if parent is None else _digest(parent),
+        files=files,
+        segments=tuple(SegmentRef(_text(entry["name"]), *_written(entry)) for entry in fields["segments"]),
+        meta=dict(fields["meta"]),
+        sha256=_digest(fields["sha256"]),
+        fields=fields,
+    )
+
+
+def _written(entry: Any) -> Written:
+    return Written(_number(entry["size"]), _digest(entry["sha256"]))
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _digest(value: Any) -> str:
+    if not _HASH.fullmatch(_text(value)):
+        raise ValueError(f"{value!r} is not a sha256")
+    return _text(value)

@@ -1,0 +1,38 @@
+"""The experiments that ship with RLStudio: `rlstudio/configs/<algo>/<world>.yaml`; in a checkout also `configs/`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.yaml_file import read_file
+
+FOLDER = Path(__file__).parent.parent / "configs"
+
+
+def presets() -> Iterator[Path]:
+    """All files, in order."""
+    return iter(sorted(FOLDER.glob("*/*.yaml")))
+
+
+def find_preset(algo: str, env_id: str) -> Path | None:
+    """The experiment for this algorithm and environment; the shortest name where there are several (variants are
+    called `<world>_<variant>.yaml`)."""
+    fitting = []
+    for path in presets():
+        data = read_file(path).data
+        if data["policy"]["algo"] == algo and data["env"]["id"] == env_id:
+            fitting.append(path)
+    return min(fitting, key=lambda path: (len(path.name), path.name), default=None)
+
+
+def locate(path: str | Path) -> Path:
+    """The file itself, or the shipped one when `configs/...` is not below the working directory."""
+    given = Path(path)
+    if given.exists() or given.is_absolute():
+        return given
+    shipped = {f"configs/{preset.relative_to(FOLDER).as_posix()}": preset for preset in presets()}
+    if given.as_posix() in shipped:
+        return shipped[given.as_posix()]
+    raise ConfigError(f"{given}: no such file{suggest(given.as_posix(), shipped)}")

@@ -1,0 +1,168 @@
+"""The sections of an experiment beside `env`, `policy.network` and `train`, with their defaults. Free of torch."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+
+from rlstudio.core.catalog import ALGOS, SINKS, Catalog
+from rlstudio.core.config import Config
+from rlstudio.core.errors import UserError
+from rlstudio.models.config import NetworkConfig
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _in_catalog(catalog: Catalog, name: str) -> str:
+    """Names are judged without importing what is behind them."""
+    try:
+        catalog.find(name)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+class PolicyConfig(Config):
+    algo: str
+    """Name of the algorithm (`rlctl algos` lists them)."""
+
+    network: NetworkConfig = Field(default_factory=NetworkConfig)
+    """How the Models are built."""
+
+    discrete: bool | None = None
+    """May be stated; refused when it contradicts the algorithm or the environment."""
+
+    @field_validator("algo")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return _in_catalog(ALGOS, value)
+
+
+class RolloutConfig(Config):
+    step_timeout: PositiveFloat = Field(60.0, le=86_400)
+    """Seconds after which an environment in a worker process counts as hung."""
+
+    max_restarts: NonNegativeInt = Field(3, le=1000)
+    """Times one environment may be restarted before the run fails."""
+
+
+class BufferConfig(Config):
+    capacity: PositiveInt = Field(100_000, le=10**9)
+    """Transitions the replay buffer of an off-policy algorithm holds."""
+
+
+class EvalConfig(Config):
+    every_epochs: NonNegativeInt = Field(10, le=10**9)
+    """Epochs between two evaluations; 0: only after training."""
+
+    episodes: PositiveInt = Field(10, le=100_000)
+    """Episodes of an evaluation during training."""
+
+    final_episodes: PositiveInt = Field(20, le=100_000)
+    """Episodes of the evaluation after training."""
+
+
+class GatesConfig(Config):
+    min_return: float | None = None
+    """The mean evaluation return must reach it."""
+
+    min_lower_bound: float | None = None
+    """The lower end of the mean's confidence interval must reach it."""
+
+    max_std: Annotated[float, Field(ge=0)] | None = None
+    """The returns of the episodes may spread no further."""
+
+    warmup_epochs: NonNegativeInt = Field(0, le=10**9)
+    """Evaluations up to this epoch are not judged."""
+
+    patience: PositiveInt = Field(1, le=10**9)
+    """Missed evaluations in a row that end the run."""
+
+
+class CkptConfig(Config):
+    every_seconds: PositiveFloat | None = 30.0
+    """Seconds between two checkpoints; null: not by time."""
+
+    every_epochs: PositiveInt | None = None
+    """Epochs between two checkpoints; null: not by epochs."""
+
+    keep_last: PositiveInt = Field(2, le=10_000)
+    """Newest checkpoints that are kept."""
+
+    keep_best: bool = True
+    """Keep the checkpoint of the best evaluation too."""
+
+
+class GuardrailsConfig(Config):
+    reward_clip: PositiveFloat | None = None
+    """Rewards are cut to [-reward_clip, reward_clip] before learning; null: not at all."""
+
+    reward_range: tuple[float, float] | None = None
+    """[lowest, highest] reward the environment may give; a row outside it is bad."""
+
+    check_actions: bool = True
+    """Actions outside the action space make a row bad."""
+
+    max_bad_rows: Share = 0.01
+    """Share of an epoch's rows that may be bad (they never enter learning) before the run fails."""
+
+    max_skipped: Share = 0.5
+    """Share of an epoch's updates that may be skipped before the run rolls back."""
+
+    limits: dict[str, PositiveFloat] = Field(default_factory=dict, max_length=64)
+    """Metric name -> largest absolute value in a healthy epoch, for example {train/kl: 0.5}; beyond it: roll back."""
+
+    rollback_every_epochs: PositiveInt = Field(10, le=10**9)
+    """Epochs between two points that a diverged run may go back to."""
+
+    max_rollbacks: NonNegativeInt = Field(3, le=1000)
+    """Roll-backs before the run fails."""
+
+    @field_validator("reward_range")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and value[0] >= value[1]:
+            raise ValueError(f"the lowest reward {value[0]} must be below the highest {value[1]}")
+        return value
+
+
+class ResourcesConfig(Config):
+    cpus: PositiveInt = Field(1, le=4096)
+    """Processor cores the run asks a scheduler for."""
+
+    gpus: NonNegativeInt = Field(0, le=64)
+    """GPUs the run asks a scheduler for."""
+
+    memory_mb: PositiveInt | None = Field(None, le=10**8)
+    """Memory the run asks a scheduler for; null: not stated."""
+
+
+class RuntimeConfig(Config):
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda` or `cuda:N`."""
+
+    threads: PositiveInt = Field(1, le=1024)
+    """Threads of one operation; small networks are fastest with one."""
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, value: str) -> str:
+        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", value):
+            raise ValueError(f"expected auto, cpu, cuda or cuda:N, got {value!a}")
+        return value
+
+
+class TrackingConfig(Config):
+    sinks: tuple[str, ...] = Field((), max_length=16)
+    """Where metrics go besides the run's own JSONL file, for example [tensorboard, csv]."""
+
+    rotate_mb: PositiveInt = Field(64, le=10**6)
+    """Size at which the metrics file continues in a new one."""
+
+    @field_validator("sinks")
+    @classmethod
+    def _known_sinks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        chosen = tuple(dict.fromkeys(name for name in value if name != "jsonl"))  # jsonl is always on
+        return tuple(_in_catalog(SINKS, name) for name in chosen)

@@ -1,0 +1,61 @@
+"""Stopping politely: the first signal asks for a checkpoint at the next Tick, the second one leaves at once.
+
+If no Tick comes within the grace period the process leaves on its last checkpoint: resume is exact anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+GRACE_SECONDS = 4.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(Exception):
+    """The run was asked to stop; it is resumable."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+class StopSignals:
+    """Within the `with` block signals are noted in `received` instead of raising. Off the main thread it does nothing."""
+
+    def __init__(self, on_grace_over: Callable[[int], None], grace: float = GRACE_SECONDS) -> None:
+        self.received: int | None = None
+        self._on_grace_over = on_grace_over
+        self._grace = grace
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {signum: signal.signal(signum, self._note) for signum in SIGNALS}
+            self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._previous:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+
+    def raise_if_received(self) -> None:
+        if self.received is not None:
+            raise Interrupted(self.received)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            os._exit(128 + signum)  # asked twice: at once, on the last checkpoint
+        self.received = signum
+        signal.setitimer(signal.ITIMER_REAL, self._grace)
+
+    def _leave(self, signum: int, frame: FrameType | None) -> None:
+        received = self.received or signal.SIGTERM
+        self._on_grace_over(received)
+        os._exit(128 + received)

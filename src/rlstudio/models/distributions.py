@@ -1,0 +1,108 @@
+"""Policies as plain tuples of tensors, and functions of them. No distribution objects: those cost more than the maths.
+
+A policy for N rows is one of
+    Categorical(logits [N, A])                      actions [N]
+    MultiCategorical(logits [N, sum A_i], nvec)     actions [N, K]
+    Gaussian(mean [N, D], log_std [N or 1, D])      actions [N, D]
+    SquashedGaussian(mean, log_std, scale, shift)   actions [N, D] = tanh(u) * scale + shift,  u ~ N(mean, std)
+"""
+
+from __future__ import annotations
+
+from math import log, pi
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+HALF_LOG_2PI = 0.5 * log(2.0 * pi)
+
+
+class Categorical(NamedTuple):
+    logits: Tensor
+
+
+class MultiCategorical(NamedTuple):
+    logits: Tensor
+    nvec: tuple[int, ...]
+
+
+class Gaussian(NamedTuple):
+    mean: Tensor
+    log_std: Tensor
+
+
+class SquashedGaussian(NamedTuple):
+    mean: Tensor
+    log_std: Tensor
+    scale: Tensor
+    shift: Tensor
+
+
+Policy = Categorical | MultiCategorical | Gaussian | SquashedGaussian
+
+
+def log_prob(policy: Policy, actions: Tensor) -> Tensor:
+    """log pi(a|s), [N]."""
+    match policy:
+        case Categorical(logits):
+            return F.log_softmax(logits, -1).gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
+        case MultiCategorical(logits, nvec):
+            parts = [Categorical(part) for part in logits.split(nvec, -1)]
+            return torch.stack([log_prob(part, actions[:, i]) for i, part in enumerate(parts)]).sum(0)
+        case Gaussian(mean, log_std):
+            return _gaussian_log_prob(mean, log_std, actions)
+        case SquashedGaussian(mean, log_std, scale, shift):
+            squashed = ((actions - shift) / scale).clamp(-1 + 1e-6, 1 - 1e-6)
+            raw = torch.atanh(squashed)
+            return _gaussian_log_prob(mean, log_std, raw) - _log_slope(raw, scale)
+
+
+def entropy(policy: Policy) -> Tensor:
+    """Entropy in nats, [N]. A squashed Gaussian has no closed form: use `-log_prob` of samples there."""
+    match policy:
+        case Categorical(logits):
+            log_p = F.log_softmax(logits, -1)
+            return -(log_p.exp() * log_p).sum(-1)
+        case MultiCategorical(logits, nvec):
+            return torch.stack([entropy(Categorical(part)) for part in logits.split(nvec, -1)]).sum(0)
+        case Gaussian(mean, log_std):
+            return (log_std + (0.5 + HALF_LOG_2PI)).expand_as(mean).sum(-1)
+    raise TypeError("a squashed Gaussian has no closed-form entropy; estimate it by -log_prob of samples")
+
+
+def mode(policy: Policy) -> Tensor:
+    """The most likely action (for a squashed Gaussian, the image of its mean)."""
+    match policy:
+        case Categorical(logits):
+            return logits.argmax(-1)
+        case MultiCategorical(logits, nvec):
+            return torch.stack([part.argmax(-1) for part in logits.split(nvec, -1)], -1)
+        case Gaussian(mean, _):
+            return mean
+        case SquashedGaussian(mean, _, scale, shift):
+            return torch.tanh(mean) * scale + shift
+
+
+def sample(policy: Policy, noise: Tensor) -> Tensor:
+    """An action as a pure function of noise: Gumbel noise for choices (its argmax is a sample), normal for numbers."""
+    match policy:
+        case Categorical(logits):
+            return (logits + noise).argmax(-1)
+        case MultiCategorical(logits, nvec):
+            return mode(MultiCategorical(logits + noise, nvec))
+        case Gaussian(mean, log_std):
+            return mean + log_std.exp() * noise
+        case SquashedGaussian(mean, log_std, scale, shift):
+            return torch.tanh(mean + log_std.exp() * noise) * scale + shift
+
+
+def _gaussian_log_prob(mean: Tensor, log_std: Tensor, x: Tensor) -> Tensor:
+    z = (x - mean) * torch.exp(-log_std)
+    return (-0.5 * z.square() - log_std - HALF_LOG_2PI).sum(-1)
+
+
+def _log_slope(raw: Tensor, scale: Tensor) -> Tensor:
+    """log |d action / d raw| of tanh(raw) * scale, in the form that neither overflows nor cancels."""
+    return (2.0 * (log(2.0) - raw - F.softplus(-2.0 * raw)) + torch.log(scale)).sum(-1)

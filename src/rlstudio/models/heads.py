@@ -1,0 +1,122 @@
+"""The three Model variants: policy-value, q-value and policy-only. Pure functions of observations; none samples.
+
+An MLP has separate networks for policy and value, a CNN shares its trunk. `reads` names the Batch columns a Model
+needs, so a loss calls `model(**batch.only(model.reads))` and never asks what kind of Model it has.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Space, Spaces, describe
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.distributions import Categorical, Gaussian, MultiCategorical, Policy
+from rlstudio.models.encoder import Encoder, build_encoder
+from rlstudio.models.mlp import MLP
+from rlstudio.ops.flat import flatten
+
+Observations = Tensor | dict[str, Tensor]
+
+
+class PolicyHead(nn.Module):
+    """Turns the output of a policy network into a policy over the action space."""
+
+    def __init__(self, space: Space, log_std_init: float) -> None:
+        super().__init__()
+        match space:
+            case Discrete():
+                self.outputs = space.n
+            case MultiDiscrete():
+                self.outputs = sum(space.nvec)
+            case Box() if len(space.shape) == 1:
+                self.outputs = space.size
+                self.log_std = nn.Parameter(torch.full((1, space.size), log_std_init))
+            case _:
+                raise Incompatible(
+                    f"no policy head for actions {describe(space)}; flatten them to Box, Discrete or MultiDiscrete"
+                )
+        self.space = space
+
+    def forward(self, outputs: Tensor) -> Policy:
+        match self.space:
+            case Discrete():
+                return Categorical(outputs)
+            case MultiDiscrete():
+                return MultiCategorical(outputs, self.space.nvec)
+        return Gaussian(outputs, self.log_std)
+
+
+class PolicyOnly(nn.Module):
+    """forward(observations) -> policy."""
+
+    variant = "policy-only"
+    reads: tuple[str, ...] = ("observations",)
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
+        super().__init__()
+        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
+        self.head = PolicyHead(spaces.action, network.log_std_init)
+        hidden = network.hidden_sizes
+        self.policy_net = MLP(
+            self.encoder.size, hidden, self.head.outputs, network.activation, rng.fork("policy"), 0.01
+        )
+
+    def forward(self, observations: Observations) -> Policy:
+        return self.policy(observations)
+
+    def policy(self, observations: Observations) -> Policy:
+        return self.head(self.policy_net(self.encoder(observations)))  # type: ignore[no-any-return]
+
+
+class PolicyValue(PolicyOnly):
+    """forward(observations) -> (policy, values [N])."""
+
+    variant = "policy-value"
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
+        super().__init__(spaces, network, rng)
+        sizes = (self.encoder.size, network.hidden_sizes, 1)
+        self.value_net = MLP(*sizes, network.activation, rng.fork("value"), gain=1.0)
+
+    def forward(self, observations: Observations) -> tuple[Policy, Tensor]:  # type: ignore[override]
+        features = self.encoder(observations)
+        return self.head(self.policy_net(features)), self.value_net(features).squeeze(-1)
+
+    def value(self, observations: Observations) -> Tensor:
+        """Values only, [N]."""
+        return self.value_net(self.encoder(observations)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+class QValue(nn.Module):
+    """forward(observations) -> q [N, A], one value per choice."""
+
+    variant = "q-value"
+    reads: tuple[str, ...] = ("observations",)
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
+        super().__init__()
+        if not isinstance(spaces.action, Discrete):
+            raise Incompatible(f"a q-value Model needs Discrete actions; the env takes {describe(spaces.action)}")
+        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
+        self.q_net = MLP(
+            self.encoder.size, network.hidden_sizes, spaces.action.n, network.activation, rng.fork("q"), gain=None
+        )
+
+    def forward(self, observations: Observations) -> Tensor:
+        return self.q_net(self.encoder(observations))  # type: ignore[no-any-return]
+
+
+Model = PolicyOnly | PolicyValue | QValue
+M = TypeVar("M", PolicyOnly, PolicyValue, QValue)
+
+
+def build_model(variant: type[M], spaces: Spaces, network: NetworkConfig, rng: Rng, device: str = "cpu") -> M:
+    """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
+    model = variant(spaces, network, rng).to(device)
+    flatten(model)
+    return model

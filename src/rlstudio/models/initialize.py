@@ -1,0 +1,33 @@
+"""Weights at birth, drawn from the part's own `Rng` (never from torch's global generator)."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlstudio.core.rng import Rng
+
+
+@torch.no_grad()
+def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, rng: Rng) -> None:
+    """A random orthogonal matrix times `gain`, biases zero (Saxe et al. 2014): the usual start of actor-critic nets."""
+    rows, cols = layer.weight.shape[0], layer.weight[0].numel()
+    noise = rng.generator().standard_normal((max(rows, cols), min(rows, cols)))
+    q, r = np.linalg.qr(noise)
+    q *= np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
+    matrix = q if rows >= cols else q.T
+    layer.weight.copy_(torch.from_numpy(gain * matrix).reshape(layer.weight.shape))
+    if layer.bias is not None:
+        layer.bias.zero_()
+
+
+@torch.no_grad()
+def fan_in_uniform(layer: nn.Linear | nn.Conv2d, rng: Rng) -> None:
+    """Uniform within 1 / sqrt(inputs), torch's own default: the usual start of Q networks."""
+    bound = 1.0 / sqrt(layer.weight[0].numel())
+    generator = rng.generator()
+    for parameter in (layer.weight, layer.bias):
+        parameter.copy_(torch.from_numpy(generator.uniform(-bound, bound, tuple(parameter.shape))))

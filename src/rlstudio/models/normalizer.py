@@ -1,0 +1,45 @@
+"""Observation normalizer: running statistics inside the Model, so that what was trained is what ships.
+
+Statistics are fixed while a step collects and learns, and folded in at its end (`update`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rlstudio.ops.running import merge_moments
+
+CLIP = 10.0
+
+
+class Normalizer(nn.Module):
+    """(x - mean) / std, clipped to +-10. Before the first update it is the identity (up to the clip)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("running_mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("running_square", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("inverse_std", torch.ones(size))
+
+    count: Tensor
+    running_mean: Tensor
+    running_square: Tensor
+    mean: Tensor
+    inverse_std: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x - self.mean) * self.inverse_std).clamp(-CLIP, CLIP)
+
+    @torch.no_grad()
+    def update(self, rows: Tensor, weights: Tensor | None = None) -> None:
+        """Fold rows [N, size] in. Buffers change in place: acting kernels hold views of them."""
+        count, mean, square = merge_moments(self.count, self.running_mean, self.running_square, rows, weights)
+        self.count.copy_(count)
+        self.running_mean.copy_(mean)
+        self.running_square.copy_(square)
+        self.mean.copy_(mean)
+        variance = square / count.clamp(min=1.0)
+        self.inverse_std.copy_(1.0 / torch.sqrt(variance + 1e-8))

@@ -1,0 +1,31 @@
+"""Means over rows that may count differently. `weights` None means that all rows count the same."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Sum of weight * value over sum of weights; zero where no row counts."""
+    if weights is None:
+        return values.mean()
+    return (values * weights).sum() / weights.sum().clamp(min=1e-8)
+
+
+def standardize(values: Tensor, weights: Tensor | None, eps: float = 1e-8) -> Tensor:
+    """Mean zero, standard deviation one over the rows that count."""
+    if weights is None:
+        std, mean = torch.std_mean(values)
+        return (values - mean) / (std + eps)
+    mean = weighted_mean(values, weights)
+    variance = weighted_mean((values - mean).square(), weights)
+    return (values - mean) / (variance.sqrt() + eps)
+
+
+def explained_variance(predictions: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """1 - Var[target - prediction] / Var[target]: 1 is perfect, 0 a constant guess, NaN if targets are constant."""
+    errors = targets - predictions
+    noise = weighted_mean((errors - weighted_mean(errors, weights)).square(), weights)
+    spread = weighted_mean((targets - weighted_mean(targets, weights)).square(), weights)
+    return torch.where(spread > 0, 1.0 - noise / spread, torch.nan)

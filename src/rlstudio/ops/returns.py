@@ -1,0 +1,57 @@
+"""Advantages and returns. Row t is transition t: `terminated` stops the bootstrap, `dones` cuts the trace.
+
+Dims: T steps, B environments. `next_values_TB[t]` is the value of the true successor of row t, so a time limit
+bootstraps and a death does not, and no value leaks over a reset.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gae(
+    rewards_TB: Tensor,
+    values_TB: Tensor,
+    next_values_TB: Tensor,
+    terminated_TB: Tensor,
+    dones_TB: Tensor,
+    gamma: float,
+    lam: float,
+) -> Tensor:
+    """Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438).
+
+    delta_t = r_t + gamma V(s'_t) [not terminated] - V(s_t)        A_t = delta_t + gamma lambda [not done] A_{t+1}
+    """
+    deltas_TB = rewards_TB + gamma * next_values_TB * (~terminated_TB).float() - values_TB
+    decay_TB = (gamma * lam) * (~dones_TB).float()
+    return discounted_sums(deltas_TB, decay_TB)
+
+
+def discounted_sums(x_TB: Tensor, decay_TB: Tensor) -> Tensor:
+    """y_t = x_t + decay_t y_{t+1}, from the last row backwards."""
+    if x_TB.device.type == "cpu":
+        # The recurrence is sequential: T tiny steps, where NumPy's call is several times cheaper than torch's.
+        out, decay = x_TB.detach().numpy().copy(), decay_TB.detach().numpy()
+        for t in range(len(out) - 2, -1, -1):
+            out[t] += decay[t] * out[t + 1]
+        return torch.from_numpy(out)
+    rows = [x_TB[-1]]
+    for t in range(x_TB.shape[0] - 2, -1, -1):
+        rows.append(x_TB[t] + decay_TB[t] * rows[-1])
+    return torch.stack(rows[::-1])
+
+
+def n_step(rewards_KN: Tensor, dones_KN: Tensor, gamma: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Collapse windows of K consecutive transitions into one, stopping at the end of an episode.
+
+    Returns the discounted reward sum [N], the index of the window's last live row [N], and the discount gamma^k that
+    belongs to the successor of that row [N].
+    """
+    live_KN = torch.ones_like(rewards_KN)
+    live_KN[1:] = torch.cumprod(1.0 - dones_KN[:-1].float(), 0)
+    steps = torch.arange(rewards_KN.shape[0], dtype=rewards_KN.dtype, device=rewards_KN.device)
+    discounts_K = gamma**steps
+    sums_N = (discounts_K[:, None] * live_KN * rewards_KN).sum(0)
+    last_N = live_KN.sum(0).long() - 1
+    return sums_N, last_N, gamma ** (last_N + 1).to(rewards_KN.dtype)

@@ -1,0 +1,42 @@
+"""Target networks: a slowly moving copy of a Model, refreshed by one operation on flat storage."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+
+from rlstudio.core.contracts import State
+from rlstudio.ops.flat import Flat, flatten
+
+
+class Target:
+    """`model` is the copy. It takes no gradients and changes only in `refresh`."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = flatten(source)
+        self.model = deepcopy(source)
+        object.__delattr__(self.model, "_flat")
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        self.flat: Flat = flatten(self.model)
+        self.model.requires_grad_(False)
+        self.calls = 0
+
+    @torch.no_grad()
+    def refresh(self, every: int = 1, tau: float = 1.0) -> None:
+        """Every `every` calls move the copy by `tau` of the way."""
+        self.calls += 1
+        if self.calls % every == 0:
+            if tau == 1.0:
+                self.flat.data.copy_(self.source.data)
+            else:
+                self.flat.data.lerp_(self.source.data, tau)
+
+    def state_dict(self) -> State:
+        return {"weights": self.flat.data, "calls": self.calls}
+
+    def load_state_dict(self, state: State) -> None:
+        self.flat.data.copy_(torch.as_tensor(state["weights"]))
+        self.calls = int(state["calls"])

@@ -1,0 +1,174 @@
+"""The pages say what the code does: links lead somewhere, tables and examples are those of the code."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import pytest
+import yaml
+
+from rlstudio.core import errors
+from rlstudio.core.rng import Rng
+from rlstudio.core.yaml_file import read_text
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.envs.cartpole import CartPole
+from rlstudio.envs.native import NativeVecEnv
+from rlstudio.experiment.checkpoint import state_hash
+from rlstudio.experiment.config import experiment_from
+from rlstudio.models.config import NetworkConfig
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for found, body in BLOCK.findall(page.read_text()) if found == language]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names a heading can be linked by, made the way GitHub and mkdocs make them."""
+    prose = BLOCK.sub("", page.read_text())
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(BLOCK.sub("", page.read_text())):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.is_file(), f"{target} is not there"
+        assert not anchor or anchor in anchors(linked), f"{target}: no such heading"
+
+
+def test_the_site_has_every_page_once() -> None:
+    def leaves(entry: Any) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        return [leaf for part in (entry.values() if isinstance(entry, dict) else entry) for leaf in leaves(part)]
+
+    listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+def test_every_decision_is_in_the_index() -> None:
+    index = (DOCS / "decisions/README.md").read_text()
+    records = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    assert [name for name in records if f"]({name})" not in index] == []
+    assert [name[:4] for name in records] == [f"{number:04d}" for number in range(1, len(records) + 1)]
+
+
+def load(path: Path) -> ModuleType:
+    """A module from a file, known by its name while it is loaded, as an imported one is."""
+    spec = importlib.util.spec_from_file_location(f"shown_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- fields" in page.read_text()], ids=lambda p: p.name)
+def test_field_tables_are_those_of_the_code(page: Path) -> None:
+    assert load(DOCS / "fields.py").render(page.read_text()) == page.read_text(), "run: .venv/bin/python docs/fields.py"
+
+
+def test_every_exit_code_is_documented() -> None:
+    def tree(kind: type[errors.RLStudioError]) -> set[int]:
+        return {kind.exit_code}.union(*(tree(child) for child in kind.__subclasses__()))
+
+    rows = re.findall(r"^\| (\d+) \|", (DOCS / "reference/exit-codes.md").read_text(), re.MULTILINE)
+    assert tree(errors.RLStudioError) <= {int(row) for row in rows}
+
+
+YAML_BLOCKS = [
+    pytest.param(text, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "yaml"))
+    if not text.startswith("# yaml-language-server")
+]
+
+
+@pytest.mark.parametrize("text", YAML_BLOCKS)
+def test_every_configuration_shown_is_valid(text: str) -> None:
+    """A whole experiment as it stands; single sections inside a small one."""
+    data = read_text(text, "docs").data
+    whole = {"env": {"id": "CartPole-v1"}, "policy": {"algo": "ppo"}} | data
+    given = experiment_from(whole).model_dump(mode="json")
+    assert all(given[section] for section in data)
+
+
+IMPORTS = sorted(
+    {
+        (module, name.strip())
+        for page in PAGES
+        for body in blocks(page, "python")
+        for module, names in re.findall(r"^from (rlstudio[\w.]*) import ([\w, ]+)$", body, re.MULTILINE)
+        for name in names.split(",")
+    }
+)
+
+
+@pytest.mark.parametrize(("module", "name"), IMPORTS, ids=lambda part: part)
+def test_every_import_shown_works(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name)
+
+
+def shown(page: str, folder: Path) -> ModuleType:
+    """The first Python block of a page, as a file of its own."""
+    path = folder / f"{Path(page).stem.replace('-', '_')}.py"
+    path.write_text(blocks(DOCS / page, "python")[0])
+    return load(path)
+
+
+def test_the_algorithm_shown_learns_and_resumes_exactly(tmp_path: Path) -> None:
+    module = shown("howto/own-algorithm.md", tmp_path)
+
+    def build() -> Any:
+        runtime = LocalRuntime(NativeVecEnv(CartPole(), 8, seed=3))
+        return module.Reinforce(module.ReinforceConfig(rollout_steps=64), runtime, NetworkConfig(), Rng(3))
+
+    def state(trainer: Any) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in trainer.stateful().items()}
+
+    def hashed(trainer: Any) -> str:
+        empty: dict[str, Any] = {}
+        parts = {"module_state": empty, "trainer_state": state(trainer), "replay_meta": empty, "rng_state": empty}
+        return state_hash({"version": 1, **parts, "meta": {}})
+
+    trainer = build()
+    start = hashed(trainer)
+    assert set(trainer.train_step()) == {"loss", "entropy", "grad_norm"}
+    assert hashed(trainer) != start
+    before = hashed(trainer)
+    trainer.eval_step()
+    assert hashed(trainer) == before
+    other = build()
+    for name, part in other.stateful().items():
+        part.load_state_dict(trainer.stateful()[name].state_dict())
+    assert hashed(other) == before
+    trainer.train_step()
+    other.train_step()
+    assert hashed(other) == hashed(trainer)
+
+
+def test_the_environment_shown_plays(tmp_path: Path) -> None:
+    shown("howto/own-env.md", tmp_path)
+    env = gymnasium.make("Corridor-v0", length=20)
+    env.reset(seed=1)
+    outcomes = [env.step(1) for _ in range(20)]
+    assert any(terminated for _, _, terminated, _, _ in outcomes)
+    env.close()
