@@ -5,7 +5,7 @@
 #   ./bootstrap.sh dev      and what the checks need
 #
 # PYTHON           the interpreter to use (3.11 or newer); otherwise python3.11, then python3
-# TORCH_FLAVOR     cpu (default on Linux: 0.2 GB) or default (whatever the package index serves, CUDA on Linux: 5 GB)
+# TORCH_FLAVOR     cpu (default on Linux, a download of 0.2 GB) or default (what the package index serves: on Linux CUDA, GBs)
 # TORCH_INDEX_URL  a package index to take torch from, such as PyTorch's own index of CPU or CUDA wheels
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

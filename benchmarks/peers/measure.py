@@ -48,6 +48,10 @@ def peak_rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+class Done(Exception):
+    """Raised by a runner to leave a training loop that has no other exit."""
+
+
 class Window:
     """Counts environment steps per second between the warm-up and the end of the window."""
 

@@ -24,7 +24,11 @@ def test_numbers_never_change_between_releases():
 def test_neighbours_share_nothing(seed, name, counter):
     here = Rng(seed).fork("x" + name)
     numbers = here.generator(counter).integers(0, 2**63, 8)
-    for other in (here.generator(counter + 1), Rng(seed).fork("y" + name).generator(counter), here.fork(0).generator(counter)):
+    for other in (
+        here.generator(counter + 1),
+        Rng(seed).fork("y" + name).generator(counter),
+        here.fork(0).generator(counter),
+    ):
         assert not set(numbers.tolist()) & set(other.integers(0, 2**63, 8).tolist())
 
 

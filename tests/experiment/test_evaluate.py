@@ -284,6 +284,9 @@ def test_worlds_of_our_own_are_their_own_truth() -> None:
         def step(self, observations: Any, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
             return Acted(np.ones(len(observations), np.int64), {}, None)
 
-    result = evaluate(Down(), EnvConfig(id="rlstudio/GridWorld-v0", max_episode_steps=10), episodes=3, seed=0)
-    assert result.vectorization == "native"
-    assert result.returns == (-10.0, -10.0, -10.0)
+    cfg = EnvConfig(id="rlstudio/GridWorld-v0", max_episode_steps=10)
+    wrapped = cfg.model_copy(update={"wrappers": ("FlattenObservation",)})
+    for case, kind in ((cfg, "native"), (wrapped, "sync")):
+        result = evaluate(Down(), case, episodes=3, seed=0)
+        assert result.vectorization == kind
+        assert result.returns == (-10.0, -10.0, -10.0)

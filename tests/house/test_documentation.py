@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +22,8 @@ from rlstudio.core.yaml_file import read_text
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.cartpole import CartPole
 from rlstudio.envs.native import NativeVecEnv
-from rlstudio.experiment.checkpoint import state_hash
 from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.state_hash import state_hash
 from rlstudio.models.config import NetworkConfig
 
 ROOT = Path(__file__).parents[2]
@@ -172,3 +174,36 @@ def test_the_environment_shown_plays(tmp_path: Path) -> None:
     outcomes = [env.step(1) for _ in range(20)]
     assert any(terminated for _, _, terminated, _, _ in outcomes)
     env.close()
+
+
+@pytest.mark.learning
+def test_the_python_of_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"observation": [0.0, 0.0, 0.05, 0.0]}
+    for body in blocks(DOCS / "tutorial.md", "python"):
+        exec(compile(body, "tutorial.md", "exec", dont_inherit=True), names)
+    assert names["session"].status.state == "COMPLETED"
+    assert names["action"] in (0, 1)
+    assert names["tick"].epoch == names["cfg"].train.epochs
+
+
+def shown_commands() -> dict[str, set[str]]:
+    """Every `rlctl` command in a code block, with the options it is shown with."""
+    found: dict[str, set[str]] = {}
+    bodies = [body for page in PAGES for language in ("bash", "") for body in blocks(page, language)]
+    for line in "\n".join(bodies).splitlines():
+        words = line.partition(" #")[0].replace("[", " ").replace("]", " ").split()
+        if len(words) > 1 and words[0] in ("rlctl", "rlstudio") and words[1].isalpha():
+            found.setdefault(words[1], set()).update(word for word in words[2:] if word.startswith("-"))
+    return found
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("command", sorted(shown_commands()))
+def test_every_command_and_option_shown_exists(command: str) -> None:
+    program = [sys.executable, "-c", "from rlstudio.cli.app import main; main()", command, "--help"]
+    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
+    answer = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    options = sorted(shown_commands()[command])
+    assert [option for option in options if not re.search(rf"{option}\b", answer.stdout)] == []

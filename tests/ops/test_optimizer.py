@@ -74,7 +74,9 @@ def test_state_round_trip_continues_bit_for_bit():
     resumed = deepcopy(net())
     resumed.load_state_dict(straight.state_dict())
     again = Optimizer(resumed, 1.0, 0.5)
-    again.load_state_dict({k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in optimizer.state_dict().items()})
+    again.load_state_dict(
+        {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in optimizer.state_dict().items()}
+    )
     for _ in range(5):
         optimizer.step(loss_of(straight))
         again.step(loss_of(resumed))

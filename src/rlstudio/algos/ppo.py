@@ -9,6 +9,8 @@ not branches: the loss sees model(**batch.only(model.reads)) and batch.weights.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -30,13 +32,13 @@ from rlstudio.ops.returns import gae
 
 
 class PPOConfig(TrainConfig):
-    lr_schedule: str = Field("linear", pattern="^(constant|linear)$")
+    lr_schedule: Literal["constant", "linear"] = "linear"
     """`linear` goes from `lr` to zero over the run."""
 
     rollout_steps: PositiveInt | None = None
     """Steps per environment and rollout; null takes a whole epoch (steps_per_epoch / num_envs)."""
 
-    passes: PositiveInt = 10
+    passes: PositiveInt = 20
     """Times one rollout is reused."""
 
     gae_lambda: float = Field(0.98, ge=0, le=1)

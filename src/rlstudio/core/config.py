@@ -19,7 +19,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from rlstudio.core.config_kinds import fit, kinds_of
 from rlstudio.core.config_problems import Problem, dotted, problems, shown
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import Document, KeyPath, read_value, write_text
+from rlstudio.core.yaml_file import Document, KeyPath, read_value
+from rlstudio.core.yaml_text import write_text
 
 
 class Config(BaseModel):

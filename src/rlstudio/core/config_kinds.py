@@ -10,10 +10,10 @@ from __future__ import annotations
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic_core import PydanticCustomError
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from rlstudio.core.config_problems import shown
-from rlstudio.core.yaml_file import plain_scalar
+from rlstudio.core.yaml_file import KeyPath, plain_scalar
 
 Kinds = frozenset[type] | None
 """Plain types a field admits at its leaves; None: open, nothing is judged here."""
@@ -40,14 +40,14 @@ def kinds_of(annotation: Any) -> Kinds:
     return None
 
 
-def fit(value: Any, kinds: Kinds, place: str = "") -> Any:
+def fit(value: Any, kinds: Kinds, path: KeyPath = ()) -> Any:
     """The value with its leaves in a kind that the field admits; what pydantic itself judges rightly passes."""
     if kinds is None:
         return value
     if isinstance(value, list | tuple):
-        return type(value)(fit(item, kinds, f"item {index}: ") for index, item in enumerate(value))
+        return [fit(item, kinds, (*path, index)) for index, item in enumerate(value)]
     if isinstance(value, dict):
-        return {key: fit(item, kinds, f"{key}: ") for key, item in value.items()}
+        return {key: fit(item, kinds, (*path, key)) for key, item in value.items()}
     if isinstance(value, bool):
         wrong = bool not in kinds and bool(kinds & NUMBERS)
     elif isinstance(value, int | float):
@@ -60,8 +60,8 @@ def fit(value: Any, kinds: Kinds, place: str = "") -> Any:
     else:
         wrong = False
     if wrong:
-        wanted = f"expected {_wanted(kinds)}, got {shown(value)}"
-        raise PydanticCustomError("kind", "{reason}", {"reason": place + wanted})
+        error = PydanticCustomError("kind", "expected {wanted}", {"wanted": _wanted(kinds)})
+        raise ValidationError.from_exception_data("Config", [InitErrorDetails(type=error, loc=path, input=value)])
     return value
 
 

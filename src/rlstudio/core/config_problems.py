@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from rlstudio.core.errors import suggest
 from rlstudio.core.yaml_file import KeyPath
 
+UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
 """Findings that only say that another one came first."""
 
@@ -55,7 +56,7 @@ def shown(value: Any, *, quote: bool = True) -> str:
     if isinstance(value, int) and value.bit_length() > 200:
         return f"a number of about {value.bit_length() * 3 // 10} digits"
     text = repr(value) if quote or not isinstance(value, str) else value
-    text = text if text.isprintable() else ascii(text)
+    text = _printable(text)
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
@@ -67,14 +68,20 @@ def dotted(path: KeyPath) -> str:
 
 def problems(error: ValidationError, cls: Any, data: Mapping[str, Any]) -> list[Problem]:
     """One problem per field: the branches of a union that all failed are told together."""
-    reasons: dict[KeyPath, dict[str, None]] = {}
+    wanted: dict[KeyPath, list[str]] = {}
+    got: dict[KeyPath, str] = {}
     for finding in error.errors(include_url=False):
         if finding["type"] in CONSEQUENCES:
             continue
         path = finding["loc"] if finding["type"] in ("missing", "refused") else _present(finding["loc"], data)
-        reason = _unknown_key(path, cls, data) if finding["type"] == "extra_forbidden" else _reason(finding)
-        reasons.setdefault(path, {})[reason] = None
-    return [Problem(path, " or ".join(told)) for path, told in reasons.items()]
+        reason, tail = (_unknown_key(path, cls, data), "") if finding["type"] == UNKNOWN else _reason(finding)
+        wanted.setdefault(path, []).append(reason)
+        got[path] = max(got.get(path, ""), tail, key=len)
+    return [Problem(path, _printable(" or ".join(dict.fromkeys(told)) + got[path])) for path, told in wanted.items()]
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _present(loc: KeyPath, data: Any) -> KeyPath:
@@ -112,18 +119,21 @@ def _config_in(annotation: Any) -> Any:
     return next(filter(None, map(_config_in, get_args(annotation))), None)
 
 
-def _reason(finding: Any) -> str:
+def _reason(finding: Any) -> tuple[str, str]:
+    """What was wanted, and what there was instead."""
     kind, limits, value = finding["type"], finding.get("ctx", {}), finding["input"]
-    if kind in ("refused", "kind", "value_error"):
-        return str(limits.get("reason") or limits["error"])
+    if kind in ("refused", "value_error"):
+        return str(limits.get("reason") or limits["error"]), ""
     if kind == "missing":
-        return "required, but missing; add it"
+        return "required, but missing; add it", ""
+    got = f", got {shown(value)}"
     if kind == "literal_error":
-        return f"expected {limits['expected']}, got {shown(value)}{_nearest(value, limits['expected'])}"
+        return f"expected {limits['expected']}", got + _nearest(value, limits["expected"])
     if kind in BOUNDS:
-        return f"{BOUNDS[kind].format(**limits)}, got {shown(value)}"
-    wanted = WANTED.get(kind.split("_")[0])
-    return f"expected {wanted}, got {shown(value)}" if wanted else f"{finding['msg'].lower()}, got {shown(value)}"
+        whole = {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in limits.items()}
+        return BOUNDS[kind].format(**whole), got
+    wanted = limits["wanted"] if kind == "kind" else WANTED.get(kind.split("_")[0])
+    return (f"expected {wanted}" if wanted else finding["msg"].lower()), got
 
 
 def _nearest(value: Any, expected: str) -> str:

@@ -1,4 +1,4 @@
-"""YAML and JSON files as plain data with the place of every key, read by strict rules and written back.
+"""YAML and JSON files as plain data with the place of every key, read by strict rules.
 
 Scalars follow the YAML 1.2 core schema, because YAML 1.1 betrays people who write experiments: there `3e-4` is text,
 `010` is eight, `on` is true and `12:30:45` is 45045. Tags, merge keys, duplicate keys and keys that are not text are
@@ -35,6 +35,9 @@ CONSTANTS = {
 INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+BREAKS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Plain characters in JSON text, but line breaks or nothing at all in YAML."""
+
 CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -112,6 +115,7 @@ def read_json(text: str, source: str) -> Document:
         raise ConfigError(f"{source}:{error.lineno}:{error.colno}: {error.msg[0].lower()}{error.msg[1:]}") from None
     except RecursionError:
         raise ConfigError(f"{source}: nested deeper than {MAX_DEPTH} levels") from None
+    text = BREAKS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     return read_text(text.replace("\t", " "), source)
 
 
@@ -271,34 +275,3 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
     if problem == "could not find expected ':'":
         return "expected `key: value`; the colon is missing"
     return f"{problem} {error.context}" if error.context else problem
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes text that YAML 1.1 or 1.2 would take for something else, and never writes anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
-    flat = not any(isinstance(item, dict | list) for item in items)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flat)
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    style = '"' if "\x85" in text else None  # elsewhere PyYAML writes this line break so that it reads as another
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(list, _list)
-_Dumper.add_representer(str, _text)
-for _tag, _pattern in (("int", INTEGER), ("float", FLOAT)):
-    _Dumper.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern.pattern})\Z"), list("-+.0123456789")
-    )
-
-
-def write_text(data: Any) -> str:
-    """Plain data as YAML, in its own order, lists of scalars on one line; `read_text` gives the same data back."""
-    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": 120}
-    return str(yaml.dump(data, Dumper=_Dumper, **options))

@@ -134,7 +134,7 @@ class ReplayBuffer:
         self.weighted = bool(state["weighted"])
         ends, segments = state["ends"], iter(state["segments"])
         for start, stop in self._pieces():
-            columns = next(segments) if stop - start == SEGMENT_ROWS else ends[f"{start:015d}"]
+            columns = next(segments).columns() if stop - start == SEGMENT_ROWS else ends[f"{start:015d}"]
             slots = np.arange(start, stop) % self.capacity
             for name in self.dtype.names or ():
                 self.rows[name][slots] = columns[name]

@@ -14,7 +14,7 @@ from zlib import crc32
 import gymnasium
 import numpy as np
 
-from rlstudio.core.errors import EnvFault
+from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.buffers import Buffers, leaves, row_views
 from rlstudio.envs.deliver import Misfit, deliverer, plain
@@ -118,6 +118,8 @@ class EnvBlock:
         views = list(row_views(self._rows.observations, index))
         digest = digest_of(views)
         for elapsed, action in enumerate(self._choices(actions), 1):
+            if self._watch is not None:
+                self._watch(index)
             observation, _, terminated, truncated, _ = self._guarded(self._steps[index], action)
             self._starts_at(index, self._clock - elapsed)
             if terminated or truncated or elapsed >= self._limit:
@@ -170,25 +172,32 @@ class EnvBlock:
                 action = None if choices is None else choices[index]
                 raise self._fault(index, action, Misfit(f"{what} is not finite"))
 
-    def _fault(self, index: int, action: Any, error: BaseException) -> EnvFault:
-        if isinstance(error, EnvFault) or hasattr(error, "exit_code"):
-            return error  # type: ignore[return-value]
+    def _fault(self, index: int, action: Any, error: BaseException) -> RLStudioError:
+        if isinstance(error, RLStudioError):
+            return error
         what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}"
-        return describe_fault(
-            self._recipe.cfg.id,
-            self._first + index,
-            self._episodes[index],
-            self._clock - self._started[index],
-            self._seeds.seed(self._first + index, self._episodes[index]),
-            action,
-            what,
+        kind = BrokenContract if isinstance(error, Misfit) else EnvFault
+        return kind(
+            describe_fault(
+                self._recipe.cfg.id,
+                self._first + index,
+                self._episodes[index],
+                self._clock - self._started[index],
+                self._seeds.seed(self._first + index, self._episodes[index]),
+                action,
+                what,
+            )
         )
 
 
-def describe_fault(id: str, env: int, episode: int, step: int, seed: int, action: Any, what: str) -> EnvFault:
+class BrokenContract(EnvFault):
+    """The env delivered what its spaces do not allow; trying again is pointless."""
+
+
+def describe_fault(id: str, env: int, episode: int, step: int, seed: int, action: Any, what: str) -> str:
     """The one line by which every broken env is reported."""
     shown = action.tolist() if isinstance(action, np.ndarray) else action
-    return EnvFault(
+    return (
         f"env {env} ({id}): {what}; episode {episode} (seed {seed}), step {step}, "
         f"last action {'none' if shown is None else shown}"
     )

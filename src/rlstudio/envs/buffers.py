@@ -35,6 +35,14 @@ class Buffers:
         self.terminated = allocate((num_envs,), bool)
         self.truncated = allocate((num_envs,), bool)
 
+    def part(self, first: int, count: int) -> Buffers:
+        """The rows of some of the envs, as views."""
+        part = object.__new__(Buffers)
+        for name, rows in vars(self).items():
+            span = slice(first, first + count)
+            setattr(part, name, {k: v[span] for k, v in rows.items()} if isinstance(rows, dict) else rows[span])
+        return part
+
     def complete_successors(self, ended: np.ndarray) -> None:
         """Where no episode ended the successor is the observation; envs write it only where one did."""
         going_on = ~ended

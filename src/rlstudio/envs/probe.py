@@ -23,17 +23,16 @@ def used_differs(recipe: Recipe, spaces: Spaces) -> bool:
 
     Positions are found again by replaying on fresh objects, so such an env must be fresh at every episode.
     """
-    used = recipe.build()
     try:
+        used = recipe.build()
         for seed in PROBE_SEEDS:
             fresh = recipe.build()
-            try:
-                if episode_digest(used, spaces, seed) != episode_digest(fresh, spaces, seed):
-                    return True
-            finally:
-                fresh.close()
-    finally:
+            if episode_digest(used, spaces, seed) != episode_digest(fresh, spaces, seed):
+                return True
+            fresh.close()
         used.close()
+    except Exception:  # a broken env is reported with its name and place when it is used
+        return False
     return False
 
 

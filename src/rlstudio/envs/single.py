@@ -116,8 +116,8 @@ def _reason(error: Exception) -> str:
 
 
 def _install_hint(error: Exception) -> str:
-    command = re.search(r"pip install [^`]+", str(error))
-    if command:
-        return f"run `{' '.join(command[0].split())}`"
+    commands = [" ".join(command.split()) for command in re.findall(r"pip install [^`]+", str(error))]
+    if commands:
+        return f"run `{' && '.join(commands)}`"
     missing = getattr(error, "name", None)
     return f"run `pip install {missing}`" if missing else one_line(error)

@@ -40,9 +40,20 @@ from rlstudio.experiment.manifest import (
 )
 from rlstudio.experiment.safetensors_file import read_tensors, write_tensors
 from rlstudio.experiment.segments import Segments, open_verified
-from rlstudio.experiment.state_hash import SECTIONS, combine, hash_tree, state_tree_of
-from rlstudio.experiment.state_hash import state_hash as state_hash
+from rlstudio.experiment.state_hash import SECTIONS, combine, hash_tree, state_hash, state_tree_of
 from rlstudio.experiment.state_tree import Tree, rebuild, to_bytes
+
+__all__ = [
+    "MIGRATIONS",
+    "CheckpointInfo",
+    "Checkpoints",
+    "Content",
+    "Found",
+    "Loaded",
+    "Rejected",
+    "TooNew",
+    "state_hash",
+]
 
 Content = dict[str, Any]
 MIGRATIONS: dict[int, Callable[[Content], Content]] = {}
@@ -79,8 +90,11 @@ class Checkpoints:
         self._lease = lease
         self._parent: str | None = None
         if lease is not None:
-            self._folder.sweep("checkpoints")
-            self._folder.sweep("segments")
+            lease.check()
+            for name in ("checkpoints", "segments"):
+                if self._folder.kind(name) is None:
+                    self._folder.make(name)
+                self._folder.sweep(name)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from rlstudio.core.contracts import Agent, Array, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
-from rlstudio.envs.make import make_vec_env
+from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds import OURS
 from rlstudio.ops.statistics import Summary, summarize
@@ -200,9 +200,9 @@ class Evaluator:
             )
 
 
-def _real(cfg: EnvConfig) -> Vectorization:
-    """The real environment: Gymnasium's own, except for the worlds that exist only here."""
-    return "native" if cfg.id.startswith(OURS) else "sync"
+def _real(cfg: EnvConfig) -> str:
+    """Gymnasium's own environment, except for the worlds that exist only here."""
+    return resolve_vectorization(cfg, "auto") if cfg.id.startswith(OURS) else "sync"
 
 
 def _without_rows(carry: Any, envs: np.ndarray) -> Any:

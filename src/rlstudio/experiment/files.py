@@ -108,9 +108,13 @@ class Folder:
 
     def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
         """The whole of a small file, or None where there is none."""
-        if self.kind(name) is None:
-            return None
-        with self.open(name) as file, told(self.path(name)):
+        try:
+            file = self.open(name)
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+        with file, told(self.path(name)):
             data = file.read(limit + 1)
         if len(data) > limit:
             raise StorageError(f"{self.path(name)}: larger than {limit} bytes, which no file of this kind is")

@@ -11,9 +11,11 @@ truncated in place: the prefix is copied and renamed, so a stale writer goes on 
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,15 +145,15 @@ def read_metrics(
     With `follow` it goes on as the run writes. `wait` is called when there is nothing new, and says whether to look
     again; by default it sleeps a moment and never gives up.
     """
-    folder = Folder(run_dir)
+    tail = _Tail(Folder(run_dir))
     wait = wait or _sleep
-    done = 0
-    while True:
-        for line in _lines(folder, done):
-            done += 1
-            yield from _parsed([line], keys)
-        if not follow or not wait():
-            return
+    try:
+        while True:
+            yield from _parsed(tail.new_lines(), keys)
+            if not follow or not wait():
+                return
+    finally:
+        tail.close()
 
 
 def first_difference(one: Path, other: Path) -> str | None:
@@ -169,24 +171,51 @@ def _sleep() -> bool:
     return True
 
 
-def _lines(folder: Folder, skip: int) -> Iterator[bytes]:
-    """Whole lines across all files, without the first `skip`.
+class _Tail:
+    """Whole lines across all files, each once, as they come.
 
-    Counting lines, not bytes, keeps the place through rotations and through a resume that cut the files back: what a
-    resumed run writes again has the same number of lines.
+    Its place is a number of lines, which survives rotations and a resume that cut the files back: what a resumed run
+    writes again has the same number of lines. As long as the newest file stays the same one, reading just goes on.
     """
-    for name in metric_files(folder):
-        with folder.open(name) as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                if skip:
-                    skip -= 1
-                else:
-                    yield line
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._done = 0
+        self._skip = 0
+        self._file: BufferedReader | None = None  # held open, so that no other file gets its inode
+
+    def new_lines(self) -> Iterator[bytes]:
+        if self._file is not None and self._is_newest(self._file):
+            yield from self._rest(self._file)
+            return
+        self._skip = self._done
+        for name in metric_files(self._folder):
+            self.close()
+            self._file = self._folder.open(name)
+            yield from self._rest(self._file)
+
+    def _is_newest(self, file: BufferedReader) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._folder.path(CURRENT).lstat())
+        except FileNotFoundError:
+            return False
+
+    def _rest(self, file: BufferedReader) -> Iterator[bytes]:
+        while (line := file.readline()).endswith(b"\n"):
+            if self._skip:
+                self._skip -= 1
+            else:
+                self._done += 1
+                yield line
+        file.seek(-len(line), os.SEEK_CUR)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
-def _parsed(lines: Sequence[bytes], keys: Collection[str] | None) -> Iterator[Record]:
+def _parsed(lines: Iterable[bytes], keys: Collection[str] | None) -> Iterator[Record]:
     for value in decode(lines):
         try:
             record = _record(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from rlstudio.core.errors import ConfigError, suggest
@@ -11,9 +10,9 @@ from rlstudio.core.yaml_file import read_file
 FOLDER = Path(__file__).parent.parent / "configs"
 
 
-def presets() -> Iterator[Path]:
+def presets() -> list[Path]:
     """All files, in order."""
-    return iter(sorted(FOLDER.glob("*/*.yaml")))
+    return sorted(FOLDER.glob("*/*.yaml"))
 
 
 def find_preset(algo: str, env_id: str) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -27,6 +28,7 @@ def is_gone(owner: Owner) -> bool:
     return owner.boot_id != _boot_id() or _start(owner.pid) != owner.pid_start
 
 
+@cache
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

@@ -98,6 +98,9 @@ class RunFolder:
             raise StorageError(f"{self.config_path}: missing; without it the run cannot go on")
         return data.decode()
 
+    def write_config(self, config_yaml: str) -> None:
+        self._folder.replace(CONFIG, config_yaml.encode())
+
     # -- status -----------------------------------------------------------------------------------------------------
 
     def read_status(self) -> Status:

@@ -25,7 +25,7 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within the `with` block signals are noted in `received` instead of raising. Off the main thread it does nothing."""
+    """Within the `with` block signals are noted in `received` instead of raising; only on the main thread."""
 
     def __init__(self, on_grace_over: Callable[[int], None], grace: float = GRACE_SECONDS) -> None:
         self.received: int | None = None

@@ -1,4 +1,4 @@
-"""What a run says about itself in `status.json`: the runner's copy of its state, cheap to read for thousands of runs."""
+"""What a run says about itself in `status.json`: the runner's copy of its state, cheap to read for thousands."""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""Speed, side by side with other libraries: `python -m benchmarks.compare` (that is `make bench`).
+
+Every repetition is a fresh process. Repetitions are interleaved (each side once, then each side again), so that a busy
+minute of the machine falls on everybody. Each row's raw numbers go to `benchmarks/results/speed_<row>.json`, the tables
+to `docs/benchmarks.md`. About 25 minutes on two cores; `--quick` tries everything out in a few and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchmarks import overhead, render
+from benchmarks.jobs import JobFailed, run_job
+from benchmarks.records import provenance, write_result
+from benchmarks.settings import OURS, ROWS, SOLVE_ROW, TITLES, Row
+from benchmarks.venvs import PINS, CannotInstall, Venv, ours, prepare
+
+NAMES = (*(row.key for row in ROWS), SOLVE_ROW.key, "overhead")
+
+
+def plan_rates(row: Row, threads: Sequence[int], reps: int) -> Iterator[dict[str, Any]]:
+    """Repetition by repetition, thread count by thread count, side by side."""
+    for rep in range(reps):
+        for count in threads:
+            for entry in row.entries:
+                yield {"side": entry.side, "entry": entry.key, "vectorization": entry.vectorization,
+                       "what": "rate", "threads": count, "rep": rep, "seed": rep}  # fmt: skip
+
+
+def plan_solves(row: Row, seeds: int) -> Iterator[dict[str, Any]]:
+    """Seed by seed; who goes first alternates."""
+    for seed in range(seeds):
+        for entry in row.entries if seed % 2 == 0 else row.entries[::-1]:
+            yield {"side": entry.side, "entry": entry.key, "vectorization": entry.vectorization,
+                   "what": "solve", "threads": 1, "rep": seed, "seed": seed}  # fmt: skip
+
+
+def measure(row: Row, plan: Iterator[dict[str, Any]], venvs: dict[str, Venv], seconds: float) -> list[dict[str, Any]]:
+    """Run the plan for the sides that are there. A failed job is a line of the result, not the end."""
+    measurements = []
+    for step in plan:
+        if step["side"] not in venvs:
+            continue
+        job = {**row.settings, **step, "seconds": seconds}
+        told = {name: step[name] for name in ("entry", "threads", "rep")}
+        try:
+            found = run_job(venvs[step["side"]].python, f"{step['side']}_runner", job)
+        except JobFailed as error:
+            found = {"error": str(error)}
+        measurements.append({**told, **found})
+        _progress(row.key, measurements[-1])
+    return measurements
+
+
+def prepare_sides(peers: Sequence[str]) -> tuple[dict[str, Venv], dict[str, str]]:
+    """The environments that could be made, and why the others could not."""
+    venvs, missing = {OURS: ours()}, {}
+    for peer in peers:
+        try:
+            venvs[peer] = prepare(peer)
+        except CannotInstall as error:
+            missing[peer] = str(error)
+            print(f"{TITLES[peer]}: cannot be installed here: {error}", file=sys.stderr)
+    return venvs, missing
+
+
+def run_row(row: Row, args: argparse.Namespace, venvs: dict[str, Venv], missing: dict[str, str]) -> dict[str, Any]:
+    solving = row is SOLVE_ROW
+    plan = plan_solves(row, args.seeds) if solving else plan_rates(row, args.threads, args.reps)
+    versions = {side: venv.versions for side, venv in venvs.items() if any(side == e.side for e in row.entries)}
+    return {
+        "row": row.key,
+        **provenance(versions),
+        "settings": row.settings,
+        "not_installed": missing,
+        "measurements": measure(row, plan, venvs, args.seconds),
+    }
+
+
+def _progress(row: str, found: dict[str, Any]) -> None:
+    if "error" in found:
+        value = f"failed: {found['error']}"
+    elif "steps_per_second" in found:
+        value = f"{found['steps_per_second']:>10,.0f} steps/s"
+    else:
+        value = f"{found['seconds']:.2f} s" if found["seconds"] is not None else "not solved"
+    print(f"{row:9} {found['entry']:16} {found['threads']} thr  rep {found['rep']}  {value}", file=sys.stderr, flush=True)
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Speed against other libraries.")
+    parser.add_argument("--rows", nargs="+", choices=NAMES, default=list(NAMES), help="which rows (default: all)")
+    parser.add_argument("--peers", nargs="*", choices=list(PINS), default=list(PINS), help="which libraries")
+    parser.add_argument("--reps", type=int, default=3, help="repetitions of a rate; the median counts")
+    parser.add_argument("--seconds", type=float, default=3.0, help="least length of a rate's window")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="thread counts; the better one counts")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds a side for the time to 475")
+    parser.add_argument("--quick", action="store_true", help="one short repetition of everything; writes nothing")
+    parser.add_argument("--render", action="store_true", help="only write the tables again, from stored results")
+    args = parser.parse_args(argv)
+    if args.quick:
+        args.reps, args.seconds, args.threads, args.seeds = 1, 1.0, [1], 1
+    return args
+
+
+def main() -> None:
+    args = arguments()
+    results = {}
+    if not args.render:
+        venvs, missing = prepare_sides(args.peers)
+        for row in (*ROWS, SOLVE_ROW):
+            if row.key in args.rows:
+                results[row.key] = run_row(row, args, venvs, missing)
+        if "overhead" in args.rows:
+            found = overhead.measure(repeats=2 if args.quick else 10, seconds=2.0 if args.quick else 40.0)
+            results["overhead"] = {**provenance({OURS: venvs[OURS].versions}), "measurements": found}
+    if args.quick:
+        print(render.report(results))
+        return
+    for name, result in results.items():
+        write_result(f"speed_{name}", result)
+    print(render.write_page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""RLStudio as `rlctl launch` runs it: a real session with run folder, metrics, guardrails, checkpoints and status.
+
+Every section that the row does not name keeps its default. Only evaluation during training is off in rate rows, because
+no other side has one there; `solve` evaluates on both sides.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measure import Job, Window, answer, job, since
+
+from rlstudio.experiment.config import ExperimentConfig, experiment_from
+from rlstudio.experiment.launch import start
+from rlstudio.experiment.loop import Tick
+from rlstudio.experiment.session import Session
+
+ENDLESS = 10**6
+
+
+def ppo(spec: Job) -> dict[str, Any]:
+    names = ("rollout_steps", "passes", "gae_lambda", "clip", "value_coef", "entropy_coef")
+    return {"train": {"lr_schedule": "constant", **{name: spec[name] for name in names}}}
+
+
+def dqn(spec: Job) -> dict[str, Any]:
+    train = {
+        "learning_starts": spec["learning_starts"],
+        "train_every": spec["train_every"],
+        "gradient_steps": 1,
+        "target_every": spec["target_every_steps"] // spec["train_every"],  # ours counts updates
+        "double": False,
+        "epsilon_start": spec["epsilon"],
+        "epsilon_end": spec["epsilon"],
+    }
+    return {"train": train, "buffer": {"capacity": spec["buffer"]}}
+
+
+def experiment(spec: Job) -> ExperimentConfig:
+    """The row's settings in our words."""
+    own = {"ppo": ppo, "dqn": dqn}[spec["algo"]](spec)
+    network = {"hidden_sizes": spec["hidden_sizes"], "activation": spec["activation"]}
+    train = {name: spec[name] for name in ("batch_size", "lr", "gamma", "max_grad_norm")} | own.pop("train")
+    evaluation = {"every_epochs": 0}
+    if spec["what"] == "solve":
+        train |= {"steps_per_epoch": spec["eval_every"], "epochs": spec["max_steps"] // spec["eval_every"]}
+        evaluation = {"every_epochs": 1, "episodes": spec["eval_episodes"]}
+    else:
+        train["epochs"] = ENDLESS
+    env = {name: spec[source] for name, source in (("id", "env_id"), ("num_envs", "num_envs"), ("seed", "seed"))}
+    return experiment_from(
+        {
+            "env": {**env, "vectorization": spec["vectorization"]},
+            "policy": {"algo": spec["algo"], "network": network},
+            "train": train,
+            "eval": evaluation,
+            "runtime": {"threads": spec["threads"]},
+            **own,
+        }
+    )
+
+
+def rate(spec: Job, session: Session) -> dict[str, Any]:
+    window = Window(spec["seconds"], spec["warmup_steps"])
+    _until(session, lambda tick: window.mark(tick.env_steps))
+    return window.result()
+
+
+def solve(spec: Job, session: Session) -> dict[str, Any]:
+    found: dict[str, Any] = {"seconds": None, "env_steps": 0, "value": float("nan")}
+
+    def evaluated(tick: Tick) -> bool:
+        if tick.report is None or session.evaluation is None:
+            return False
+        found.update(env_steps=tick.env_steps, value=session.evaluation.summary.mean)
+        if found["value"] >= spec["threshold"]:
+            found["seconds"] = since(spec["started"])
+        return found["seconds"] is not None
+
+    _until(session, evaluated)
+    return found
+
+
+def _until(session: Session, done: Callable[[Tick], bool]) -> None:
+    for tick in session:
+        if done(tick):
+            return
+
+
+def main() -> None:
+    spec = job()
+    with tempfile.TemporaryDirectory() as folder, start(experiment(spec), Path(folder)) as session:
+        answer(**{"rate": rate, "solve": solve}[spec["what"]](spec, session))
+
+
+if __name__ == "__main__":
+    main()

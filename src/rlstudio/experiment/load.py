@@ -1,0 +1,82 @@
+"""Load a trained agent from its run and act with it:
+
+from rlstudio.experiment.load import load_agent
+
+agent = load_agent("runs/20261115-093012123-ppo-cartpole-v1-3f2a")
+action = agent.act(observation)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from rlstudio.agents.agent import Agent
+from rlstudio.core.errors import NoValidCheckpoint, UserError
+from rlstudio.core.yaml_file import read_file
+from rlstudio.experiment.build import build_env, build_trainer
+from rlstudio.experiment.checkpoint import Checkpoints, Loaded
+from rlstudio.experiment.config import ExperimentConfig, load_experiment
+from rlstudio.experiment.machine import set_threads
+from rlstudio.experiment.run_folder import RunFolder, find_run
+from rlstudio.experiment.snapshot import load_weights
+
+
+class LoadedAgent(NamedTuple):
+    agent: Agent
+    cfg: ExperimentConfig
+    env_steps: int
+
+
+def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
+    """The agent of a run folder; `checkpoint` is `last`, `best` or a number of environment steps."""
+    path = Path(run)
+    folder = find_run(path.parent, path.name)
+    return load_run(folder, checkpoint).agent
+
+
+def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
+    """The agent with its config. Nothing of the run is changed, and it may be training meanwhile."""
+    cfg = read_config(folder)
+    set_threads(cfg.runtime.threads)
+    loaded = _choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
+    env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
+    try:
+        trainer = build_trainer(cfg, env)
+    finally:
+        env.close()
+    load_weights(trainer.agent.model, loaded.content["module_state"]["model"])
+    return LoadedAgent(trainer.agent, cfg, loaded.info.step)
+
+
+def read_config(folder: RunFolder) -> ExperimentConfig:
+    """The run's own config, after importing the modules it was launched with."""
+    for module in load_imports(folder):
+        import_module(module)
+    return load_experiment(folder.config_path, stored=True)
+
+
+def load_imports(folder: RunFolder) -> tuple[str, ...]:
+    """Modules the run was launched with (`--import`); they register what its config names."""
+    data = read_file(folder.config_path).data
+    return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
+
+
+def _choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
+    if which == "last":
+        found = checkpoints.newest_good()
+        if found is None:
+            raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+        return found.loaded
+    steps = [info.step for info in checkpoints.list()]
+    if which == "best":
+        for step in steps:
+            best = checkpoints.load(step).content["trainer_state"]["session"]["best"]
+            if best is not None:
+                return checkpoints.load(int(best["step"]))
+            break
+        raise UserError(f"run {folder.id}: no evaluation has chosen a best checkpoint yet; use --checkpoint last")
+    if which.isdigit() and int(which) in steps:
+        return checkpoints.load(int(which))
+    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {', '.join(map(str, steps))}")

@@ -1,0 +1,149 @@
+"""Each loss against an independent slow implementation, and against one example worked by hand."""
+
+import math
+
+import pytest
+import torch
+
+from rlstudio.algos.dqn import DQNConfig, dqn_loss
+from rlstudio.algos.ppo import PPOConfig, ppo_loss
+from rlstudio.core.batch import Batch
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Discrete, Spaces
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.heads import PolicyValue, QValue, build_model
+
+OBS = Box((3,), "float32", (-1,), (1,))
+CHOICES = Spaces(OBS, Discrete(4))
+NUMBERS = Spaces(OBS, Box((2,), "float32", (-1, -1), (1, 1)))
+
+
+def draws(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def gradients(model: torch.nn.Module, loss: torch.Tensor) -> torch.Tensor:
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()), allow_unused=False)])
+
+
+def slow_ppo(model, batch, cfg):
+    """Row by row with torch.distributions, in the words of the paper."""
+    policy_terms, value_terms, entropies, advantages = [], [], [], batch.advantages
+    weights = torch.ones(len(batch)) if batch.weights is None else batch.weights
+    if batch.weights is None:
+        normal = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    else:
+        mean = (weights * advantages).sum() / weights.sum()
+        variance = (weights * (advantages - mean) ** 2).sum() / weights.sum()
+        normal = (advantages - mean) / (variance.sqrt() + 1e-8)
+    for i in range(len(batch)):
+        policy, value = model(batch.observations[i : i + 1])
+        if hasattr(policy, "logits"):
+            distribution = torch.distributions.Categorical(logits=policy.logits[0])
+            log_prob, entropy = distribution.log_prob(batch.actions[i]), distribution.entropy()
+        else:
+            distribution = torch.distributions.Normal(policy.mean[0], policy.log_std[0].exp())
+            log_prob, entropy = distribution.log_prob(batch.actions[i]).sum(), distribution.entropy().sum()
+        ratio = torch.exp(log_prob - batch.log_probs[i])
+        policy_terms.append(min(ratio * normal[i], ratio.clamp(1 - cfg.clip, 1 + cfg.clip) * normal[i]))
+        value_terms.append((value[0] - batch.returns[i]) ** 2)
+        entropies.append(entropy)
+    mean = lambda terms: (torch.stack(terms) * weights).sum() / weights.sum()  # noqa: E731
+    return -mean(policy_terms) + cfg.value_coef * mean(value_terms) - cfg.entropy_coef * mean(entropies)
+
+
+@pytest.mark.parametrize("spaces", [CHOICES, NUMBERS], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_ppo_equals_a_slow_implementation(spaces, weighted, seed):
+    model = build_model(PolicyValue, spaces, NetworkConfig(hidden_sizes=(8,)), Rng(seed))
+    with torch.no_grad():  # away from the start, where ratios are one
+        for parameter in model.parameters():
+            parameter.add_(0.3 * draws(seed, *parameter.shape))
+    actions = torch.arange(12) % 4 if spaces is CHOICES else draws(seed + 3, 12, 2)
+    batch = Batch(
+        observations=draws(seed + 1, 12, 3), actions=actions, log_probs=draws(seed + 4, 12) * 0.3 - 1.4,
+        advantages=draws(seed + 5, 12), returns=draws(seed + 6, 12),
+        weights=(draws(seed + 7, 12) > -0.5).float() if weighted else None,
+    )
+    cfg = PPOConfig(entropy_coef=0.02, value_coef=0.7)
+    loss, metrics = ppo_loss(model, batch, cfg)
+    expected = slow_ppo(model, batch, cfg)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
+    assert torch.allclose(gradients(model, loss), gradients(model, expected), atol=2e-5)
+    assert 0 <= metrics["clip_fraction"] <= 1
+    assert metrics["kl"] >= 0
+
+
+def test_ppo_by_hand():
+    """Two rows, both actions of probability 1/2, old probabilities 1/2 and 1/4, advantages +1 and -1."""
+    model = build_model(PolicyValue, Spaces(OBS, Discrete(2)), NetworkConfig(hidden_sizes=(4,)), Rng(0))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    batch = Batch(
+        observations=torch.zeros(2, 3), actions=torch.tensor([0, 1]), log_probs=torch.tensor([0.5, 0.25]).log(),
+        advantages=torch.tensor([1.0, -1.0]), returns=torch.tensor([3.0, 1.0]),
+    )
+    loss, metrics = ppo_loss(model, batch, PPOConfig(clip=0.2, value_coef=0.5, entropy_coef=0.1))
+    # Standardised advantages are +-1/sqrt(2); ratios 1 and 2: min(2 * -a, 1.2 * -a) = -2a.
+    a = 1 / math.sqrt(2)
+    policy_loss = -(a - 2 * a) / 2
+    value_loss = (9 + 1) / 2
+    assert metrics["policy_loss"].item() == pytest.approx(policy_loss, abs=1e-6)
+    assert metrics["value_loss"].item() == pytest.approx(value_loss)
+    assert metrics["entropy"].item() == pytest.approx(math.log(2))
+    assert metrics["clip_fraction"].item() == 0.5
+    assert metrics["kl"].item() == pytest.approx((2 - 1 - math.log(2)) / 2, abs=1e-6)
+    assert loss.item() == pytest.approx(policy_loss + 0.5 * value_loss - 0.1 * math.log(2), abs=1e-5)
+
+
+def slow_dqn(model, target, batch, cfg):
+    total, norm = torch.zeros(()), 0.0
+    for i in range(len(batch)):
+        following = batch.next_observations[i : i + 1]
+        with torch.no_grad():
+            values = target(following)[0]
+            choice = model(following)[0].argmax() if cfg.double else values.argmax()
+            goal = batch.rewards[i] + (0.0 if batch.terminated[i] else batch.discounts[i] * values[choice])
+        error = model(batch.observations[i : i + 1])[0, batch.actions[i]] - goal
+        huber = 0.5 * error**2 if error.abs() < 1 else error.abs() - 0.5
+        weight = 1.0 if batch.weights is None else batch.weights[i]
+        total, norm = total + weight * huber, norm + weight
+    return total / norm
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_dqn_equals_a_slow_implementation(double, weighted, seed):
+    model, target = (build_model(QValue, CHOICES, NetworkConfig(hidden_sizes=(8,)), Rng(seed + i)) for i in range(2))
+    batch = Batch(
+        observations=draws(seed, 12, 3), next_observations=draws(seed + 1, 12, 3), actions=torch.arange(12) % 4,
+        rewards=2 * draws(seed + 2, 12), terminated=draws(seed + 3, 12) > 0.5, truncated=draws(seed + 4, 12) > 0.5,
+        discounts=torch.full((12,), 0.9), weights=(draws(seed + 5, 12) > 0).float() if weighted else None,
+    )
+    cfg = DQNConfig(double=double)
+    loss, _ = dqn_loss(model, target, batch, cfg)
+    expected = slow_dqn(model, target, batch, cfg)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
+    assert torch.allclose(gradients(model, loss), gradients(model, expected), atol=1e-6)
+
+
+def test_dqn_by_hand():
+    """Q is its bias: Q = [1, 2, 0, 0], target [5, 3, 0, 0]. Double picks action 1 (its own argmax), worth 3."""
+    model, target = (build_model(QValue, CHOICES, NetworkConfig(hidden_sizes=(4,)), Rng(i)) for i in range(2))
+    for net, bias in ((model, [1.0, 2, 0, 0]), (target, [5.0, 3, 0, 0])):
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.zero_()
+            net.q_net.layers[-1].bias.copy_(torch.tensor(bias))
+    batch = Batch(
+        observations=torch.zeros(2, 3), next_observations=torch.zeros(2, 3), actions=torch.tensor([0, 0]),
+        rewards=torch.tensor([1.0, 1.25]), terminated=torch.tensor([False, True]), truncated=torch.tensor([True, False]),
+        discounts=torch.tensor([0.5, 0.5]),
+    )
+    # Row 0 was truncated: y = 1 + 0.5 * 3 = 2.5 (error 1.5, huber 1.0). Row 1 died: y = 1.25 (error .25, .03125).
+    assert dqn_loss(model, target, batch, DQNConfig(double=True))[0].item() == pytest.approx((1.0 + 0.03125) / 2)
+    # Plain DQN takes the target's own maximum: y = 1 + 0.5 * 5 = 3.5 (error 2.5, huber 2.0).
+    assert dqn_loss(model, target, batch, DQNConfig(double=False))[0].item() == pytest.approx((2.0 + 0.03125) / 2)

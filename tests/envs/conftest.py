@@ -1,0 +1,7 @@
+import pytest
+from env_toys import register_toys
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _toys():
+    register_toys()

@@ -1,0 +1,70 @@
+"""The disk refuses (full, or an I/O error) at every single change: the run says so, and nothing old is harmed."""
+
+import shutil
+
+import pytest
+from checkpoint_scenario import HASHES, STEPS, advance, content, new_run
+
+from rlstudio.core.errors import StorageError
+from rlstudio.experiment import failpoint
+from rlstudio.experiment.checkpoint import Checkpoints, state_hash
+from rlstudio.experiment.file_writers import is_full
+from rlstudio.experiment.metrics import read_metrics
+from rlstudio.experiment.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    run_dir = new_run(tmp_path_factory.mktemp("full") / "runs")
+    advance(run_dir, STEPS[:2])
+    return run_dir
+
+
+@pytest.mark.parametrize("kind", ["eio", "enospc"])
+def test_every_refusal(begun, tmp_path, monkeypatch, kind):
+    uninterrupted = tmp_path / "reference" / begun.name
+    shutil.copytree(begun, uninterrupted)
+    failpoint.restart()
+    advance(uninterrupted, STEPS[2:])
+    points = failpoint.passed()
+    for point in range(1, points + 1):
+        run_dir = tmp_path / str(point) / begun.name
+        shutil.copytree(begun, run_dir)
+        failpoint.restart()
+        monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+        with pytest.raises(StorageError) as caught:
+            advance(run_dir, STEPS[2:])
+        monkeypatch.delenv(failpoint.VARIABLE)
+        assert str(run_dir) in str(caught.value)
+        assert is_full(caught.value) is (kind == "enospc")
+
+        assert RunFolder(run_dir).read_status().id == run_dir.name
+        found = Checkpoints(run_dir, None).newest_good()
+        assert found.rejected == []
+        assert HASHES[state_hash(found.loaded.content)] in (200, 300)
+
+        advance(run_dir, tuple(step for step in STEPS if step > found.loaded.info.step))  # space was freed
+        assert Checkpoints(run_dir, None).newest_good().loaded.info.state_hash == state_hash(content(300))
+        assert [r[1:] for r in read_metrics(run_dir)] == [r[1:] for r in read_metrics(uninterrupted)]
+        shutil.rmtree(run_dir.parent)
+
+
+def test_a_failed_save_gives_its_space_back(begun, tmp_path, monkeypatch):
+    """A full disk must not stay full because of the half-written checkpoint."""
+    from rlstudio.experiment.lease import FileLease
+
+    run_dir = tmp_path / begun.name
+    shutil.copytree(begun, run_dir)
+    with FileLease(run_dir) as lease:
+        checkpoints = Checkpoints(run_dir, lease)
+        checkpoints.newest_good()
+        before = sorted(path.relative_to(run_dir) for path in (run_dir / "checkpoints").rglob("*"))
+        for point in range(4, 10):
+            failpoint.restart()
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:enospc")
+            with pytest.raises(StorageError):
+                checkpoints.save(content(300), step=300, manifest={})
+            monkeypatch.delenv(failpoint.VARIABLE)
+            assert sorted(path.relative_to(run_dir) for path in (run_dir / "checkpoints").rglob("*")) == before
+        checkpoints.save(content(300), step=300, manifest={})
+        assert checkpoints.load(300).info.state_hash == state_hash(content(300))

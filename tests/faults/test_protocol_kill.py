@@ -1,0 +1,122 @@
+"""Kill the process at every single change it makes to the disk (or half-way through a write), then open the run again.
+
+Random kills prove little: a writer that is not atomic survives forty of them. Every point is visited here.
+"""
+
+import shutil
+
+import pytest
+from checkpoint_scenario import HASHES, STEPS, advance, content, in_child, leftovers, new_run
+
+from rlstudio.experiment import failpoint
+from rlstudio.experiment.checkpoint import Checkpoints, state_hash
+from rlstudio.experiment.lease import FileLease
+from rlstudio.experiment.metrics import read_metrics
+from rlstudio.experiment.run_folder import RunFolder
+
+pytestmark = pytest.mark.real_process
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run with a checkpoint at 100 and another at 200."""
+    run_dir = new_run(tmp_path_factory.mktemp("kill") / "runs")
+    advance(run_dir, STEPS[:2])
+    return run_dir
+
+
+def count_operations(run_dir) -> int:
+    failpoint.restart()
+    advance(run_dir, STEPS[2:])
+    return failpoint.passed()
+
+
+@pytest.mark.parametrize("kind", ["kill", "torn"])
+def test_every_kill_point(begun, tmp_path, monkeypatch, kind):
+    uninterrupted = tmp_path / "reference" / begun.name
+    shutil.copytree(begun, uninterrupted)
+    points = count_operations(uninterrupted)
+    expected = [record[1:] for record in read_metrics(uninterrupted)]
+    assert points > 30
+    resumed_from = set()
+    for point in range(1, points + 1):
+        run_dir = tmp_path / str(point) / begun.name
+        shutil.copytree(begun, run_dir)
+
+        def killed(run_dir=run_dir, point=point):
+            failpoint.restart()
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            advance(run_dir, STEPS[2:])
+
+        assert in_child(killed) == 9, f"point {point}"
+        assert len(leftovers(run_dir)) <= 1, f"point {point}: {leftovers(run_dir)}"
+        assert RunFolder(run_dir).read_status().id == run_dir.name
+        before = Checkpoints(run_dir, None).newest_good()
+        assert before.rejected == []
+        assert HASHES[state_hash(before.loaded.content)] == before.loaded.info.step  # old or new, never mixed
+        resumed_from.add(before.loaded.info.step)
+
+        advance(run_dir, tuple(step for step in STEPS if step > before.loaded.info.step))
+        assert leftovers(run_dir) == []
+        after = Checkpoints(run_dir, None).newest_good().loaded
+        assert after.info.state_hash == state_hash(content(300))
+        assert [record[1:] for record in read_metrics(run_dir)] == expected
+        assert {path.name for path in (run_dir / "segments").iterdir()} == {
+            path.name for path in (uninterrupted / "segments").iterdir()
+        }
+        shutil.rmtree(run_dir.parent)
+    assert resumed_from == {200, 300}
+
+
+def test_replacing_a_checkpoint_never_leaves_a_mixture(begun, tmp_path, monkeypatch):
+    """The same step with another state: after a roll-back the run took another way."""
+    other = content(200) | {"module_state": content(400)["module_state"]}
+    known = {state_hash(content(100)), state_hash(content(200)), state_hash(other)}
+    point, status, seen = 0, 9, set()
+    while status == 9:
+        point += 1
+        run_dir = tmp_path / str(point) / begun.name
+        shutil.copytree(begun, run_dir)
+
+        def killed(run_dir=run_dir, point=point):
+            with FileLease(run_dir) as lease:
+                checkpoints = Checkpoints(run_dir, lease)
+                checkpoints.load(100)
+                failpoint.restart()
+                monkeypatch.setenv(failpoint.VARIABLE, f"{point}:kill")
+                checkpoints.save(other, step=200, manifest={})
+
+        status = in_child(killed)
+        with FileLease(run_dir) as lease:
+            found = Checkpoints(run_dir, lease).newest_good()
+        assert leftovers(run_dir) == []
+        assert found.rejected == []
+        assert state_hash(found.loaded.content) in known
+        seen.add(state_hash(found.loaded.content))
+        shutil.rmtree(run_dir.parent)
+    assert status == 0
+    assert seen == known
+
+
+def test_a_new_run_is_whole_or_not_there(tmp_path, monkeypatch):
+    from rlstudio.experiment.run_folder import list_runs
+
+    point, status = 0, 9
+    while status == 9:
+        point += 1
+        runs = tmp_path / f"runs-{point}"
+
+        def killed(runs=runs, point=point):
+            failpoint.restart()
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:torn")
+            RunFolder.create(runs, name="n", algo="dqn", env_id="Chain", config_yaml="a: 1\n")
+
+        status = in_child(killed)
+        for seen in list_runs(runs):
+            run = RunFolder(runs / seen.id)
+            assert run.read_config() == "a: 1\n"
+            assert (run.path / "checkpoints").is_dir()
+            assert [event["kind"] for event in run.events()] == ["created"]
+    assert status == 0
+    assert len(list_runs(runs)) == 1
+    assert point > 15

@@ -1,0 +1,133 @@
+"""kill -9 at any moment, resume, and the end is the uninterrupted run's, bit for bit."""
+
+import json
+import os
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_runs import assert_same_result, config, in_child, only_run, run_to_the_end
+
+from rlstudio.experiment import failpoint
+from rlstudio.experiment.checkpoint import Checkpoints
+from rlstudio.experiment.lease import FileLease
+from rlstudio.experiment.status import RunState
+
+pytestmark = pytest.mark.real_process
+
+CASES = [(algo, vectorization) for algo in ("ppo", "dqn") for vectorization in ("native", "sync", "async")]
+
+
+def kill_until_done(cfg, runs_dir: Path, kills: int, span: float, seed: int) -> int:
+    """Kill at random moments up to `kills` times, then let it finish. Returns how many kills hit a living run."""
+    chance, hits = random.Random(seed), 0
+    for _ in range(kills):
+        hits += in_child(lambda: run_to_the_end(cfg, runs_dir), kill_after=chance.uniform(0.0, span)) == 9
+    assert in_child(lambda: run_to_the_end(cfg, runs_dir)) == 0
+    return hits
+
+
+def timed_reference(cfg, runs_dir: Path):
+    started = time.monotonic()
+    assert in_child(lambda: run_to_the_end(cfg, runs_dir)) == 0
+    return only_run(runs_dir), time.monotonic() - started
+
+
+@pytest.mark.parametrize(("algo", "vectorization"), CASES)
+def test_random_kills(algo, vectorization, tmp_path):
+    cfg = config(algo, vectorization)
+    reference, span = timed_reference(cfg, tmp_path / "whole")
+    kill_until_done(cfg, tmp_path / "killed", kills=4, span=span, seed=CASES.index((algo, vectorization)))
+    assert_same_result(only_run(tmp_path / "killed"), reference)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("algo", "vectorization"), CASES)
+def test_two_hundred_random_kills(algo, vectorization, tmp_path):
+    cfg = config(algo, vectorization)
+    reference, span = timed_reference(cfg, tmp_path / "whole")
+    total = 0
+    for round_number in range(12):
+        runs_dir = tmp_path / f"killed-{round_number}"
+        total += kill_until_done(cfg, runs_dir, kills=3, span=span, seed=round_number)
+        assert_same_result(only_run(runs_dir), reference)
+    print(json.dumps({"algo": algo, "vectorization": vectorization, "kills": total}))
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch):
+    """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status."""
+    cfg = config(algo, "native", train=dict(config(algo, "native").train.model_dump(), epochs=4),
+                 ckpt={"every_seconds": None, "every_epochs": 2, "keep_last": 1}, eval={"every_epochs": 2, "episodes": 1, "final_episodes": 1})  # fmt: skip
+    operations = tmp_path / "operations"
+
+    def counted():
+        failpoint.restart()
+        run_to_the_end(cfg, tmp_path / "whole")
+        operations.write_text(str(failpoint.passed()))
+
+    assert in_child(counted) == 0
+    reference, total = only_run(tmp_path / "whole"), int(operations.read_text())
+    assert total > 40
+
+    def killed(number: int, runs_dir: Path) -> None:
+        os.environ[failpoint.VARIABLE] = f"{number}:{'torn' if number % 2 else 'kill'}"
+        failpoint.restart()
+        run_to_the_end(cfg, runs_dir)
+
+    for number in range(1, total + 1):
+        runs_dir = tmp_path / f"at-{number}"
+        assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir)) == 9, number
+        assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir)) == 0, number
+        assert_same_result(only_run(runs_dir), reference)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path):
+    whole = run_to_the_end(config(algo, "native"), tmp_path / "whole")
+    for i, ckpt in enumerate([{"every_seconds": 1e-9}, {"every_seconds": None}, {"every_epochs": 1, "keep_last": 9}]):
+        other = run_to_the_end(config(algo, "native", ckpt=ckpt), tmp_path / str(i))
+        assert_same_result(other, whole)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_evaluation_never_touches_training(algo, tmp_path):
+    """The trained state is the same with and without evaluation."""
+    states = []
+    for i, evaluation in enumerate([{"every_epochs": 1, "episodes": 3}, {"every_epochs": 0}]):
+        run = run_to_the_end(config(algo, "native", eval={**evaluation, "final_episodes": 1}), tmp_path / str(i))
+        content = Checkpoints(run.path, run.id, None).newest_good().loaded.content
+        content["trainer_state"].pop("session")
+        states.append({**content, "meta": {}})
+    one, other = (_flat(state) for state in states)
+    assert one.keys() == other.keys()
+    assert all(one[key] == other[key] for key in one)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_resume_at_each_checkpoint_reaches_the_same_end(algo, tmp_path):
+    cfg = config(algo, "native", ckpt={"every_seconds": None, "every_epochs": 1, "keep_last": 100})
+    run = run_to_the_end(cfg, tmp_path / "whole")
+    final = run.read_status()
+    steps = [info.step for info in Checkpoints(run.path, run.id, None).list()]
+    assert len(steps) >= 12
+    for step in steps[1:]:
+        with FileLease(run.path) as lease:
+            Checkpoints(run.path, run.id, lease).discard_after(step)
+        run.write_status(replace(run.read_status(), state=RunState.INTERRUPTED))
+        again = run_to_the_end(cfg, tmp_path / "whole")
+        assert again.read_status().state_hash == final.state_hash
+
+
+def _flat(value, prefix=""):
+    """Every leaf of a nested state as bytes or text, by its path."""
+    if isinstance(value, dict):
+        return {k: v for key, part in value.items() for k, v in _flat(part, f"{prefix}/{key}").items()}
+    if isinstance(value, list):
+        return {k: v for i, part in enumerate(value) for k, v in _flat(part, f"{prefix}/{i}").items()}
+    if hasattr(value, "columns"):
+        return _flat(dict(value.columns()), prefix)
+    return {prefix: value.tobytes() if hasattr(value, "tobytes") else repr(value)}

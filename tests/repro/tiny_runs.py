@@ -1,0 +1,85 @@
+"""Tiny runs in forked children that can be killed, and what must be equal between two of them.
+
+Forking a warmed parent costs milliseconds where a new interpreter costs the import of torch.
+"""
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from rlstudio.experiment.config import ExperimentConfig, experiment_from
+from rlstudio.experiment.launch import resume, start
+from rlstudio.experiment.metrics import first_difference
+from rlstudio.experiment.run_folder import RunFolder, list_runs
+from rlstudio.experiment.status import RunState
+
+TRAIN = {
+    "ppo": {"epochs": 12, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},
+    "dqn": {"epochs": 12, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "target_every": 20,
+            "train_every": 4, "n_step": 3},
+}  # fmt: skip
+
+
+def config(algo: str, vectorization: str, **sections) -> ExperimentConfig:
+    """Small, but with everything in play: normalizer, evaluation, roll-back grid, several checkpoints."""
+    network = {"hidden_sizes": [16], "normalize_observations": algo == "ppo"}
+    data = {
+        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7, "vectorization": vectorization},
+        "policy": {"algo": algo, "network": network},
+        "train": TRAIN[algo],
+        "buffer": {"capacity": 512},
+        "eval": {"every_epochs": 4, "episodes": 2, "final_episodes": 2},
+        "ckpt": {"every_seconds": None, "every_epochs": 3, "keep_last": 2},
+        "guardrails": {"rollback_every_epochs": 5},
+    }
+    return experiment_from(data | sections)
+
+
+def run_to_the_end(cfg: ExperimentConfig, runs_dir: Path) -> RunFolder:
+    """Start the run, or resume the one that is there."""
+    there = list_runs(runs_dir)
+    if there and there[0].state == RunState.COMPLETED:
+        return RunFolder(runs_dir / there[0].id)
+    with resume(RunFolder(runs_dir / there[0].id)) if there else start(cfg, runs_dir) as session:
+        for _ in session:
+            pass
+        return session.folder
+
+
+def in_child(work: Callable[[], object], kill_after: float | None = None) -> int:
+    """Run `work` in a forked child; kill -9 it after so many seconds if it still runs. Returns its wait status."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def only_run(runs_dir: Path) -> RunFolder:
+    (status,) = list_runs(runs_dir)
+    return RunFolder(runs_dir / status.id)
+
+
+def assert_same_result(run: RunFolder, reference: RunFolder) -> None:
+    """The promise: state (models, optimizer, replay, randomness, normalizer, envs) and every metric, bit for bit."""
+    mine, theirs = run.read_status(), reference.read_status()
+    assert mine.state == RunState.COMPLETED, mine.message
+    assert mine.state_hash == theirs.state_hash
+    assert first_difference(run.path, reference.path) is None
+    assert mine.eval_return == theirs.eval_return
+    assert mine.exact
