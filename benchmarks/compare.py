@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import overhead, render
 from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import provenance, write_result
-from benchmarks.settings import OURS, ROWS, SOLVE_ROW, TITLES, Row
+from benchmarks.settings import OURS, ROWS, SOLVE_ROW, TITLES, Entry, Row
 from benchmarks.venvs import PINS, CannotInstall, Venv, ours, prepare
 
 NAMES = (*(row.key for row in ROWS), SOLVE_ROW.key, "overhead")
@@ -26,16 +26,19 @@ def plan_rates(row: Row, threads: Sequence[int], reps: int) -> Iterator[dict[str
     for rep in range(reps):
         for count in threads:
             for entry in row.entries:
-                yield {"side": entry.side, "entry": entry.key, "vectorization": entry.vectorization,
-                       "what": "rate", "threads": count, "rep": rep, "seed": rep}  # fmt: skip
+                yield _step(entry, "rate", count, rep)
 
 
 def plan_solves(row: Row, seeds: int) -> Iterator[dict[str, Any]]:
     """Seed by seed; who goes first alternates."""
     for seed in range(seeds):
         for entry in row.entries if seed % 2 == 0 else row.entries[::-1]:
-            yield {"side": entry.side, "entry": entry.key, "vectorization": entry.vectorization,
-                   "what": "solve", "threads": 1, "rep": seed, "seed": seed}  # fmt: skip
+            yield _step(entry, "solve", 1, seed)
+
+
+def _step(entry: Entry, what: str, threads: int, rep: int) -> dict[str, Any]:
+    told = {"side": entry.side, "entry": entry.key, "vectorization": entry.vectorization}
+    return {**told, "what": what, "threads": threads, "rep": rep, "seed": rep}
 
 
 def measure(row: Row, plan: Iterator[dict[str, Any]], venvs: dict[str, Venv], seconds: float) -> list[dict[str, Any]]:
@@ -80,6 +83,19 @@ def run_row(row: Row, args: argparse.Namespace, venvs: dict[str, Venv], missing:
     }
 
 
+def run_rows(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Row by row, each with its result as soon as it is there."""
+    if args.render:
+        return
+    venvs, missing = prepare_sides(args.peers)
+    for row in (*ROWS, SOLVE_ROW):
+        if row.key in args.rows:
+            yield row.key, run_row(row, args, venvs, missing)
+    if "overhead" in args.rows:
+        found = overhead.measure(repeats=2 if args.quick else 10, seconds=2.0 if args.quick else 40.0)
+        yield "overhead", {**provenance({OURS: venvs[OURS].versions}), "measurements": found}
+
+
 def _progress(row: str, found: dict[str, Any]) -> None:
     if "error" in found:
         value = f"failed: {found['error']}"
@@ -87,7 +103,9 @@ def _progress(row: str, found: dict[str, Any]) -> None:
         value = f"{found['steps_per_second']:>10,.0f} steps/s"
     else:
         value = f"{found['seconds']:.2f} s" if found["seconds"] is not None else "not solved"
-    print(f"{row:9} {found['entry']:16} {found['threads']} thr  rep {found['rep']}  {value}", file=sys.stderr, flush=True)
+    print(
+        f"{row:9} {found['entry']:16} {found['threads']} thr  rep {found['rep']}  {value}", file=sys.stderr, flush=True
+    )
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -109,20 +127,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     results = {}
-    if not args.render:
-        venvs, missing = prepare_sides(args.peers)
-        for row in (*ROWS, SOLVE_ROW):
-            if row.key in args.rows:
-                results[row.key] = run_row(row, args, venvs, missing)
-        if "overhead" in args.rows:
-            found = overhead.measure(repeats=2 if args.quick else 10, seconds=2.0 if args.quick else 40.0)
-            results["overhead"] = {**provenance({OURS: venvs[OURS].versions}), "measurements": found}
-    if args.quick:
-        print(render.report(results))
-        return
-    for name, result in results.items():
-        write_result(f"speed_{name}", result)
-    print(render.write_page())
+    for name, result in run_rows(args):
+        results[name] = result
+        if not args.quick:
+            write_result(f"speed_{name}", result)  # at once: a later row may be interrupted
+    print(render.report(results) if args.quick else render.write_page())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,13 @@ PINS: dict[str, tuple[str, ...]] = {
 """What is installed beside torch and Gymnasium, which are the same for everybody."""
 
 
+ASK_VERSIONS = """
+import json, sys
+from importlib.metadata import version
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+
+
 class CannotInstall(Exception):
     """The peer cannot be had here; the table says so and goes on without it."""
 
@@ -57,8 +64,8 @@ def prepare(peer: str) -> Venv:
         # One request with torch in it: the resolver may not replace the build that is already there.
         _call([*_pip(python), TORCH, GYMNASIUM, *PINS[peer]])
         stamp.write_text(json.dumps({"pins": pins}))
-    names = tuple(pin.split("==")[0].split("[")[0] for pin in pins) + ("numpy",)
-    return Venv(python, _versions(python, names))
+    names = [pin.split("==")[0].split("[")[0] for pin in pins]
+    return Venv(python, _versions(python, (*names, "numpy")))
 
 
 def _install_torch(python: Path) -> None:
@@ -83,7 +90,6 @@ def _call(command: list[str]) -> None:
 
 
 def _versions(python: Path, names: tuple[str, ...]) -> dict[str, str]:
-    code = "import sys, json; from importlib.metadata import version as v; print(json.dumps({n: v(n) for n in sys.argv[1:]}))"
-    done = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(python), "-c", ASK_VERSIONS, *names], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(done.stdout)
     return versions

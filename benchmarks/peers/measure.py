@@ -4,7 +4,7 @@ A runner is a script that gets one JSON object as its argument and prints one JS
 its own library's environment, so it imports that library, torch, NumPy, Gymnasium and this file, which lies beside it.
 
 The rate is taken between the end of the warm-up and the first mark that is `seconds` later, so that set-up, the first
-optimizer and a torn last iteration are not part of it. `mark` is called when a whole iteration, update included, is done.
+optimizer and a torn last iteration are not part of it. `mark` is called when an iteration is done, update included.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def since(started: float) -> float:
 def peak_rss_mb() -> float:
     """Highest resident memory of this process.
 
-    `ru_maxrss` is only the second choice: on Linux it survives `exec`, so it would show the driver's where that is more.
+    `ru_maxrss` is only the second choice: on Linux it survives `exec`, so it would show the driver's if that is more.
     """
     status = Path("/proc/self/status")
     if status.exists():

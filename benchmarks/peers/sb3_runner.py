@@ -31,7 +31,7 @@ class Marker(BaseCallback):
 
 
 class Solve(BaseCallback):
-    """Evaluates the greedy policy every so many steps, on as many environments as episodes, which is its fastest way."""
+    """Evaluates the greedy policy every so many steps, on as many environments as episodes: its fastest way."""
 
     def __init__(self, spec: Job) -> None:
         super().__init__()

@@ -123,7 +123,12 @@ def spaces_of(env: Wrapper) -> dict[str, Any]:
 
 
 def build(
-    kind: type[Agent], models: dict[str, Model], memory: RandomMemory, env: Wrapper, cfg: Any, experiment: dict[str, Any]
+    kind: type[Agent],
+    models: dict[str, Model],
+    memory: RandomMemory,
+    env: Wrapper,
+    cfg: Any,
+    experiment: dict[str, Any],
 ) -> Agent:
     for name, value in experiment.items():
         setattr(cfg.experiment, name, value)

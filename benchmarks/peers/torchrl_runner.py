@@ -83,10 +83,10 @@ def ppo(spec: Job, window: Window) -> None:
         storage=LazyTensorStorage(frames), sampler=SamplerWithoutReplacement(), batch_size=spec["batch_size"]
     )
     collected = 0
-    for data in batches(env, actor, frames):
+    for rollout in batches(env, actor, frames):
         with torch.no_grad():
-            data = advantage(data)
-        buffer.extend(data.reshape(-1))
+            rows = advantage(rollout).reshape(-1)
+        buffer.extend(rows)
         for _ in range(spec["passes"]):
             for batch in buffer:
                 losses = loss_module(batch)
@@ -98,9 +98,7 @@ def ppo(spec: Job, window: Window) -> None:
 
 def dqn(spec: Job, window: Window) -> None:
     env = make_env(spec)
-    model = QValueActor(
-        network(spec, env, env.action_spec.shape[-1]), in_keys=["observation"], spec=env.action_spec
-    )
+    model = QValueActor(network(spec, env, env.action_spec.shape[-1]), in_keys=["observation"], spec=env.action_spec)
     explore = EGreedyModule(spec=env.action_spec, eps_init=spec["epsilon"], eps_end=spec["epsilon"])
     loss_module = DQNLoss(value_network=model, loss_function="smooth_l1", delay_value=True, action_space="one-hot")
     loss_module.make_value_estimator(gamma=spec["gamma"])

@@ -62,8 +62,11 @@ def test_ppo_equals_a_slow_implementation(spaces, weighted, seed):
             parameter.add_(0.3 * draws(seed, *parameter.shape))
     actions = torch.arange(12) % 4 if spaces is CHOICES else draws(seed + 3, 12, 2)
     batch = Batch(
-        observations=draws(seed + 1, 12, 3), actions=actions, log_probs=draws(seed + 4, 12) * 0.3 - 1.4,
-        advantages=draws(seed + 5, 12), returns=draws(seed + 6, 12),
+        observations=draws(seed + 1, 12, 3),
+        actions=actions,
+        log_probs=draws(seed + 4, 12) * 0.3 - 1.4,
+        advantages=draws(seed + 5, 12),
+        returns=draws(seed + 6, 12),
         weights=(draws(seed + 7, 12) > -0.5).float() if weighted else None,
     )
     cfg = PPOConfig(entropy_coef=0.02, value_coef=0.7)
@@ -82,8 +85,11 @@ def test_ppo_by_hand():
         for parameter in model.parameters():
             parameter.zero_()
     batch = Batch(
-        observations=torch.zeros(2, 3), actions=torch.tensor([0, 1]), log_probs=torch.tensor([0.5, 0.25]).log(),
-        advantages=torch.tensor([1.0, -1.0]), returns=torch.tensor([3.0, 1.0]),
+        observations=torch.zeros(2, 3),
+        actions=torch.tensor([0, 1]),
+        log_probs=torch.tensor([0.5, 0.25]).log(),
+        advantages=torch.tensor([1.0, -1.0]),
+        returns=torch.tensor([3.0, 1.0]),
     )
     loss, metrics = ppo_loss(model, batch, PPOConfig(clip=0.2, value_coef=0.5, entropy_coef=0.1))
     # Standardised advantages are +-1/sqrt(2); ratios 1 and 2: min(2 * -a, 1.2 * -a) = -2a.
@@ -119,9 +125,14 @@ def slow_dqn(model, target, batch, cfg):
 def test_dqn_equals_a_slow_implementation(double, weighted, seed):
     model, target = (build_model(QValue, CHOICES, NetworkConfig(hidden_sizes=(8,)), Rng(seed + i)) for i in range(2))
     batch = Batch(
-        observations=draws(seed, 12, 3), next_observations=draws(seed + 1, 12, 3), actions=torch.arange(12) % 4,
-        rewards=2 * draws(seed + 2, 12), terminated=draws(seed + 3, 12) > 0.5, truncated=draws(seed + 4, 12) > 0.5,
-        discounts=torch.full((12,), 0.9), weights=(draws(seed + 5, 12) > 0).float() if weighted else None,
+        observations=draws(seed, 12, 3),
+        next_observations=draws(seed + 1, 12, 3),
+        actions=torch.arange(12) % 4,
+        rewards=2 * draws(seed + 2, 12),
+        terminated=draws(seed + 3, 12) > 0.5,
+        truncated=draws(seed + 4, 12) > 0.5,
+        discounts=torch.full((12,), 0.9),
+        weights=(draws(seed + 5, 12) > 0).float() if weighted else None,
     )
     cfg = DQNConfig(double=double)
     loss, _ = dqn_loss(model, target, batch, cfg)
@@ -139,8 +150,12 @@ def test_dqn_by_hand():
                 parameter.zero_()
             net.q_net.layers[-1].bias.copy_(torch.tensor(bias))
     batch = Batch(
-        observations=torch.zeros(2, 3), next_observations=torch.zeros(2, 3), actions=torch.tensor([0, 0]),
-        rewards=torch.tensor([1.0, 1.25]), terminated=torch.tensor([False, True]), truncated=torch.tensor([True, False]),
+        observations=torch.zeros(2, 3),
+        next_observations=torch.zeros(2, 3),
+        actions=torch.tensor([0, 0]),
+        rewards=torch.tensor([1.0, 1.25]),
+        terminated=torch.tensor([False, True]),
+        truncated=torch.tensor([True, False]),
         discounts=torch.tensor([0.5, 0.5]),
     )
     # Row 0 was truncated: y = 1 + 0.5 * 3 = 2.5 (error 1.5, huber 1.0). Row 1 died: y = 1.25 (error .25, .03125).

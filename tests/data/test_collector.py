@@ -16,8 +16,8 @@ from rlstudio.data.episodes import EpisodeLog
 from rlstudio.data.explore import EpsilonGreedy
 from rlstudio.data.guard import RowGuard
 from rlstudio.data.noise import BLOCK, NoiseBlocks
-from rlstudio.data.sources import ReplaySource
 from rlstudio.data.replay import ReplayBuffer
+from rlstudio.data.sources import ReplaySource
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.config import NetworkConfig
@@ -108,8 +108,15 @@ def batch_of(rewards, observations=None) -> Batch:
     rewards = torch.tensor(rewards, dtype=torch.float32).view(-1, 1)
     flags = torch.zeros_like(rewards, dtype=torch.bool)
     obs = torch.zeros(len(rewards), 1, 2) if observations is None else observations
-    return Batch(lead=2, observations=obs, next_observations=obs.clone(), actions=flags.long(), rewards=rewards,
-                 terminated=flags, truncated=flags)
+    return Batch(
+        lead=2,
+        observations=obs,
+        next_observations=obs.clone(),
+        actions=flags.long(),
+        rewards=rewards,
+        terminated=flags,
+        truncated=flags,
+    )
 
 
 def test_the_guard_gives_bad_rows_no_weight_and_counts_them():

@@ -1,4 +1,4 @@
-"""The ring: what goes in comes out, n-step windows stop at the end of an episode, and a resumed ring is the same ring."""
+"""The ring: what goes in comes out, n-step windows stop with their episode, a restored ring is the same ring."""
 
 import numpy as np
 import pytest
@@ -128,8 +128,15 @@ def test_dict_and_image_observations():
     observations = {"camera": camera, "speed": speed}
     flags = torch.zeros(3, 1, dtype=torch.bool)
     ring.add(
-        Batch(lead=2, observations=observations, next_observations=observations, actions=flags.long(),
-              rewards=torch.arange(3.0)[:, None], terminated=flags, truncated=flags)
+        Batch(
+            lead=2,
+            observations=observations,
+            next_observations=observations,
+            actions=flags.long(),
+            rewards=torch.arange(3.0)[:, None],
+            terminated=flags,
+            truncated=flags,
+        )
     )
     batch = ring.sample(20, np.random.default_rng(0))
     row = batch.rewards.long()

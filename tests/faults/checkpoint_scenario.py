@@ -21,8 +21,9 @@ STEPS = (100, 200, 300)
 
 
 def content(step: int, offset: int = 0) -> dict[str, Any]:
-    """The state at `step`: weights that name it, and the replay as one fixed segment per hundred steps."""
-    segments = [Segment(f"rows-{n}", lambda n=n: {"x": np.full((16, 2), n, np.float32)}) for n in range(step // 100)]
+    """The state at `step`: weights that name it, and a replay of two segments, one of them shared with the last."""
+    newest = step // 100
+    segments = [Segment(f"rows-{n}", lambda n=n: {"x": np.full((16, 2), n, np.float32)}) for n in (newest - 1, newest)]
     return {
         "version": 1,
         "module_state": {"model": {"w": np.full((4, 3), step, np.float32), "b": np.arange(3) + step}},
@@ -45,18 +46,20 @@ def advance(run_dir: Path, steps: tuple[int, ...]) -> None:
     with FileLease(run_dir) as lease:
         run = RunFolder(run_dir)
         checkpoints = Checkpoints(run_dir, run_dir.name, lease)
-        metrics = MetricsWriter(run_dir, lease=lease, rotate_mb=0.0005)
+        metrics = MetricsWriter(run_dir, lease=lease, rotate_mb=0.0002)
         found = checkpoints.newest_good()
         missing = metrics.cut_back(found.loaded.content["meta"]["metrics_offset"] if found else 0)
         assert missing == 0
+        checkpoints.prune(keep_last=1, keep=set())  # the last process may have died before it did
         status = run.read_status()
         for step in steps:
-            metrics.write([Record(1.0, step - 50, "loss", step / 3), Record(1.0, step, "return", step)])
-            metrics.flush()
+            for part in (50, 25, 0):
+                metrics.write([Record(1.0, step - part, key, step / 3) for key in ("loss", "return")])
+                metrics.flush()
             run.event("epoch", step=step)
             offset = metrics.offset()
             checkpoints.save(content(step, offset), step=step, manifest={"env_steps": step, "exact": True})
-            checkpoints.prune(keep_last=2, keep=set())
+            checkpoints.prune(keep_last=1, keep=set())
             status = Status(**{**vars(status), "state": RunState.RUNNING, "env_steps": step})
             run.write_status(status)
         run.write_status(Status(**{**vars(status), "state": RunState.COMPLETED}))
@@ -77,6 +80,18 @@ def in_child(act: Callable[[], object]) -> int:
         finally:
             os._exit(code)
     return os.waitpid(pid, 0)[1]
+
+
+def newest(run_dir: Path) -> int:
+    """The step of the newest checkpoint, after making sure that every one there is whole and what it claims to be."""
+    checkpoints = Checkpoints(run_dir, run_dir.name, None)
+    found = checkpoints.newest_good()
+    assert found is not None
+    assert found.rejected == []
+    for info in checkpoints.list():
+        loaded = checkpoints.load(info.step)
+        assert HASHES[state_hash(loaded.content)] == HASHES[info.state_hash] == info.step
+    return found.loaded.info.step
 
 
 def leftovers(run_dir: Path) -> list[Path]:

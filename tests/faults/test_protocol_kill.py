@@ -6,7 +6,7 @@ Random kills prove little: a writer that is not atomic survives forty of them. E
 import shutil
 
 import pytest
-from checkpoint_scenario import HASHES, STEPS, advance, content, in_child, leftovers, new_run
+from checkpoint_scenario import STEPS, advance, content, in_child, leftovers, new_run, newest
 
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints, state_hash
@@ -14,7 +14,7 @@ from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.metrics import read_metrics
 from rlstudio.experiment.run_folder import RunFolder
 
-pytestmark = pytest.mark.real_process
+pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("instant_sync")]
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,12 @@ def test_every_kill_point(begun, tmp_path, monkeypatch, kind):
         assert in_child(killed) == 9, f"point {point}"
         assert len(leftovers(run_dir)) <= 1, f"point {point}: {leftovers(run_dir)}"
         assert RunFolder(run_dir).read_status().id == run_dir.name
-        before = Checkpoints(run_dir, None).newest_good()
-        assert before.rejected == []
-        assert HASHES[state_hash(before.loaded.content)] == before.loaded.info.step  # old or new, never mixed
-        resumed_from.add(before.loaded.info.step)
+        reached = newest(run_dir)  # old or new, never mixed
+        resumed_from.add(reached)
 
-        advance(run_dir, tuple(step for step in STEPS if step > before.loaded.info.step))
+        advance(run_dir, tuple(step for step in STEPS if step > reached))
         assert leftovers(run_dir) == []
-        after = Checkpoints(run_dir, None).newest_good().loaded
-        assert after.info.state_hash == state_hash(content(300))
+        assert newest(run_dir) == 300
         assert [record[1:] for record in read_metrics(run_dir)] == expected
         assert {path.name for path in (run_dir / "segments").iterdir()} == {
             path.name for path in (uninterrupted / "segments").iterdir()
@@ -72,15 +69,19 @@ def test_replacing_a_checkpoint_never_leaves_a_mixture(begun, tmp_path, monkeypa
     """The same step with another state: after a roll-back the run took another way."""
     other = content(200) | {"module_state": content(400)["module_state"]}
     known = {state_hash(content(100)), state_hash(content(200)), state_hash(other)}
+    both = tmp_path / "both" / begun.name
+    shutil.copytree(begun, both)
+    with FileLease(both) as lease:
+        Checkpoints(both, both.name, lease).save(content(100), step=100, manifest={})
     point, status, seen = 0, 9, set()
     while status == 9:
         point += 1
         run_dir = tmp_path / str(point) / begun.name
-        shutil.copytree(begun, run_dir)
+        shutil.copytree(both, run_dir)
 
         def killed(run_dir=run_dir, point=point):
             with FileLease(run_dir) as lease:
-                checkpoints = Checkpoints(run_dir, lease)
+                checkpoints = Checkpoints(run_dir, run_dir.name, lease)
                 checkpoints.load(100)
                 failpoint.restart()
                 monkeypatch.setenv(failpoint.VARIABLE, f"{point}:kill")
@@ -88,7 +89,7 @@ def test_replacing_a_checkpoint_never_leaves_a_mixture(begun, tmp_path, monkeypa
 
         status = in_child(killed)
         with FileLease(run_dir) as lease:
-            found = Checkpoints(run_dir, lease).newest_good()
+            found = Checkpoints(run_dir, run_dir.name, lease).newest_good()
         assert leftovers(run_dir) == []
         assert found.rejected == []
         assert state_hash(found.loaded.content) in known

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_runs import assert_same_result, config, in_child, only_run, run_to_the_end
+from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
 
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints
@@ -60,8 +60,13 @@ def test_two_hundred_random_kills(algo, vectorization, tmp_path):
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch):
     """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status."""
-    cfg = config(algo, "native", train=dict(config(algo, "native").train.model_dump(), epochs=4),
-                 ckpt={"every_seconds": None, "every_epochs": 2, "keep_last": 1}, eval={"every_epochs": 2, "episodes": 1, "final_episodes": 1})  # fmt: skip
+    cfg = config(
+        algo,
+        "native",
+        train={**TRAIN[algo], "epochs": 4},
+        ckpt={"every_seconds": None, "every_epochs": 2, "keep_last": 1},
+        eval={"every_epochs": 2, "episodes": 1, "final_episodes": 1},
+    )
     operations = tmp_path / "operations"
 
     def counted():

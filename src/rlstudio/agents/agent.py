@@ -46,23 +46,21 @@ class Agent:
             array = np.asarray(observations)
             single = array.ndim == len(space.shape)
             rows = array[None] if single else array
-        actions = self.step(rows).actions
-        actions = actions + getattr(self.spaces.action, "start", 0)
-        return actions[0] if single else actions  # type: ignore[no-any-return]
+        actions: np.ndarray = self.step(rows).actions + getattr(self.spaces.action, "start", 0)
+        return actions[0] if single else actions
 
     def with_actions(self, batch: Batch) -> Batch:
-        """Seed architecture's `RLModule.act`: the batch with greedy actions added."""
+        """The batch with greedy actions added."""
         observations = batch.observations
-        to_numpy = lambda x: x.cpu().numpy()  # noqa: E731
-        rows = (
-            {k: to_numpy(v) for k, v in observations.items()}
-            if isinstance(observations, dict)
-            else to_numpy(observations)
-        )
+        if isinstance(observations, dict):
+            rows: Array = {name: column.numpy(force=True) for name, column in observations.items()}
+        else:
+            rows = observations.numpy(force=True)
         return batch.with_(actions=torch.from_numpy(self.step(rows).actions.copy()))
 
 
 def bounded(space: Box, actions: np.ndarray) -> np.ndarray:
     """Actions inside the space, in its dtype: what the environment is given."""
     low, high = space.bounds()
-    return np.clip(actions, low, high).astype(space.dtype, copy=False)
+    clipped: np.ndarray = np.clip(actions, low, high)
+    return clipped.astype(space.dtype, copy=False)

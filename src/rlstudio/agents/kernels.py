@@ -102,4 +102,4 @@ def acting_kernel(encoder: Encoder, net: nn.Module) -> NumpyKernel | TorchKernel
 
 
 def _view(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().numpy()  # type: ignore[no-any-return]
+    return tensor.detach().numpy()

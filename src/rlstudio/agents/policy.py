@@ -56,5 +56,5 @@ class PolicyAgent(Agent):
 
     @torch.no_grad()
     def with_values(self, batch: Batch) -> Batch:
-        """Seed architecture's `RLModule.value`: the batch with the Model's value estimates added."""
+        """The batch with the Model's value estimates added."""
         return batch.with_(values=self.model.value(batch.observations))

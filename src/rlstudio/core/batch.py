@@ -126,11 +126,13 @@ class Batch:
 
     def select(self, indices: Any) -> Batch:
         """The rows at `indices` (integers, a boolean mask or a slice) along the first dimension."""
-        infos = None
+        infos: Any = None
         if self.infos is not None:
             order = torch.arange(len(self))[indices].tolist()
-            pick = lambda entries: [entries[i] for i in order]  # noqa: E731
-            infos = {k: pick(v) for k, v in self.infos.items()} if isinstance(self.infos, Mapping) else pick(self.infos)
+            if isinstance(self.infos, Mapping):
+                infos = {key: [entries[i] for i in order] for key, entries in self.infos.items()}
+            else:
+                infos = [self.infos[i] for i in order]
         if isinstance(indices, Tensor) and indices.dtype == torch.int64:
             return self._map(lambda tensor: tensor.index_select(0, indices), self.lead, infos)
         return self._map(lambda tensor: tensor[indices], self.lead, infos)

@@ -80,7 +80,7 @@ def seed_all(seed: int, deterministic: bool = False) -> SeedReport:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         torch_state = sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()
-    numpy_state = np.random.get_state()[1].tobytes()  # type: ignore[union-attr, index]
+    numpy_state = np.random.get_state()[1].tobytes()  # type: ignore[index]
     return SeedReport(
         seed=seed,
         deterministic=deterministic,

@@ -30,7 +30,8 @@ class Collector:
         self.carry: Any = None
         self.observations: Array | None = None
         self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), env.num_envs)
-        self._explore_noise = explore and NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
+        if explore is not None:
+            self._explore_noise = NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
         self._packers: dict[int, Packer] = {}
 
     @property

@@ -73,9 +73,12 @@ def _bad_actions(actions: np.ndarray, space: Space) -> np.ndarray | None:
             finite = np.isfinite(actions)
             return None if finite.all() else ~finite.reshape(*actions.shape[:2], -1).all(-1)
         case Discrete():
-            return None if actions.min() >= 0 and actions.max() < space.n else (actions < 0) | (actions >= space.n)
+            if actions.min() >= 0 and actions.max() < space.n:
+                return None
+            outside: np.ndarray = np.logical_or(actions < 0, actions >= space.n)
+            return outside
         case MultiDiscrete():
-            outside = (actions < 0) | (actions >= np.asarray(space.nvec))
+            outside = np.logical_or(actions < 0, actions >= np.asarray(space.nvec))
             return outside.any(-1) if outside.any() else None
     return None
 

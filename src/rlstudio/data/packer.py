@@ -73,7 +73,7 @@ def _writer(block: Array) -> Write:
 
         def write_entries(t: int, value: Array) -> None:
             for name, array in entries.items():
-                array[t] = value[name]  # type: ignore[call-overload]
+                array[t] = value[name]
 
         return write_entries
     array: np.ndarray = block

@@ -26,7 +26,8 @@ class Recipe:
 
     def __init__(self, cfg: EnvConfig, spec: EnvSpec | None = None) -> None:
         self.cfg = cfg
-        self.spec = spec if spec is not None or cfg.id.startswith(OURS) else find_spec(cfg.id)
+        ours = cfg.id.startswith(OURS) and cfg.id in WORLDS
+        self.spec = spec if spec is not None or ours else find_spec(cfg.id)
 
     @property
     def limit(self) -> int | None:

@@ -49,7 +49,7 @@ def log_prob(policy: Policy, actions: Tensor) -> Tensor:
         case Categorical(logits):
             return F.log_softmax(logits, -1).gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
         case MultiCategorical(logits, nvec):
-            parts = [Categorical(part) for part in logits.split(nvec, -1)]
+            parts = [Categorical(part) for part in _parts(logits, nvec)]
             return torch.stack([log_prob(part, actions[:, i]) for i, part in enumerate(parts)]).sum(0)
         case Gaussian(mean, log_std):
             return _gaussian_log_prob(mean, log_std, actions)
@@ -66,7 +66,7 @@ def entropy(policy: Policy) -> Tensor:
             log_p = F.log_softmax(logits, -1)
             return -(log_p.exp() * log_p).sum(-1)
         case MultiCategorical(logits, nvec):
-            return torch.stack([entropy(Categorical(part)) for part in logits.split(nvec, -1)]).sum(0)
+            return torch.stack([entropy(Categorical(part)) for part in _parts(logits, nvec)]).sum(0)
         case Gaussian(mean, log_std):
             return (log_std + (0.5 + HALF_LOG_2PI)).expand_as(mean).sum(-1)
     raise TypeError("a squashed Gaussian has no closed-form entropy; estimate it by -log_prob of samples")
@@ -78,7 +78,7 @@ def mode(policy: Policy) -> Tensor:
         case Categorical(logits):
             return logits.argmax(-1)
         case MultiCategorical(logits, nvec):
-            return torch.stack([part.argmax(-1) for part in logits.split(nvec, -1)], -1)
+            return torch.stack([part.argmax(-1) for part in _parts(logits, nvec)], -1)
         case Gaussian(mean, _):
             return mean
         case SquashedGaussian(mean, _, scale, shift):
@@ -96,6 +96,10 @@ def sample(policy: Policy, noise: Tensor) -> Tensor:
             return mean + log_std.exp() * noise
         case SquashedGaussian(mean, log_std, scale, shift):
             return torch.tanh(mean + log_std.exp() * noise) * scale + shift
+
+
+def _parts(logits: Tensor, nvec: tuple[int, ...]) -> tuple[Tensor, ...]:
+    return torch.split(logits, nvec, -1)
 
 
 def _gaussian_log_prob(mean: Tensor, log_std: Tensor, x: Tensor) -> Tensor:

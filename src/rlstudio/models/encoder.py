@@ -62,7 +62,7 @@ class FlatEncoder(nn.Module):
 
     def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
         features = self.raw(observations)
-        return features if self.normalizer is None else self.normalizer(features)  # type: ignore[no-any-return]
+        return features if self.normalizer is None else self.normalizer(features)
 
 
 class ImageEncoder(nn.Module):
@@ -89,7 +89,7 @@ class ImageEncoder(nn.Module):
             flat = self.convolutions(torch.zeros(1, channels, height, width)).numel()
         self.project = nn.Linear(flat, 512)
         self.size = 512
-        for i, layer in enumerate([*self.convolutions[::2], self.project]):
+        for i, layer in enumerate([*list(self.convolutions)[::2], self.project]):
             assert isinstance(layer, nn.Conv2d | nn.Linear)
             orthogonal(layer, sqrt(2.0), rng.fork(i))
 

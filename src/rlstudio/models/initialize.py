@@ -29,5 +29,5 @@ def fan_in_uniform(layer: nn.Linear | nn.Conv2d, rng: Rng) -> None:
     """Uniform within 1 / sqrt(inputs), torch's own default: the usual start of Q networks."""
     bound = 1.0 / sqrt(layer.weight[0].numel())
     generator = rng.generator()
-    for parameter in (layer.weight, layer.bias):
+    for parameter in layer.parameters():
         parameter.copy_(torch.from_numpy(generator.uniform(-bound, bound, tuple(parameter.shape))))

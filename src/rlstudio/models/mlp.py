@@ -37,7 +37,7 @@ class MLP(nn.Module):
                 orthogonal(layer, gain if i == len(hidden) else sqrt(2.0), rng.fork(i))
 
         # Looked up once: a Module's attribute access and call cost as much as a small product.
-        self._linears = [(layer.weight, layer.bias) for layer in self.layers]
+        self._linears = [(layer.weight, layer.bias) for layer in self.layers if isinstance(layer, nn.Linear)]
 
     def forward(self, x: Tensor) -> Tensor:
         *hidden, (weight, bias) = self._linears

@@ -49,4 +49,4 @@ def flatten(model: nn.Module) -> Flat:
     if flat is None:
         flat = Flat(model)
         object.__setattr__(model, "_flat", flat)  # not a submodule, not in state_dict
-    return flat  # type: ignore[no-any-return]
+    return flat

@@ -36,11 +36,10 @@ class Optimizer:
         self.eps = eps
         data = self.flat.data
         self.mean, self.square = torch.zeros_like(data), torch.zeros_like(data)
-        scalar = {"dtype": torch.float32, "device": data.device}
-        self.lr = torch.tensor(lr, **scalar)
-        self.count = torch.zeros((), **scalar)
-        self.skipped = torch.zeros((), **scalar)
-        self._one = torch.ones((), **scalar)
+        self.lr = torch.tensor(lr, device=data.device)
+        self.count = torch.zeros((), device=data.device)
+        self.skipped = torch.zeros((), device=data.device)
+        self._one = torch.ones((), device=data.device)
         self.calls = 0
         self.never = torch.zeros((), dtype=torch.bool, device=data.device)
 
@@ -52,7 +51,7 @@ class Optimizer:
         loss.backward()  # type: ignore[no-untyped-call]
         if self.reduce is not None:
             self.reduce(flat.grad)
-        norm = torch.linalg.vector_norm(flat.grad)
+        norm: Tensor = torch.linalg.vector_norm(flat.grad)
         # NaN compares false, so this is true for inf and NaN alike.
         bad = torch.logical_not(norm < torch.inf)
         if skip is not None:

@@ -1,0 +1,169 @@
+"""The learning table: `python -m benchmarks.learning` (that is `make bench-learning`).
+
+Each seed of each cell is trained in its own process with one thread, from the YAML file a user would launch; the last
+policy, not the best, plays greedy episodes on the plain Gymnasium environment. Every finished seed is one line of
+`benchmarks/results/learning.jsonl`, so the command can be stopped and started again: what is there with the same config
+is not trained twice. `--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import learning_page
+from benchmarks.cells import CELLS, Cell
+from benchmarks.jobs import JobFailed, run_job
+from benchmarks.records import RESULTS, provenance
+from benchmarks.settings import OURS
+from benchmarks.venvs import CannotInstall, Venv, ours, prepare
+from rlstudio.core.config import config_hash
+from rlstudio.experiment.config import load_experiment
+
+STORE = RESULTS / "learning.jsonl"
+FIRST_SEED = 10_000_000
+"""Judging episodes start here, far from any seed that trains."""
+
+TIMEOUT_S = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One seed of one cell on one side. `identity` is what the result depends on, besides the code."""
+
+    cell: Cell
+    side: str
+    seed: int
+    identity: str
+    env_steps: int
+    episodes: int
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        return (self.cell.key, self.side, self.seed, self.identity)
+
+    def job(self) -> dict[str, Any]:
+        told = {"seed": self.seed, "threads": 1, "episodes": self.episodes, "first_seed": FIRST_SEED}
+        if self.side == OURS:
+            return {**told, "config": self.cell.config, "overrides": []}
+        return {**told, "zoo": self.cell.zoo, "env_steps": self.env_steps}
+
+
+def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[Task]:
+    """Seed by seed over all cells, so that an early stop leaves a balanced table."""
+    found = []
+    for seed in range(seeds):
+        for cell in cells:
+            if side != OURS and cell.zoo is None:
+                continue
+            cfg = load_experiment(cell.config)
+            steps = cfg.train.total_steps
+            identity = config_hash(cfg) if side == OURS else _digest({"zoo": cell.zoo, "env_steps": steps})
+            found.append(Task(cell, side, seed, identity, steps, episodes))
+    return found
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_store(path: Path = STORE) -> list[dict[str, Any]]:
+    """All finished seeds; a torn last line (a kill while writing) is none."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def line_key(line: dict[str, Any]) -> tuple[str, str, int, str]:
+    return (line["cell"], line["side"], line["seed"], line["identity"])
+
+
+def missing(wanted: Sequence[Task], stored: Sequence[dict[str, Any]]) -> list[Task]:
+    """What is not there yet with this config and at least as many judging episodes."""
+    done = {line_key(line): len(line["returns"]) for line in stored}
+    return [task for task in wanted if done.get(task.key, 0) < task.episodes]
+
+
+def current_lines(stored: Sequence[dict[str, Any]], seeds: int) -> list[dict[str, Any]]:
+    """What the configs of today gave: one line for each seed, the newest."""
+    current = {task.key for side in (OURS, "sb3") for task in tasks(CELLS, side, seeds, episodes=1)}
+    return list({line_key(line): line for line in stored if line_key(line) in current}.values())
+
+
+def append(path: Path, line: dict[str, Any]) -> None:
+    """One whole line; a torn one before it is closed first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a") as file:
+        file.write(("\n" if torn else "") + json.dumps(line) + "\n")
+
+
+def train(work: Sequence[Task], venv: Venv, jobs: int, store: Path = STORE) -> int:
+    """Train what is missing, `jobs` at a time; returns how many failed."""
+    failed = 0
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        running = {pool.submit(_train_one, task, venv): task for task in work}
+        for done, future in enumerate(as_completed(running), 1):
+            task = running[future]
+            try:
+                line = future.result()
+            except JobFailed as error:
+                failed += 1
+                told = f"failed: {error}"
+            else:
+                append(store, line)
+                told = f"{sum(line['returns']) / len(line['returns']):8.1f} in {line['seconds']:.0f} s"
+            where = f"[{done}/{len(work)}] {task.cell.key:17} {task.side:8} seed {task.seed}"
+            print(f"{where}  {told}", file=sys.stderr, flush=True)
+    return failed
+
+
+def _train_one(task: Task, venv: Venv) -> dict[str, Any]:
+    found = run_job(venv.python, f"{task.side}_learner", task.job(), timeout=TIMEOUT_S)
+    told = {"cell": task.cell.key, "side": task.side, "seed": task.seed, "identity": task.identity}
+    return {**told, **found, **provenance({task.side: venv.versions})}
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    keys = [cell.key for cell in CELLS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description="The learning table.")
+    parser.add_argument("--cells", nargs="+", choices=keys, default=keys, help="which cells (default: all)")
+    parser.add_argument("--peer", choices=["sb3"], help="train this library instead of RLStudio")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds of each cell")
+    parser.add_argument("--episodes", type=int, default=50, help="judging episodes of each seed")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    args = arguments()
+    cells = [cell for cell in CELLS if cell.key in args.cells]
+    failed = 0
+    if not args.render:
+        try:
+            venv = prepare(args.peer) if args.peer else ours()
+        except CannotInstall as error:
+            raise SystemExit(f"{args.peer}: cannot be installed here: {error}") from None
+        work = missing(tasks(cells, args.peer or OURS, args.seeds, args.episodes), read_store())
+        failed = train(work, venv, args.jobs)
+    print(learning_page.write(current_lines(read_store(), args.seeds)))
+    if failed:
+        raise SystemExit(f"{failed} runs failed; start the command again to repeat them")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The table of `docs/learning.md`, from the finished seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cells import CELLS, SOURCE, Cell
+from benchmarks.page import replace_between, table
+from benchmarks.settings import OURS, TITLES
+from benchmarks.venvs import ROOT
+from rlstudio.ops.statistics import bootstrap_interval, iqm
+
+PAGE = ROOT / "docs" / "learning.md"
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the seeds of one cell say: each seed counts by the mean of its episodes."""
+
+    means: tuple[float, ...]
+    env_steps: int
+    iqm: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.iqm:.1f} [{self.low:.1f}, {self.high:.1f}]"
+
+    def overlaps(self, other: Score) -> bool:
+        return self.low <= other.high and other.low <= self.high
+
+
+def score(lines: Sequence[dict[str, Any]]) -> Score:
+    ordered = sorted(lines, key=lambda line: line["seed"])
+    means = tuple(float(np.mean(line["returns"])) for line in ordered)
+    low, high = bootstrap_interval(means, np.random.default_rng(0), statistic=iqm, resamples=RESAMPLES)
+    return Score(means, max(line["env_steps"] for line in ordered), float(iqm(means)), low, high)
+
+
+def verdict(cell: Cell, mine: Score, other: Score | None) -> str:
+    """The promise of the cell, kept or not."""
+    if cell.published is None:
+        return "every seed solved" if min(mine.means) >= cell.threshold else "**a seed missed**"
+    if mine.iqm >= cell.published.mean:
+        return "at or above published"
+    if other is not None and (mine.iqm >= other.iqm or mine.overlaps(other)):
+        return "not below Stable-Baselines3 here"
+    return "**below**" if other is not None else "below published; Stable-Baselines3 not run here yet"
+
+
+def write(lines: Sequence[dict[str, Any]]) -> str:
+    text = report(lines)
+    replace_between(PAGE, "learning", text)
+    return text
+
+
+def report(lines: Sequence[dict[str, Any]]) -> str:
+    rows, notes = [], []
+    for cell in CELLS:
+        sides = {side: [x for x in lines if x["cell"] == cell.key and x["side"] == side] for side in (OURS, "sb3")}
+        if not sides[OURS]:
+            continue
+        mine = score(sides[OURS])
+        other = score(sides["sb3"]) if sides["sb3"] else None
+        solved = sum(mean >= cell.threshold for mean in mine.means)
+        rows.append(
+            [
+                f"`{cell.config}`",
+                f"{mine.env_steps:,}",
+                str(mine),
+                f"{min(mine.means):.1f}",
+                f"{solved} of {len(mine.means)} (>= {cell.threshold:g})",
+                str(cell.published or "-"),
+                f"{other} (n={len(other.means)})" if other else "-",
+                verdict(cell, mine, other),
+            ]
+        )
+        notes += _provenance(sides[OURS] + sides["sb3"])
+    if not rows:
+        return "No seed has been trained yet."
+    header = ["config", "steps", "IQM [95 %]", "lowest seed", "seeds solved", f"published ({SOURCE})"]
+    body = table([*header, "Stable-Baselines3 here", "verdict"], rows)
+    return f"{body}\n\n" + "\n".join(f"<sub>{note}</sub>" for note in dict.fromkeys(notes))
+
+
+def _provenance(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """With which versions, on what and when, each combination once."""
+    return [
+        f"{TITLES[line['side']]}: {', '.join(f'{k} {v}' for k, v in line['versions'][line['side']].items())};"
+        f" {line['date']}, {line['machine']['cores']} cores ({line['machine']['processor']}),"
+        f" {len(line['returns'])} episodes a seed, from seed 10,000,000."
+        for line in lines
+    ]

@@ -1,0 +1,32 @@
+"""One run of one seed, launched from its YAML file as a user would; then its last checkpoint is loaded and judged."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from episodes import play
+from measure import answer, job
+
+from rlstudio.experiment.config import load_experiment
+from rlstudio.experiment.launch import start
+from rlstudio.experiment.load import load_agent
+
+
+def main() -> None:
+    spec = job()
+    overrides = [f"env.seed={spec['seed']}", f"runtime.threads={spec['threads']}", *spec["overrides"]]
+    cfg = load_experiment(spec["config"], overrides)
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as runs:
+        with start(cfg, Path(runs)) as session:
+            env_steps = [tick.env_steps for tick in session][-1]
+        seconds = time.perf_counter() - began
+        agent = load_agent(session.folder.path, "last")
+        returns = play(agent.act, cfg.env.id, spec["episodes"], spec["first_seed"])
+    answer(returns=returns, env_steps=env_steps, seconds=round(seconds, 1))
+
+
+if __name__ == "__main__":
+    main()

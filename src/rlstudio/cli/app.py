@@ -1,0 +1,88 @@
+"""`rlctl` (also called `rlstudio`): one program, its commands, and how it ends.
+
+`--help`, `ls`, `show`, `logs`, `stop`, `algos` and completion never import torch: this module and those it imports stay
+light, and a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from rlstudio.cli import choices, failures, judge, launch, logs, plot, runs
+from rlstudio.cli.terminal import stdout
+
+PROGRAMS = ("rlctl", "rlstudio")
+INTERRUPTED = 130
+
+SECTIONS: dict[str, dict[str, Any]] = {
+    "Train": {"launch": launch.launch, "run": launch.run, "resume": launch.resume, "stop": runs.stop},
+    "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "rm": runs.rm},
+    "Judge": {"eval": judge.evaluate, "play": judge.play},
+    "Choose": {"algos": choices.algos, "envs": choices.envs, "schema": choices.schema, "check": choices.check},
+}
+
+
+class Sections(TyperGroup):
+    """Help with the commands by what they are for."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in commands])
+
+
+# Plain help: drawing it with rich would take longer than everything else together.
+app = typer.Typer(cls=Sections, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from rlstudio import __version__
+
+        stdout().line(f"rlstudio {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def program(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Reinforcement learning from a YAML file to a trained policy, in runs that cannot be lost."""
+    if ctx.invoked_subcommand is None:
+        stdout().raw(ctx.get_help() + "\n")
+
+
+for commands in SECTIONS.values():
+    for name, function in commands.items():
+        app.command(name)(function)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # a stream somebody put in its place
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = get_command(app).main(args, prog_name=_program_name(), standalone_mode=False)
+        stdout().flush()
+        return code if isinstance(code, int) else 0
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as error:
+        return failures.tell(error)
+
+
+def _program_name() -> str:
+    called = Path(sys.argv[0]).name
+    return called if called in PROGRAMS else PROGRAMS[0]

@@ -1,0 +1,101 @@
+"""`algos`, `envs`, `schema` and `check`: what there is to choose from, and whether an environment is fit for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from rlstudio.cli import completion
+from rlstudio.cli.options import Imports, Json
+from rlstudio.cli.terminal import stdout
+from rlstudio.core.errors import EnvFault, UserError
+
+SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+def algos(json: Json = False) -> None:
+    """List the algorithms."""
+    from rlstudio.core.catalog import ALGOS
+
+    rows = [{"name": name, "package": _package(name), "summary": ALGOS.summary(name)} for name in ALGOS.names()]
+    out = stdout()
+    if json:
+        out.document(rows)
+    else:
+        out.table(["algo", "package", "summary"], [list(row.values()) for row in rows])
+
+
+def _package(algo: str) -> str:
+    """Who offers it; empty where two do, which its summary then says."""
+    from rlstudio.core.catalog import ALGOS
+
+    try:
+        return ALGOS.find(algo).package
+    except UserError:
+        return ""
+
+
+def envs(
+    filter_text: Annotated[str, typer.Argument(metavar="[TEXT]", help="Only ids that contain it.")] = "",
+    modules: Imports = None,
+    json: Json = False,
+) -> None:
+    """List the environments."""
+    from rlstudio.cli.imports import import_modules
+    from rlstudio.envs.make import known_envs
+
+    import_modules(modules or ())
+    found = [env for env in known_envs() if filter_text.lower() in env.id.lower()]
+    out = stdout()
+    if json:
+        out.document([asdict(env) for env in found])
+        return
+    if not found:
+        out.line(f"no environment has {filter_text!r} in its id; rlctl envs lists all of them")
+        return
+    out.table(["env", "from", "native world"], [[env.id, env.origin, "yes" if env.native else ""] for env in found])
+
+
+def schema(
+    algo: Annotated[
+        str | None, typer.Option("--algo", help="Only what this algorithm takes.", autocompletion=completion.algos)
+    ] = None,
+) -> None:
+    """Print the JSON schema of an experiment file, for editors."""
+    from rlstudio.core.catalog import ALGOS
+
+    if algo is not None:
+        ALGOS.find(algo)
+    from rlstudio.experiment.schema import experiment_schema
+
+    stdout().document(experiment_schema(algo))
+
+
+def check(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Its id.", autocompletion=completion.envs)],
+    modules: Imports = None,
+    json: Json = False,
+) -> None:
+    """Try an environment out: shapes, bounds, seeding, replay."""
+    from rlstudio.cli.imports import import_modules
+    from rlstudio.core.config import parse
+    from rlstudio.envs.check import check_env
+    from rlstudio.envs.config import EnvConfig
+    from rlstudio.envs.single import Recipe
+
+    import_modules(modules or ())
+    cfg = parse(EnvConfig, {"id": env}, "check")
+    Recipe(cfg)  # an id that nobody registered is a mistake of the user, not a finding
+    report = check_env(cfg)
+    out = stdout()
+    if json:
+        out.document({"id": report.id, "ok": report.ok, "findings": [asdict(finding) for finding in report.findings]})
+    else:
+        for finding in report.findings:
+            out.line(f"{finding.severity:<8} {finding.text}", SEVERITY_STYLES[finding.severity])
+        if report.ok:
+            out.line(f"{report.id}: fit to train on", "green")
+    if not report.ok:
+        raise EnvFault(f"{report.id}: not fit to train on; see the errors above")

@@ -1,0 +1,65 @@
+"""What the shell offers on Tab: runs, algorithms, environments, checkpoints. Never imports torch, never complains."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+
+from rlstudio.cli.text import safe
+
+RUNS_DIR_VARIABLE = "RLSTUDIO_RUNS_DIR"
+DEFAULT_RUNS_DIR = Path("runs")
+
+Offers = list[tuple[str, str]]
+
+
+def runs(ctx: typer.Context, incomplete: str) -> Offers:
+    """Names and ids, with what each run is."""
+    from rlstudio.experiment.run_folder import list_runs
+
+    folder = ctx.params.get("runs_dir") or os.environ.get(RUNS_DIR_VARIABLE) or DEFAULT_RUNS_DIR
+    offers: dict[str, str] = {}
+    for status in list_runs(Path(folder)):
+        told = f"{status.state.lower()}, {status.algo} on {status.env_id}"
+        offers.setdefault("last", f"the newest: {told}")
+        offers.setdefault(status.name, told)
+        offers.setdefault(status.id, told)
+    return _starting(offers, incomplete)
+
+
+def algos(incomplete: str) -> Offers:
+    from rlstudio.core.catalog import ALGOS
+
+    return _starting({name: ALGOS.summary(name) for name in ALGOS.names()}, incomplete)
+
+
+def envs(incomplete: str) -> Offers:
+    from rlstudio.envs.make import known_envs
+
+    return _starting({env.id: env.origin for env in known_envs()}, incomplete)
+
+
+def experiments(incomplete: str) -> Offers:
+    """The shipped experiments; files of one's own are what the shell completes by itself."""
+    from rlstudio.experiment.presets import FOLDER, presets
+
+    shipped = {f"configs/{path.relative_to(FOLDER).as_posix()}": "shipped with RLStudio" for path in presets()}
+    return _starting(shipped | _files(incomplete), incomplete)
+
+
+def _files(incomplete: str) -> dict[str, str]:
+    above, _, start = incomplete.rpartition("/")
+    try:
+        found = sorted(Path(above or ("/" if incomplete.startswith("/") else ".")).iterdir())
+    except OSError:
+        return {}
+    prefix = f"{above}/" if "/" in incomplete else ""
+    named = {path: f"{prefix}{path.name}" for path in found if path.name.startswith(start)}
+    files = {name: "" for path, name in named.items() if path.suffix in (".yaml", ".yml")}
+    return files | {f"{name}/": "" for path, name in named.items() if path.is_dir() and not path.name.startswith(".")}
+
+
+def _starting(offers: dict[str, str], incomplete: str) -> Offers:
+    return [(safe(name), safe(told)) for name, told in offers.items() if name.startswith(incomplete)]

@@ -1,0 +1,52 @@
+"""What went wrong, as one line on standard error and an exit code. A traceback is for developers who ask for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from typer.exceptions import TyperException
+
+from rlstudio.cli.terminal import PipeClosed, Terminal
+from rlstudio.core.errors import ConfigError, RLStudioError
+
+PROGRAM = "rlctl"
+DEBUG = "RLSTUDIO_DEBUG"
+PIPE_CLOSED = 141
+"""What a shell shows for a program that SIGPIPE ended."""
+
+
+def tell(error: Exception) -> int:
+    """Say what happened; returns the exit code."""
+    if isinstance(error, PipeClosed):
+        # The interpreter flushes once more on its way out, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    if isinstance(error, TyperException):
+        complain(_usage(error))
+        return error.exit_code
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    if isinstance(error, RLStudioError):
+        # A configuration may have several problems, a line each; elsewhere a line break came from outside.
+        for line in str(error).splitlines() if isinstance(error, ConfigError) else [str(error)]:
+            complain(line)
+        return error.exit_code
+    where = next(iter(getattr(error, "__notes__", ())), f"set {DEBUG}=1 to see where")
+    complain(f"internal error: {type(error).__name__}: {error}; {where}")
+    return 1
+
+
+def complain(text: str) -> None:
+    Terminal(sys.stderr).line(f"{PROGRAM}: {text}")
+
+
+def _usage(error: TyperException) -> str:
+    """Typer's message in our manner, with the way to the help where it names no remedy itself."""
+    text = " ".join(error.format_message().split()).rstrip(".")
+    text = text[:1].lower() + text[1:]
+    context = getattr(error, "ctx", None)
+    if context is None or "id you mean" in text or "ossible options" in text:
+        return text
+    return f"{text}; see: {context.command_path} --help"

@@ -1,0 +1,76 @@
+"""The first and the last lines of a run: what it is, what came out, and what to try next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlstudio.cli import text
+from rlstudio.cli.options import in_runs_dir
+
+if TYPE_CHECKING:
+    from rlstudio.cli.progress import Progress
+    from rlstudio.experiment.evaluate import Evaluation
+    from rlstudio.experiment.session import Session
+
+
+def header(session: Session, origin: str) -> list[str]:
+    cfg, topology = session.cfg, session.topology
+    steps = f"{cfg.train.epochs} epochs of {cfg.train.steps_per_epoch:,} steps"
+    lines = [
+        f"run         {session.folder.id}",
+        f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
+        f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
+        f"environment {_world(session)}, {topology['num_envs']} copies, seed {cfg.env.seed}",
+        f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}",
+    ]
+    if session.status.env_steps:
+        lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
+    if not session.status.exact:
+        lines.append(f"exact       no: {session.status.exact_reason}")
+    return lines
+
+
+def _world(session: Session) -> str:
+    """CartPole-v1 trains on our own world and is judged on the real one: the header says so."""
+    from rlstudio.envs.worlds import OURS
+
+    env_id, kind = session.cfg.env.id, session.topology["vectorization"]
+    if kind != "native":
+        return f"{env_id} (Gymnasium, {kind})"
+    own = env_id.startswith(OURS)
+    return f"{env_id} (native world)" if own else f"{env_id} (native world for training, Gymnasium for evaluation)"
+
+
+def result(session: Session, progress: Progress) -> list[str]:
+    """What came out and what to try next."""
+    status = session.status
+    run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    done = status.env_steps - progress.first_step
+    took = text.duration(progress.elapsed)
+    return [
+        "",
+        f"{status.state.lower():<11} {status.env_steps:,} steps, {done:,} of them in {took}",
+        f"evaluation  {judged(session.evaluation, status.eval_return, status.eval_interval)}",
+        f"folder      {session.folder.path}",
+        "",
+        "try next",
+        f"  rlctl eval {run} --episodes 100",
+        f"  rlctl play {run} --video out.mp4",
+        f"  rlctl plot {run}",
+        f"  rlctl show {run}",
+        f"  rlctl resume {run} train.epochs={2 * session.cfg.train.epochs}",
+    ]
+
+
+def judged(evaluation: Evaluation | None, mean: float | None, bounds: tuple[float, float] | None) -> str:
+    if evaluation is None:
+        return f"mean {text.number(mean)}, 95 % interval {text.interval(bounds)}"
+    summary = evaluation.summary
+    return (
+        f"mean {text.number(summary.mean)}, IQM {text.number(summary.iqm)},"
+        f" 95 % interval {text.interval((summary.ci_low, summary.ci_high))} over {_plural(summary.n, 'episode')}"
+    )
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

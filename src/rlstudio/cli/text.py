@@ -1,0 +1,72 @@
+"""Values as a person reads them: escaped, rounded, with thousands separated. Nothing here prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def safe(text: str) -> str:
+    """Text that cannot move the cursor, change colours or hide a part of itself, whatever a file had in it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
+    )
+
+
+def number(value: float | None) -> str:
+    """About four digits; `-` where there is none."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    digits = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3 if abs(value) >= 1 else 4
+    return f"{value:,.{digits}f}"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    return f"[{number(bounds[0])}, {number(bounds[1])}]" if bounds else "-"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `12:30`, `3:05:00`."""
+    if not math.isfinite(seconds):
+        return "-"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def age(moment: str) -> str:
+    """How long ago an ISO 8601 time was, in its largest unit."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return "-"
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units, as disks are sold."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    power = min(int(math.log10(count) // 3), len(UNITS) - 1)
+    return f"{count / 1000**power:.1f} {UNITS[power]}"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last `width` values as a row of small bars."""
+    shown = [value for value in values if math.isfinite(value)][-width:]
+    if not shown:
+        return ""
+    low, high = min(shown), max(shown)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in shown)

@@ -1,0 +1,133 @@
+"""Driving sessions from the command line: one after the other, watched from the first step to the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from rlstudio.cli.describe import run_document
+from rlstudio.cli.failures import complain
+from rlstudio.cli.options import in_runs_dir
+from rlstudio.cli.progress import Progress
+from rlstudio.cli.summary import header, result
+from rlstudio.cli.terminal import stdout
+from rlstudio.cli.voice import Manner, Voice
+from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError
+
+if TYPE_CHECKING:
+    from rlstudio.cli.panel import LivePanel
+    from rlstudio.experiment.evaluate import Evaluation
+    from rlstudio.experiment.loop import Tick
+    from rlstudio.experiment.session import Session
+
+REFRESH_SECONDS = 0.15
+LINE_SECONDS = 2.0
+"""Plain progress lines are at least this far apart, except where there is a new evaluation."""
+
+OWN_FAULTS = (GateFailed, Diverged, EnvFault)
+"""Ends that concern one seed only: the next seed may fare better."""
+
+
+@dataclass
+class Outcome:
+    """How one run ended. `code` 0 means completed."""
+
+    run: dict[str, Any]
+    evaluation: Evaluation | None = None
+    code: int = 0
+    goes_on: bool = True
+
+    def document(self) -> dict[str, Any]:
+        summary = None if self.evaluation is None else self.evaluation.summary.to_json()
+        return {**self.run, "evaluation": summary}
+
+
+def run_session(session: Session, origin: str, manner: Manner) -> Outcome:
+    """Train to the end, or to whatever ends it before; says all there is to say."""
+    from rlstudio.experiment.signals import Interrupted
+
+    with session, closing(Voice(session, manner)) as voice:
+        for line in header(session, origin):
+            voice.say(line)
+        progress = Progress(session)
+        try:
+            _watch(session, progress, voice)
+        except Interrupted as stop:
+            again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+            _end(voice, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
+            return Outcome(run_document(session.folder), code=128 + stop.signum, goes_on=False)
+        except RLStudioError as error:
+            _end(voice, f"run {session.folder.id}: {error}")
+            goes_on = isinstance(error, OWN_FAULTS)
+            return Outcome(run_document(session.folder), session.evaluation, error.exit_code, goes_on)
+        except Exception as error:
+            error.add_note(f"the traceback is in {session.folder.artifacts_path / 'traceback.txt'}")
+            raise
+        for line in result(session, progress):
+            voice.say(line)
+        return Outcome(run_document(session.folder), session.evaluation)
+
+
+def _end(voice: Voice, line: str) -> None:
+    voice.note(line)
+    complain(line)
+
+
+def _watch(session: Session, progress: Progress, voice: Voice) -> None:
+    """The loop. Per tick it costs one look at the clock."""
+    panel = voice.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
+    tell: Callable[[str], None] = voice.say if panel is None else voice.note
+    refresh_at = line_at = 0.0
+    try:
+        with closing(cast("Generator[Tick]", iter(session))) as ticks:
+            for tick in ticks:
+                now = time.monotonic()
+                fresh = tick.report is not None and progress.close_epoch(tick.report, session.evaluation)
+                if tick.report is not None and (fresh or now >= line_at or tick.epoch == progress.epochs):
+                    progress.at(tick, now)
+                    tell(progress.line())
+                    line_at = now + LINE_SECONDS
+                if panel is not None and now >= refresh_at:
+                    progress.at(tick, now)
+                    panel = _shown(panel, progress)
+                    refresh_at = now + REFRESH_SECONDS
+    finally:
+        if panel is not None:
+            panel.close()
+
+
+def _shown(panel: LivePanel, progress: Progress) -> LivePanel | None:
+    """A terminal that is gone (its window was closed) is no reason to stop."""
+    try:
+        panel.show(progress)
+    except OSError:
+        return None
+    return panel
+
+
+def report_all(outcomes: Sequence[Outcome], manner: Manner, asked: int) -> int:
+    """After the last run: the table over seeds, the JSON document, or only ids. Returns the exit code."""
+    from rlstudio.cli.seeds import print_seeds, seeds_document
+
+    out = stdout()
+    if manner.json:
+        out.document(outcomes[0].document() if asked == 1 else seeds_document(outcomes))
+    elif manner.quiet:
+        for outcome in outcomes:
+            out.line(outcome.run["id"])
+    elif asked > 1:
+        print_seeds(out, outcomes)
+    return next((outcome.code for outcome in outcomes if outcome.code), 0)
+
+
+def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, manner: Manner) -> int:
+    """One run after the other; a failure of one seed's own does not keep the others from their turn."""
+    outcomes: list[Outcome] = []
+    for start in starts:
+        outcomes.append(run_session(start(), origin, manner))
+        if not outcomes[-1].goes_on:
+            break
+    return report_all(outcomes, manner, len(starts))

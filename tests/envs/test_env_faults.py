@@ -1,0 +1,200 @@
+"""Envs that break: every way, in every place, in this process and in workers. The fault is named; nothing is left over."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from rlstudio.core.errors import EnvFault, RLStudioError
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
+from rlstudio.envs.process_env import ProcessVecEnv
+from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.envs.single import Recipe
+
+MISFITS = {
+    "nan": "observation is not finite",
+    "inf reward": "reward is not finite",
+    "nan reward": "reward is not finite",
+    "huge reward": "reward is not finite",
+    "none reward": "reward|TypeError|not finite",
+    "shape": r"shape \(2,\), its space says \(3,\)",
+    "scalar": r"shape \(\), its space says \(3,\)",
+    "text": "not numbers",
+    "dtype": "dtype complex",
+    "last nan": "last observation is not finite",
+}
+
+
+def faulty(fault, where="step", at=3, once=None):
+    return Recipe(EnvConfig(id="toys/Faulty-v0", kwargs={"fault": fault, "where": where, "at": at, "once": once}))
+
+
+def workers(recipe, num_envs=2, **options):
+    options = {"workers": 1, "step_timeout": 1.5, "max_restarts": 1} | options
+    return ProcessVecEnv(recipe, num_envs, 5, **options)
+
+
+def play(vec, steps=12):
+    vec.reset()
+    for step in range(steps):
+        vec.step(np.array([step % 2] * vec.num_envs))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("fault", MISFITS)
+def test_what_does_not_fit_is_named(fault):
+    vec = GymnasiumVecEnv(faulty(fault), 2, 5)
+    with pytest.raises(EnvFault, match=MISFITS[fault]) as caught:
+        play(vec)
+    vec.close()
+    seed = EpisodeNoise(5, 2, 1).seed(0, 0)
+    assert str(caught.value).startswith("env 0 (toys/Faulty-v0): ")
+    # The finite check and all others name the place; an episode that ended is named before the next begins.
+    assert re.search(rf"episode 0 \(seed {seed}\), step 3, last action 0$", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"), [("raise", "ZeroDivisionError: the env is broken"), ("sys.exit", "SystemExit")]
+)
+def test_exceptions_in_step_and_reset(fault, what):
+    vec = GymnasiumVecEnv(faulty(fault), 2, 5)
+    with pytest.raises(EnvFault, match=rf"env 0 .*raised {what}.*step 3, last action 0"):
+        play(vec)
+    vec = GymnasiumVecEnv(faulty(fault, "reset"), 2, 5)
+    with pytest.raises(EnvFault, match=rf"env 0 .*raised {what}.*step 0, last action none"):
+        vec.reset()
+
+
+def test_a_broken_close_is_forgiven():
+    vec = GymnasiumVecEnv(faulty("raise", "close"), 2, 5)
+    play(vec, 2)
+    vec.close()
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("raise", "raised ZeroDivisionError: the env is broken"),
+        ("exit", "its worker exited with code 3"),
+        ("kill", "its worker killed by SIGKILL"),
+        ("segv", "its worker killed by SIGSEGV"),
+        ("hang", "its worker hung: no answer within 1.5 s"),
+    ],
+)
+def test_a_worker_that_fails_again_and_again_is_named(fault, where, what):
+    vec = workers(faulty(fault, where))
+    children = [handle.process for handle in vec._handles]
+    with pytest.raises(EnvFault, match=what) as caught:
+        play(vec)
+    text = str(caught.value)
+    assert text.startswith("env 0 (toys/Faulty-v0): ")
+    assert "gave up after 1 restarts" in text
+    assert f"seed {EpisodeNoise(5, 2, 1).seed(0, 0)}" in text
+    assert "\n" not in text
+    assert all(child.poll() is not None for child in children)
+    assert all(handle.process.poll() is not None for handle in vec._handles)
+    with pytest.raises(EnvFault, match="closed"):
+        vec.reset()
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize("fault", ["raise", "exit", "kill", "hang", "spin"])
+def test_a_passing_fault_changes_nothing(fault, where, tmp_path):
+    """The worker is replaced, its envs replay to the same place, and the trajectory is the undisturbed one."""
+    calm = GymnasiumVecEnv(faulty("none"), 3, 5)
+    vec = workers(faulty(fault, where, 3, str(tmp_path / "done")), 3, workers=2)
+    (tmp_path / "done").unlink(missing_ok=True)  # trying the env out may have set it off; training shall meet it too
+    assert np.array_equal(calm.reset(), vec.reset())
+    for step in range(20):
+        actions = np.array([step % 2, 1, 0])
+        for left, right in zip(calm.step(actions)[:5], vec.step(actions)[:5], strict=True):
+            assert np.array_equal(left, right)
+    assert (tmp_path / "done").exists()
+    assert vec.exact is None
+    vec.close()
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("fault", ["nan", "inf reward", "shape"])
+def test_a_worker_reports_misfits_at_once(fault):
+    vec = workers(faulty(fault))
+    worker = vec._handles[0].process
+    with pytest.raises(EnvFault, match=MISFITS[fault]) as caught:
+        play(vec)
+    assert "gave up" not in str(caught.value)
+    assert worker.poll() is not None
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize(("fault", "what"), [("raise", "cannot be created|refuses"), ("exit", "exited with code 3")])
+def test_a_fault_in_the_constructor(fault, what):
+    with pytest.raises(RLStudioError, match=what):
+        workers(faulty(fault, "init"))
+    if fault == "raise":
+        with pytest.raises(RLStudioError, match="refuses"):
+            GymnasiumVecEnv(faulty(fault, "init"), 1, 5)
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("fault", ["hang", "exit", "raise"])
+def test_closing_never_waits_for_an_env(fault):
+    vec = workers(faulty(fault, "close"))
+    children = [handle.process for handle in vec._handles]
+    play(vec, 2)
+    vec.close()
+    assert all(child.poll() is not None for child in children)
+
+
+@pytest.mark.real_process
+def test_killed_from_outside_between_steps():
+    calm = GymnasiumVecEnv(Recipe(EnvConfig(id="Acrobot-v1")), 4, 1)
+    vec = ProcessVecEnv(Recipe(EnvConfig(id="Acrobot-v1")), 4, 1, workers=2, max_restarts=1)
+    calm.reset()
+    vec.reset()
+    for step in range(60):
+        if step in (10, 11, 35, 59):
+            vec._handles[step % 2].process.kill()
+        actions = np.full(4, step % 3)
+        for left, right in zip(calm.step(actions)[:5], vec.step(actions)[:5], strict=True):
+            assert np.array_equal(left, right)
+    position = vec.position()
+    for name, value in calm.position().items():
+        assert np.array_equal(position[name], value)
+    vec.close()
+
+
+@pytest.mark.real_process
+def test_an_env_that_does_not_repeat_itself_is_said_to_be_inexact():
+    recipe = Recipe(EnvConfig(id="toys/Restless-v0"))
+    vec = GymnasiumVecEnv(recipe, 2, 1)
+    vec.reset()
+    vec.step(np.array([0, 1]))
+    vec.seek(vec.position())
+    assert re.search(r"env 1, episode 0: it showed other observations", vec.exact)
+    process = ProcessVecEnv(recipe, 2, 1, workers=1)
+    process.reset()
+    process.step(np.array([0, 1]))
+    assert process.exact is None
+    os.kill(process._handles[0].process.pid, 9)
+    process.step(np.array([0, 1]))
+    assert "it showed other observations" in process.exact
+    process.close()
+
+
+def test_an_episode_that_ends_early_in_the_replay_is_said_to_be_inexact():
+    vec = GymnasiumVecEnv(Recipe(EnvConfig(id="toys/Leftover-v0")), 1, 1)
+    vec.reset()
+    for _ in range(4):
+        vec.step(np.array([1]))
+    position = vec.position()
+    position["actions"] = np.zeros(6, np.int64)  # with action 0 the episode is over after 5
+    position["lengths"] = np.array([6])
+    vec.seek(position)
+    assert "ended early" in vec.exact
+    assert vec.position()["lengths"].tolist() == [0]
+    vec.step(np.array([0]))

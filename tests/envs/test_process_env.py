@@ -1,0 +1,148 @@
+"""Worker processes: what they load, what they leave behind, how they die."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.process_env import ProcessVecEnv
+from rlstudio.envs.single import Recipe
+
+pytestmark = pytest.mark.real_process
+
+
+def cartpole(num_envs=4, **options):
+    return ProcessVecEnv(Recipe(EnvConfig(id="CartPole-v1")), num_envs, 3, **({"workers": 2} | options))
+
+
+def gone(pids, within=10.0):
+    """Whether these processes end; the time is only there to give up."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_worker_maps_no_torch():
+    import torch  # noqa: F401  the parent has it, as in training
+
+    vec = cartpole(2)
+    vec.reset()
+    for handle in vec._handles:
+        assert "torch" not in Path(f"/proc/{handle.process.pid}/maps").read_text()
+    vec.close()
+
+
+def test_nothing_is_left_after_close():
+    warm = cartpole(1)
+    warm.close()
+    before = len(os.listdir("/proc/self/fd"))
+    shared = set(os.listdir("/dev/shm"))
+    for _ in range(3):
+        vec = cartpole()
+        pids = [handle.process.pid for handle in vec._handles]
+        vec.reset()
+        vec.step(np.zeros(4, int))
+        vec._handles[0].process.kill()
+        vec.step(np.zeros(4, int))
+        pids += [handle.process.pid for handle in vec._handles]
+        vec.close()
+        assert not any(psutil.pid_exists(pid) for pid in pids)
+        del vec
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/dev/shm")) <= shared
+
+
+def test_an_object_that_nobody_closed_takes_its_workers_along():
+    vec = cartpole(1, workers=1)
+    pid = vec._handles[0].process.pid
+    del vec
+    gc.collect()
+    assert not psutil.pid_exists(pid)
+
+
+def test_rows_outlive_the_workers():
+    vec = cartpole(2)
+    vec.reset()
+    step = vec.step(np.zeros(2, int))
+    vec.close()
+    del vec
+    gc.collect()
+    assert np.isfinite(step.observations).all()
+
+
+def test_ctrl_c_is_the_parents_alone():
+    vec = cartpole(2)
+    vec.reset()
+    for handle in vec._handles:
+        handle.process.send_signal(signal.SIGINT)
+    pids = [handle.process.pid for handle in vec._handles]
+    for _ in range(20):
+        vec.step(np.zeros(2, int))
+    assert [handle.process.pid for handle in vec._handles] == pids
+    vec.close()
+
+
+@pytest.mark.parametrize("fault", ["none", "hang", "spin"])
+def test_workers_do_not_outlive_a_killed_parent(fault):
+    """Idle, asleep in an env, or busy in one: the parent is gone, and so are they."""
+    code = f"""
+        import numpy as np, sys, threading, os
+        from env_toys import register_toys
+        from rlstudio.envs.config import EnvConfig
+        from rlstudio.envs.process_env import ProcessVecEnv
+        from rlstudio.envs.single import Recipe
+        register_toys()
+        kwargs = {{"fault": "{fault}", "at": 40}}
+        vec = ProcessVecEnv(Recipe(EnvConfig(id="toys/Faulty-v0", kwargs=kwargs, max_episode_steps=99)), 2, 0, workers=2)
+        vec.reset()
+        print(*[handle.process.pid for handle in vec._handles], flush=True)
+        if "{fault}" == "none":
+            sys.stdin.read()
+        while True:
+            vec.step(np.zeros(2, int))
+    """
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    assert all(psutil.pid_exists(pid) for pid in pids)
+    parent.kill()
+    parent.wait()
+    assert gone(pids)
+
+
+def test_more_workers_than_envs_are_not_started():
+    vec = cartpole(2, workers=5)
+    assert len(vec._handles) == 2
+    vec.close()
+
+
+def test_the_number_of_workers_changes_nothing():
+    one, three = cartpole(5, workers=1), cartpole(5, workers=3)
+    assert np.array_equal(one.reset(), three.reset())
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        actions = rng.integers(0, 2, 5)
+        for left, right in zip(one.step(actions)[:5], three.step(actions)[:5], strict=True):
+            assert np.array_equal(left, right)
+    one.close()
+    three.close()
