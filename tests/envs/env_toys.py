@@ -157,7 +157,7 @@ class Faulty(gymnasium.Env):
 
     def _maybe(self, where: str) -> bool:
         """Whether this is the place; a deed is done at once."""
-        if where != self.where or self.steps != (self.at if where == "step" else 0):
+        if self.fault == "none" or where != self.where or self.steps != (self.at if where == "step" else 0):
             return False
         if self.once is not None:
             if Path(self.once).exists():

@@ -1,4 +1,4 @@
-"""Envs that break: every way, in every place, in this process and in workers. The fault is named; nothing is left over."""
+"""Envs that break, every way and in every place, in this process and in workers: named, and nothing is left over."""
 
 import os
 import re

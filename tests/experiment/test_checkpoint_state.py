@@ -101,7 +101,7 @@ def test_what_cannot_be_stored_is_named(state, words):
     ],
 )
 def test_a_malformed_tree_is_refused(value):
-    with pytest.raises(CheckpointError, match="^file: "):
+    with pytest.raises(CheckpointError, match=r"^file: "):
         rebuild(Tree(value, {"t": np.zeros(1)}, []), "file")
 
 

@@ -185,7 +185,7 @@ def test_ensure_directory(tmp_path):
 
 
 def test_only_the_file_module_changes_the_file_system():
-    """Otherwise a change would pass no fault point. Outputs the user names (plots, videos) are not in the run's care."""
+    """Otherwise a change would pass no fault point. What a user names (plots, videos) is not a run's."""
     import ast
 
     changing = {"rename", "replace", "fsync", "unlink", "mkdir", "makedirs", "rmdir", "remove", "truncate", "ftruncate"}

@@ -37,7 +37,7 @@ def timed_reference(cfg, runs_dir: Path):
 
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)
 def test_random_kills(algo, vectorization, tmp_path):
-    cfg = config(algo, vectorization)
+    cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
     reference, span = timed_reference(cfg, tmp_path / "whole")
     kill_until_done(cfg, tmp_path / "killed", kills=4, span=span, seed=CASES.index((algo, vectorization)))
     assert_same_result(only_run(tmp_path / "killed"), reference)
@@ -47,7 +47,7 @@ def test_random_kills(algo, vectorization, tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)
 def test_two_hundred_random_kills(algo, vectorization, tmp_path):
-    cfg = config(algo, vectorization)
+    cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
     reference, span = timed_reference(cfg, tmp_path / "whole")
     total = 0
     for round_number in range(12):

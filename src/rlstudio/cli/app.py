@@ -6,6 +6,7 @@ light, and a command imports what it needs when it runs.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -80,7 +81,12 @@ def main(args: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return INTERRUPTED
     except Exception as error:
-        return failures.tell(error)
+        return 1 if _is_completing() else failures.tell(error)
+
+
+def _is_completing() -> bool:
+    """The shell asks what Tab may offer: a complaint would land in the middle of the line being typed."""
+    return any(os.environ.get(f"_{program.upper()}_COMPLETE") for program in PROGRAMS)
 
 
 def _program_name() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TextIO
 
 from rich.console import Console
@@ -18,25 +19,31 @@ MIN_BAR = 10
 
 
 class LivePanel:
+    """A terminal that goes away (its window was closed) is no reason to stop training: nothing is shown any more."""
+
     def __init__(self, stream: TextIO, title: str) -> None:
         self._title = title
         self._console = Console(file=stream)
-        self._live = Live(
-            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
-        )
-        self._live.start()
-        # A second Ctrl-C leaves at once and could not bring back a hidden cursor.
-        self._console.show_cursor(True)
+        self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+
+    def __enter__(self) -> LivePanel:
+        with suppress(OSError):
+            self._live.start()
+            # A second Ctrl-C leaves at once and could not bring back a hidden cursor.
+            self._console.show_cursor(True)
+        return self
 
     def show(self, progress: Progress) -> None:
         width = min(self._console.width, MAX_WIDTH)
         body = Text("\n").join([_bar(progress, width - 4), *_rows(progress, width - 4)])
         panel = Panel(body, title=Text(self._title), title_align="left", border_style="dim", width=width)
-        self._live.update(panel, refresh=True)
+        with suppress(OSError):
+            self._live.update(panel, refresh=True)
 
-    def close(self) -> None:
-        """Removes the panel: the summary takes its place."""
-        self._live.stop()
+    def __exit__(self, *_: object) -> None:
+        """The panel stays as it is; what is printed next comes below it."""
+        with suppress(OSError):
+            self._live.stop()
 
 
 def _bar(progress: Progress, width: int) -> Text:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli import text
+from rlstudio.cli.options import in_runs_dir
 from rlstudio.cli.terminal import STATE_STYLES, Cell, Terminal
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ def seeds_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def print_seeds(out: Terminal, outcomes: Sequence[Outcome]) -> None:
-    out.line()
     rows = []
     for outcome in outcomes:
         run = outcome.run
@@ -40,7 +41,8 @@ def print_seeds(out: Terminal, outcomes: Sequence[Outcome]) -> None:
     if summary is not None:
         bounds = text.interval((summary["ci_low"], summary["ci_high"]))
         out.line(f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {summary['seeds']} seeds", "bold")
-    out.line(f"compare: rlctl plot {' '.join(outcome.run['id'] for outcome in outcomes)}")
+    everyone = " ".join(outcome.run["id"] for outcome in outcomes)
+    out.line(f"try next: rlctl plot {everyone}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
 
 
 def _returns(outcomes: Sequence[Outcome]) -> list[float]:

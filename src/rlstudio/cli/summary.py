@@ -20,7 +20,7 @@ def header(session: Session, origin: str) -> list[str]:
         f"run         {session.folder.id}",
         f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
         f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
-        f"environment {_world(session)}, {topology['num_envs']} copies, seed {cfg.env.seed}",
+        f"environment {_world(session)}, {_plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
         f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}",
     ]
     if session.status.env_steps:
@@ -42,9 +42,8 @@ def _world(session: Session) -> str:
 
 
 def result(session: Session, progress: Progress) -> list[str]:
-    """What came out and what to try next."""
+    """What came out."""
     status = session.status
-    run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
     done = status.env_steps - progress.first_step
     took = text.duration(progress.elapsed)
     return [
@@ -53,6 +52,13 @@ def result(session: Session, progress: Progress) -> list[str]:
         f"evaluation  {judged(session.evaluation, status.eval_return, status.eval_interval)}",
         f"folder      {session.folder.path}",
         "",
+    ]
+
+
+def advice(session: Session) -> list[str]:
+    """What to try next, ready to be copied."""
+    run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    return [
         "try next",
         f"  rlctl eval {run} --episodes 100",
         f"  rlctl play {run} --video out.mp4",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,12 @@ from rlstudio.cli.describe import run_document
 from rlstudio.cli.failures import complain
 from rlstudio.cli.options import in_runs_dir
 from rlstudio.cli.progress import Progress
-from rlstudio.cli.summary import header, result
+from rlstudio.cli.summary import advice, header, result
 from rlstudio.cli.terminal import stdout
 from rlstudio.cli.voice import Manner, Voice
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError
 
 if TYPE_CHECKING:
-    from rlstudio.cli.panel import LivePanel
     from rlstudio.experiment.evaluate import Evaluation
     from rlstudio.experiment.loop import Tick
     from rlstudio.experiment.session import Session
@@ -45,8 +45,8 @@ class Outcome:
         return {**self.run, "evaluation": summary}
 
 
-def run_session(session: Session, origin: str, manner: Manner) -> Outcome:
-    """Train to the end, or to whatever ends it before; says all there is to say."""
+def run_session(session: Session, origin: str, manner: Manner, alone: bool = True) -> Outcome:
+    """Train to the end, or to whatever ends it before. What to try next is said of a run that is not one of several."""
     from rlstudio.experiment.signals import Interrupted
 
     with session, closing(Voice(session, manner)) as voice:
@@ -64,9 +64,11 @@ def run_session(session: Session, origin: str, manner: Manner) -> Outcome:
             goes_on = isinstance(error, OWN_FAULTS)
             return Outcome(run_document(session.folder), session.evaluation, error.exit_code, goes_on)
         except Exception as error:
-            error.add_note(f"the traceback is in {session.folder.artifacts_path / 'traceback.txt'}")
+            path = session.folder.artifacts_path / "traceback.txt"
+            path.write_text(traceback.format_exc())
+            error.add_note(f"the traceback is in {path}")
             raise
-        for line in result(session, progress):
+        for line in [*result(session, progress), *(advice(session) if alone else [])]:
             voice.say(line)
         return Outcome(run_document(session.folder), session.evaluation)
 
@@ -79,33 +81,23 @@ def _end(voice: Voice, line: str) -> None:
 def _watch(session: Session, progress: Progress, voice: Voice) -> None:
     """The loop. Per tick it costs one look at the clock."""
     panel = voice.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
-    tell: Callable[[str], None] = voice.say if panel is None else voice.note
+    tell = voice.say if panel is None else voice.note
     refresh_at = line_at = 0.0
-    try:
-        with closing(cast("Generator[Tick]", iter(session))) as ticks:
-            for tick in ticks:
-                now = time.monotonic()
-                fresh = tick.report is not None and progress.close_epoch(tick.report, session.evaluation)
-                if tick.report is not None and (fresh or now >= line_at or tick.epoch == progress.epochs):
+    with closing(cast("Generator[Tick]", iter(session))) as ticks, panel or nullcontext():
+        for tick in ticks:
+            now = time.monotonic()
+            over = False
+            if tick.report is not None:
+                over = tick.epoch == progress.epochs
+                fresh = progress.close_epoch(tick.report, session.evaluation)
+                if fresh or over or now >= line_at:
                     progress.at(tick, now)
                     tell(progress.line())
                     line_at = now + LINE_SECONDS
-                if panel is not None and now >= refresh_at:
-                    progress.at(tick, now)
-                    panel = _shown(panel, progress)
-                    refresh_at = now + REFRESH_SECONDS
-    finally:
-        if panel is not None:
-            panel.close()
-
-
-def _shown(panel: LivePanel, progress: Progress) -> LivePanel | None:
-    """A terminal that is gone (its window was closed) is no reason to stop."""
-    try:
-        panel.show(progress)
-    except OSError:
-        return None
-    return panel
+            if panel is not None and (over or now >= refresh_at):
+                progress.at(tick, now)
+                panel.show(progress)
+                refresh_at = now + REFRESH_SECONDS
 
 
 def report_all(outcomes: Sequence[Outcome], manner: Manner, asked: int) -> int:
@@ -127,7 +119,7 @@ def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, manner: Mann
     """One run after the other; a failure of one seed's own does not keep the others from their turn."""
     outcomes: list[Outcome] = []
     for start in starts:
-        outcomes.append(run_session(start(), origin, manner))
+        outcomes.append(run_session(start(), origin, manner, alone=len(starts) == 1))
         if not outcomes[-1].goes_on:
             break
     return report_all(outcomes, manner, len(starts))

@@ -67,20 +67,19 @@ class RowGuard:
         self.counts = {reason: int(count) for reason, count in state["counts"].items()}
 
 
-def _bad_actions(actions: np.ndarray, space: Space) -> np.ndarray | None:
+def _bad_actions(actions_TB: np.ndarray, space: Space) -> np.ndarray | None:
     match space:
         case Box():
-            finite = np.isfinite(actions)
-            return None if finite.all() else ~finite.reshape(*actions.shape[:2], -1).all(-1)
+            good = np.isfinite(actions_TB)
         case Discrete():
-            if actions.min() >= 0 and actions.max() < space.n:
+            if actions_TB.min() >= 0 and actions_TB.max() < space.n:
                 return None
-            outside: np.ndarray = np.logical_or(actions < 0, actions >= space.n)
-            return outside
+            good = (actions_TB >= 0) & (actions_TB < space.n)
         case MultiDiscrete():
-            outside = np.logical_or(actions < 0, actions >= np.asarray(space.nvec))
-            return outside.any(-1) if outside.any() else None
-    return None
+            good = (actions_TB >= 0) & (actions_TB < np.asarray(space.nvec))
+        case _:
+            return None
+    return None if good.all() else ~good.reshape(*actions_TB.shape[:2], -1).all(-1)
 
 
 def _neutralise(rollout: Batch, bad: np.ndarray) -> None:

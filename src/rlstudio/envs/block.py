@@ -19,7 +19,7 @@ from rlstudio.core.spaces import Spaces
 from rlstudio.envs.buffers import Buffers, leaves, row_views
 from rlstudio.envs.deliver import Misfit, deliverer, plain
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.single import Recipe, one_line
+from rlstudio.envs.single import Recipe, close_quietly, one_line
 
 Infos = dict[int, dict[str, Any]]
 
@@ -130,11 +130,10 @@ class EnvBlock:
         return digest
 
     def close(self) -> None:
-        """Closing is a courtesy: an env that fails at it is gone either way."""
         for index, env in enumerate(self._envs):
             self._envs[index] = None
             if env is not None:
-                _close(env)
+                close_quietly(env)
 
     def _begin(self, index: int, episode: int, fresh: bool) -> None:
         """Start an episode. `_current` lets a fault in here name the env."""
@@ -146,7 +145,7 @@ class EnvBlock:
         env = self._envs[index]
         if env is None or fresh:
             if env is not None:
-                _close(env)
+                close_quietly(env)
             self._envs[index] = env = self._recipe.build(time_limit=not self._counts)
             self._steps[index] = env.step
         observation, _ = env.reset(seed=self._seeds.seed(self._first + index, episode))
@@ -208,10 +207,3 @@ def digest_of(views: list[np.ndarray], before: int = 0) -> int:
     for view in views:
         before = crc32(view.data, before)
     return before
-
-
-def _close(env: gymnasium.Env) -> None:
-    try:
-        env.close()
-    except (Exception, SystemExit):
-        return

@@ -10,7 +10,7 @@ from rlstudio.envs.buffers import Buffers
 from rlstudio.envs.convert import convert_spaces
 from rlstudio.envs.journal import Journal
 from rlstudio.envs.probe import used_differs
-from rlstudio.envs.single import Recipe
+from rlstudio.envs.single import Recipe, close_quietly
 
 
 class GymnasiumVecEnv:
@@ -23,7 +23,7 @@ class GymnasiumVecEnv:
         try:
             self.spaces = convert_spaces(env, recipe.cfg.id)
         finally:
-            env.close()
+            close_quietly(env)
         self.num_envs = num_envs
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from zlib import crc32
 
 import gymnasium
@@ -12,39 +13,48 @@ from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.envs.block import digest_of
 from rlstudio.envs.buffers import Buffers, row_views
 from rlstudio.envs.deliver import deliverer
-from rlstudio.envs.single import Recipe
+from rlstudio.envs.single import Recipe, close_quietly
 
 PROBE_SEEDS = (11, 12, 13)
 PROBE_STEPS = 24
 
 
-def used_differs(recipe: Recipe, spaces: Spaces) -> bool:
+def used_differs(recipe: Recipe, spaces: Spaces, tick: Callable[[], None] = lambda: None) -> bool:
     """Whether `reset(seed)` of an env that has been played differs from that of a fresh one (BipedalWalker's does).
 
-    Positions are found again by replaying on fresh objects, so such an env must be fresh at every episode.
+    Positions are found again by replaying on fresh objects, so such an env must be fresh at every episode. `tick` is
+    called as a sign of life before every call of the env.
     """
     try:
         used = recipe.build()
         for seed in PROBE_SEEDS:
             fresh = recipe.build()
-            if episode_digest(used, spaces, seed) != episode_digest(fresh, spaces, seed):
+            if episode_digest(used, spaces, seed, tick=tick) != episode_digest(fresh, spaces, seed, tick=tick):
                 return True
-            fresh.close()
-        used.close()
-    except Exception:  # a broken env is reported with its name and place when it is used
+            close_quietly(fresh)
+        close_quietly(used)
+    except (Exception, SystemExit):  # a broken env is reported with its name and place when it is used
         return False
     return False
 
 
-def episode_digest(env: gymnasium.Env, spaces: Spaces, seed: int, steps: int = PROBE_STEPS) -> int:
+def episode_digest(
+    env: gymnasium.Env,
+    spaces: Spaces,
+    seed: int,
+    steps: int = PROBE_STEPS,
+    tick: Callable[[], None] = lambda: None,
+) -> int:
     """Checksum of observations, rewards and flags over at most `steps` random steps."""
     rows = Buffers(spaces, 1)
     views = list(row_views(rows.observations, 0))
     deliver = deliverer(spaces.observation, rows.observations, 0)
+    tick()
     observation, _ = env.reset(seed=seed)
     deliver(observation)
     digest = digest_of(views)
     for action in random_actions(spaces, seed, steps):
+        tick()
         observation, reward, terminated, truncated, _ = env.step(action)
         deliver(observation)
         digest = crc32(np.array([reward, terminated, truncated], np.float64).data, digest_of(views, digest))

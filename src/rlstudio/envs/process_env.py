@@ -68,6 +68,8 @@ class ProcessVecEnv:
     def _open(self, count: int) -> None:
         for _ in range(count):
             self._handles.append(WorkerHandle(self._memory_fd))
+        for handle in self._handles:
+            self._greet(handle)
         probed = self._probe()
         self.spaces = spaces_from_json(probed["spaces"])
         size = SharedRows(self.spaces, self.num_envs, count).size
@@ -85,16 +87,16 @@ class ProcessVecEnv:
         self._lost = [False] * count  # replaced workers, whose envs stand nowhere yet
         rows = self._rows
         self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
-        self._map_all()
-
-    def _map_all(self) -> None:
         for worker, handle in enumerate(self._handles):
             handle.send(self._map_request(worker))
         for handle in self._handles:
-            try:
-                handle.reply(self._start_timeout)
-            except WorkerDown as down:
-                raise EnvFault(f"env {self._recipe.cfg.id}: a worker {down} while it started") from None
+            handle.reply(self._start_timeout)
+
+    def _greet(self, handle: WorkerHandle) -> None:
+        try:
+            handle.reply(self._start_timeout)
+        except WorkerDown as down:
+            raise EnvFault(f"env {self._recipe.cfg.id}: a worker {down} while it started") from None
 
     def _probe(self) -> dict[str, Any]:
         """Spaces and habits of the env, found out where a crash does no harm; if trying it out fails, spaces alone."""
@@ -102,7 +104,7 @@ class ProcessVecEnv:
         for habits in (True, False):
             self._handles[0].send(b"Q" + json.dumps({"recipe": self._description, "habits": habits}).encode())
             try:
-                return self._handles[0].reply(self._start_timeout)
+                return self._handles[0].reply(self._step_timeout)
             except WorkerDown as down:
                 reason = str(down)
                 self._replace(0)
@@ -216,6 +218,7 @@ class ProcessVecEnv:
     def _replace(self, worker: int) -> None:
         self._handles[worker].end()
         self._handles[worker] = WorkerHandle(self._memory_fd)
+        self._greet(self._handles[worker])
 
     def _describe(self, worker: int, what: str) -> str:
         env = int(self._progress[worker, 0])

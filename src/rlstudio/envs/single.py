@@ -6,6 +6,7 @@ user's can still build the same env.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from typing import Any
@@ -105,6 +106,12 @@ def _importable(entry_point: Any, id: str) -> str:
             "'module:Class' or use vectorization=sync"
         )
     return f"{module}:{name}"
+
+
+def close_quietly(env: gymnasium.Env) -> None:
+    """Closing is a courtesy: an env that fails at it is gone either way."""
+    with contextlib.suppress(Exception, SystemExit):
+        env.close()
 
 
 def one_line(error: BaseException) -> str:

@@ -4,7 +4,8 @@ It imports no torch and nothing of its parent's main module. It answers one requ
 of arrays through MEMORY. It ignores Ctrl-C, which is the parent's to handle, and never outlives the parent: the kernel
 signals the hang-up of LIFELINE even while an env holds the interpreter.
 
-Requests: Q probe, M map the memory, R reset, S step, P place, C close. Replies: "." and JSON, or "!" and a fault.
+Requests: Q probe, M map the memory, R reset, S step, P place, C close. Replies: "." and JSON, or "!" and a fault; one
+"." comes unasked when the process is up, and "+" is a sign of life during a probe.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rlstudio.envs.block import EnvBlock
 from rlstudio.envs.buffers import Buffers, Carver
 from rlstudio.envs.convert import convert_spaces
 from rlstudio.envs.probe import used_differs
-from rlstudio.envs.single import Recipe, one_line
+from rlstudio.envs.single import Recipe, close_quietly, one_line
 
 
 class SharedRows:
@@ -40,7 +41,8 @@ class SharedRows:
 
 
 class Worker:
-    def __init__(self, memory_fd: int) -> None:
+    def __init__(self, control: Connection, memory_fd: int) -> None:
+        self._control = control
         self._memory_fd = memory_fd
         self._block: EnvBlock | None = None
         self._actions = np.empty(0)
@@ -51,8 +53,11 @@ class Worker:
         recipe = Recipe.from_json(job["recipe"])
         env = recipe.build()
         spaces = convert_spaces(env, recipe.cfg.id)
-        env.close()
-        return {"spaces": spaces_to_json(spaces), "rebuild": job["habits"] and used_differs(recipe, spaces)}
+        rebuild = False
+        if job["habits"]:
+            close_quietly(env)
+            rebuild = used_differs(recipe, spaces, lambda: self._control.send_bytes(b"+"))
+        return {"spaces": spaces_to_json(spaces), "rebuild": rebuild}
 
     def map(self, payload: bytes) -> dict[str, Any]:
         job = json.loads(payload)
@@ -108,6 +113,7 @@ def spaces_from_json(value: dict[str, Any]) -> Spaces:
 def serve(control: Connection, worker: Worker) -> None:
     """Answer requests until the parent closes the pipe or says so."""
     answer = {b"Q": worker.probe, b"M": worker.map, b"R": worker.reset, b"S": worker.step, b"P": worker.place}
+    control.send_bytes(b".{}")
     while True:
         try:
             request = control.recv_bytes()
@@ -130,8 +136,9 @@ def main() -> None:
     # SIGIO ends the process at once; it comes when the other end of the lifeline closes, however the parent died.
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    worker = Worker(memory_fd)
-    serve(Connection(control_fd), worker)
+    control = Connection(control_fd)
+    worker = Worker(control, memory_fd)
+    serve(control, worker)
     worker.close()
 
 

@@ -66,13 +66,15 @@ class WorkerHandle:
         """The answer to the last request; `timeout` seconds without any progress count as a hang."""
         seen, since = progress(), time.monotonic()
         try:
-            while not self.control.poll(min(GLANCE, timeout)):
+            while True:
+                answer = self.control.recv_bytes() if self.control.poll(min(GLANCE, timeout)) else b""
+                if answer and answer != b"+":
+                    break
                 reached, now = progress(), time.monotonic()
-                if reached != seen:
+                if answer or reached != seen:
                     seen, since = reached, now
                 elif now - since >= timeout:
                     raise WorkerDown(f"hung: no answer within {timeout:g} s")
-            answer = self.control.recv_bytes()
         except (EOFError, OSError):
             raise WorkerDown(self._cause_of_death()) from None
         if answer[:1] == b"!":

@@ -72,7 +72,7 @@ class Position:
     def _means(self) -> dict[str, float]:
         if not self.rows:
             return {}
-        names = list(self.rows[0])
+        names = sorted(self.rows[0])  # a restored epoch must tell its metrics in the same order
         table = torch.stack([torch.stack([row[name] for name in names]) for row in self.rows])
         self.rows = []
         return dict(zip(names, table.double().mean(0).tolist(), strict=True))

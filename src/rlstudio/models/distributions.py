@@ -99,7 +99,7 @@ def sample(policy: Policy, noise: Tensor) -> Tensor:
 
 
 def _parts(logits: Tensor, nvec: tuple[int, ...]) -> tuple[Tensor, ...]:
-    return torch.split(logits, nvec, -1)
+    return torch.split(logits, list(nvec), -1)
 
 
 def _gaussian_log_prob(mean: Tensor, log_std: Tensor, x: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ class Optimizer:
         max_grad_norm: float | None = None,
         reduce: Callable[[Tensor], None] | None = None,
         betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-5,
+        eps: float = 1e-8,
     ) -> None:
         self.flat = flatten(model)
         self.max_grad_norm = max_grad_norm

@@ -1,0 +1,38 @@
+"""What the tests of the command line share: a tiny experiment, the result of a command, the content of a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = """\
+name: tiny
+env: {id: CartPole-v1, num_envs: 4, seed: 3}
+policy: {algo: ppo, network: {hidden_sizes: [8]}}
+train: {epochs: 3, steps_per_epoch: 64, batch_size: 32, passes: 1}
+eval: {every_epochs: 2, episodes: 2, final_episodes: 3}
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """Standard output as exactly one JSON document."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+Rlctl = Callable[..., Result]
+
+
+def everything(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}

@@ -1,0 +1,38 @@
+"""`rlctl` inside this process (quick), in a folder of its own, and one small trained run for every test that reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_scenario import TINY, Result, Rlctl
+
+from rlstudio.cli.app import main
+
+
+@pytest.fixture
+def rlctl(capsys: pytest.CaptureFixture[str]) -> Rlctl:
+    def run(*args: object) -> Result:
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with one experiment in it; runs go to `runs/` below it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with one finished run in it. Tests that change a run make their own."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "tiny.yaml").write_text(TINY)
+    assert main(["launch", "-f", str(folder / "tiny.yaml"), "--runs-dir", str(folder / "runs"), "--quiet"]) == 0
+    return folder / "runs"

@@ -1,0 +1,21 @@
+"""What holds for every test: one thread, no deadline decided by a clock, no display."""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("rlstudio", deadline=None, derandomize=True)
+settings.load_profile("rlstudio")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch):
+    """Variables of whoever runs the tests decide nothing."""
+    for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG"):
+        monkeypatch.delenv(variable, raising=False)
