@@ -24,8 +24,8 @@ def rows(n: int, seed: int = 0) -> np.ndarray:
 
 
 def shaken(model):
-    with torch.no_grad():
-        flatten(model).data.add_(0.5 * torch.randn(flatten(model).data.shape, generator=torch.Generator().manual_seed(1)))
+    data = flatten(model).data
+    data.add_(0.5 * torch.randn(data.shape, generator=torch.Generator().manual_seed(1)))
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
 
@@ -142,11 +143,7 @@ def test_rm_does_not_guess_when_nobody_can_answer(rlctl: Rlctl, place: Path) -> 
     assert folder.path.exists()
 
 
-def test_a_run_of_another_host_is_not_signalled(
-    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import dataclasses
-
+def test_a_run_of_another_host_is_not_signalled(rlctl: Rlctl, place: Path) -> None:
     folder = run_in(place, RunState.RUNNING)
     folder.write_status(dataclasses.replace(folder.read_status(), host="elsewhere"))
     result = rlctl("stop", "last")
@@ -172,7 +169,6 @@ def test_a_finished_run_says_how_to_extend_it(rlctl: Rlctl, trained: Path) -> No
         ("eval last --checkpoint 7", "it has: last, best, 192, 128"),
         ("plot last --metric train/kll", "did you mean train/kl?"),
         ("play last --video .", "must end with"),
-        ("play last --video no/such/folder/a.mp4", "no/such/folder"),
     ],
 )
 def test_mistakes_about_a_trained_run(command: str, words: str, rlctl: Rlctl, trained: Path) -> None:

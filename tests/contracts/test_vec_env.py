@@ -190,7 +190,9 @@ def test_a_position_is_continued_bit_for_bit_in_a_fresh_object(case, vec, steps)
     other.close()
 
 
-def test_a_position_does_not_change_when_the_env_goes_on(vec):
+@pytest.mark.parametrize("num_envs", [1, B])
+def test_a_position_does_not_change_when_the_env_goes_on(case, num_envs):
+    vec = made(case, num_envs)
     vec.reset()
     actions = random_actions(vec, 20)
     played(vec, actions[:5])
@@ -198,6 +200,7 @@ def test_a_position_does_not_change_when_the_env_goes_on(vec):
     before = {k: copied(v) if isinstance(v, np.ndarray) else v for k, v in position.items()}
     played(vec, actions[5:])
     assert all(np.array_equal(before[name], position[name]) for name in before)
+    vec.close()
 
 
 def test_seek_of_the_position_one_is_at_changes_nothing(vec):

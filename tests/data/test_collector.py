@@ -72,7 +72,7 @@ def test_episode_statistics_equal_a_slow_count(envs, chunks, seed):
     log, told, open_returns, open_lengths = EpisodeLog(envs), [], np.zeros(envs), np.zeros(envs, int)
     for steps in chunks:
         rewards, dones = g.integers(-3, 4, (steps, envs)).astype(np.float32), g.random((steps, envs)) < 0.3
-        log.add(rewards, dones)
+        log.add(rewards, dones, np.zeros_like(dones))
         for t in range(steps):
             for b in range(envs):
                 open_returns[b] += rewards[t, b]

@@ -179,7 +179,7 @@ class Faulty(gymnasium.Env):
 
     def step(self, action):
         self.steps += 1
-        shown, reward, ended = self._shown(), 1.0, self.steps >= 8
+        shown, reward, ended = self._shown(), 1.0, self.steps > max(7, self.at)
         if self._maybe("step"):
             shown, reward, ended = RESULTS[self.fault](shown)
         return shown, reward, ended, False, {"lock": Lock()}

@@ -105,7 +105,7 @@ def test_workers_do_not_outlive_a_killed_parent(fault):
         from rlstudio.envs.process_env import ProcessVecEnv
         from rlstudio.envs.single import Recipe
         register_toys()
-        kwargs = {{"fault": "{fault}", "at": 5}}
+        kwargs = {{"fault": "{fault}", "at": 30}}
         vec = ProcessVecEnv(Recipe(EnvConfig(id="toys/Faulty-v0", kwargs=kwargs)), 2, 0, workers=2)
         vec.reset()
         print(*[handle.process.pid for handle in vec._handles], flush=True)

@@ -110,16 +110,18 @@ def test_taking_it_removes_leftovers(tmp_path):
 def test_a_forked_child_does_not_keep_the_run(tmp_path):
     """It shares the lock's descriptor; if it outlived a killed parent, nobody could resume."""
     lease = FileLease(tmp_path)
-    read, write = os.pipe()
+    (read, write), (started, say_started) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(say_started, b"x")
         os.read(read, 1)
         os._exit(0)
+    os.read(started, 1)
     lease.release()  # as far as the lock goes, the same as the death of this process
     try:
         FileLease(tmp_path).release()
     finally:
         os.write(write, b"x")
         os.waitpid(child, 0)
-        os.close(read)
-        os.close(write)
+        for descriptor in (read, write, started, say_started):
+            os.close(descriptor)

@@ -1,5 +1,6 @@
 """The disk refuses (full, or an I/O error) at every single change: the run says so, and nothing old is harmed."""
 
+import contextlib
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from rlstudio.core.errors import StorageError
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints, state_hash
 from rlstudio.experiment.file_writers import is_full
+from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.metrics import read_metrics
 from rlstudio.experiment.run_folder import RunFolder
 
@@ -52,8 +54,6 @@ def test_every_refusal(begun, tmp_path, monkeypatch, kind):
 
 def test_a_failed_save_gives_its_space_back(begun, tmp_path, monkeypatch):
     """A full disk must not stay full because of the half-written checkpoint."""
-    from rlstudio.experiment.lease import FileLease
-
     run_dir = tmp_path / begun.name
     shutil.copytree(begun, run_dir)
     with FileLease(run_dir) as lease:
@@ -69,3 +69,26 @@ def test_a_failed_save_gives_its_space_back(begun, tmp_path, monkeypatch):
             assert sorted(path.relative_to(run_dir) for path in (run_dir / "checkpoints").rglob("*")) == before
         checkpoints.save(content(300), step=300, manifest={})
         assert checkpoints.load(300).info.state_hash == state_hash(content(300))
+
+
+@pytest.mark.parametrize("kind", ["eio", "enospc"])
+def test_a_refused_replacement_leaves_the_old_or_the_new(begun, tmp_path, monkeypatch, kind):
+    """The same step with another state, after a roll-back; without the disk's consent the old one goes back."""
+    other = content(200) | {"module_state": content(400)["module_state"]}
+    seen, point, done = set(), 0, False
+    while not done:
+        point += 1
+        run_dir = tmp_path / str(point) / begun.name
+        shutil.copytree(begun, run_dir)
+        with FileLease(run_dir) as lease:
+            checkpoints = Checkpoints(run_dir, run_dir.name, lease)
+            failpoint.restart()
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            with contextlib.suppress(StorageError):
+                checkpoints.save(other, step=200, manifest={})
+                done = True
+            monkeypatch.delenv(failpoint.VARIABLE)
+            found = checkpoints.newest_good()
+            assert found.rejected == []
+            seen.add(state_hash(found.loaded.content))
+    assert seen == {state_hash(content(200)), state_hash(other)}

@@ -96,7 +96,7 @@ def test_a_finished_run_is_extended_and_equals_the_longer_one(tmp_path):
     run = run_to_the_end(short, tmp_path / "short")
     with pytest.raises(UserError, match=r"completed its 6 epochs; extend it with: rlctl resume .* train.epochs=12"):
         resume(run)
-    with pytest.raises(ConfigError, match="only train.epochs can change"):
+    with pytest.raises(ConfigError, match=r"only train\.epochs can change"):
         resume(run, ["train.lr=1"])
     with resume(run, ["train.epochs=12"]) as session:
         for _ in session:
@@ -180,12 +180,13 @@ class Poisoned(gymnasium.Env):
         return np.full(2, self.steps / 100, np.float32), reward, False, self.steps >= 50, {}
 
 
-gymnasium.register("Poisoned-v0", lambda **kwargs: Poisoned(**kwargs))
+gymnasium.register("Poisoned-v0", Poisoned)
 
 
 def poisoned(every: int, share: float, algo: str = "ppo"):
     env = {"id": "Poisoned-v0", "num_envs": 2, "vectorization": "sync", "kwargs": {"every": every}}
-    return config(algo, "sync", env=env, guardrails={"max_bad_rows": share}, eval={"every_epochs": 0, "final_episodes": 1})
+    evaluation = {"every_epochs": 0, "final_episodes": 1}
+    return config(algo, "sync", env=env, guardrails={"max_bad_rows": share}, eval=evaluation)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

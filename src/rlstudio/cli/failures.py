@@ -45,8 +45,8 @@ def complain(text: str) -> None:
 def _usage(error: TyperException) -> str:
     """Typer's message in our manner, with the way to the help where it names no remedy itself."""
     text = " ".join(error.format_message().split()).rstrip(".")
-    text = text[:1].lower() + text[1:]
+    text = text[:1].lower() + text[1:].replace(". Did you mean", "; did you mean")
     context = getattr(error, "ctx", None)
-    if context is None or "id you mean" in text or "ossible options" in text:
+    if context is None or "did you mean" in text or "Possible options" in text:
         return text
     return f"{text}; see: {context.command_path} --help"

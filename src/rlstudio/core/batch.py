@@ -21,7 +21,7 @@ CORE = ("observations", "actions", "rewards", "terminated", "truncated", "next_o
 
 
 class Batch:
-    __slots__ = ("_columns", "infos", "lead")
+    __slots__ = ("_columns", "_flat", "infos", "lead")
 
     def __init__(self, *, lead: int = 1, infos: Any = None, **columns: Column | None) -> None:
         """Columns given as None are absent. `lead` is the number of leading dimensions all columns share."""
@@ -30,6 +30,7 @@ class Batch:
         self._columns: dict[str, Column] = {name: column for name, column in columns.items() if column is not None}
         self.lead = lead
         self.infos = infos
+        self._flat: Batch | None = None
         self._check()
 
     def _check(self) -> None:
@@ -55,7 +56,7 @@ class Batch:
     def _of(cls, columns: dict[str, Column], lead: int, infos: Any = None) -> Batch:
         """Columns already known to agree: no check."""
         batch = object.__new__(cls)
-        batch._columns, batch.lead, batch.infos = columns, lead, infos
+        batch._columns, batch.lead, batch.infos, batch._flat = columns, lead, infos, None
         return batch
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -138,8 +139,12 @@ class Batch:
         return self._map(lambda tensor: tensor[indices], self.lead, infos)
 
     def flatten(self) -> Batch:
-        """[T, B] rows as one dimension [T * B]; a sample stays as it is."""
-        return self if self.lead == 1 else self._map(lambda tensor: tensor.flatten(0, self.lead - 1), 1)
+        """[T, B] rows as one dimension [T * B]; a sample stays as it is. Views, made once: a Batch never changes."""
+        if self.lead == 1:
+            return self
+        if self._flat is None:
+            self._flat = self._map(lambda tensor: tensor.flatten(0, self.lead - 1), 1)
+        return self._flat
 
     def to(self, device: torch.device | str) -> Batch:
         """Columns on `device`; shared where they already are there."""

@@ -55,9 +55,8 @@ class Collector:
             observations, self.carry = step.observations, acted.carry
         self.observations = observations
         self.vector_steps += steps
-        rollout = packer.batch()
-        self.episodes.add(rollout.rewards.numpy(), rollout.dones.numpy())
-        return self.guard(rollout, env.spaces.action)
+        self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
+        return self.guard(packer.batch, env.spaces.action)
 
     def state_dict(self) -> State:
         return {

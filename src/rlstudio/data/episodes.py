@@ -16,11 +16,12 @@ class EpisodeLog:
         self.returns: list[float] = []
         self.lengths: list[int] = []
 
-    def add(self, rewards_TB: np.ndarray, dones_TB: np.ndarray) -> None:
+    def add(self, rewards_TB: np.ndarray, terminated_TB: np.ndarray, truncated_TB: np.ndarray) -> None:
         """One pass over the whole block: sums between the ends of episodes, environment by environment."""
-        totals_TB = np.cumsum(rewards_TB, 0, dtype=np.float64)
-        envs, ends = np.nonzero(dones_TB.T)  # by environment, then by time
-        if len(envs):
+        totals_TB = rewards_TB.cumsum(0, np.float64)
+        dones_TB = terminated_TB | truncated_TB
+        if dones_TB.any():
+            envs, ends = np.nonzero(dones_TB.T)  # by environment, then by time
             first = np.r_[True, envs[1:] != envs[:-1]]
             at_end = totals_TB[ends, envs]
             before = np.where(first, -self.open_returns[envs], np.r_[0.0, at_end[:-1]])

@@ -7,6 +7,7 @@ by reason. Rewards may be clipped here. Everything is one vectorised look at a f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -43,18 +44,15 @@ class RowGuard:
 
     def _findings(self, rollout: Batch, action_space: Space) -> list[tuple[str, np.ndarray | None]]:
         rewards = rollout.rewards.numpy()
-        finite_rewards = np.isfinite(rewards)
-        findings: list[tuple[str, np.ndarray | None]] = [("rewards", None if finite_rewards.all() else ~finite_rewards)]
+        findings: list[tuple[str, np.ndarray | None]] = [("rewards", _not_finite(rewards))]
         for name in ("observations", "next_observations"):
             column = getattr(rollout, name)
             for tensor in column.values() if isinstance(column, dict) else [column]:
                 if tensor.is_floating_point():
-                    finite = np.isfinite(tensor.numpy())
-                    if not finite.all():
-                        findings.append(("observations", ~finite.reshape(*rewards.shape, -1).all(-1)))
+                    findings.append(("observations", _not_finite(tensor.numpy())))
         if self.reward_range is not None:
             low, high = self.reward_range
-            findings.append(("reward_range", finite_rewards & ((rewards < low) | (rewards > high))))
+            findings.append(("reward_range", np.isfinite(rewards) & ((rewards < low) | (rewards > high))))
         if self.check_actions:
             findings.append(("actions", _bad_actions(rollout.actions.numpy(), action_space)))
         return findings
@@ -67,19 +65,37 @@ class RowGuard:
         self.counts = {reason: int(count) for reason, count in state["counts"].items()}
 
 
+def _not_finite(block: np.ndarray) -> np.ndarray | None:
+    """Rows [T, B] with a number that is not finite; None where there is none."""
+    flat = block.reshape(-1)
+    # The product with zeros is zero unless something is NaN or infinite: one call instead of a mask per rollout.
+    with np.errstate(invalid="ignore"):
+        if flat.dot(_zeros(flat.size, flat.dtype)) == 0:
+            return None
+    return np.asarray(~np.isfinite(block.reshape(*block.shape[:2], -1)).all(-1))
+
+
+@cache
+def _zeros(size: int, dtype: np.dtype) -> np.ndarray:
+    return np.zeros(size, dtype)
+
+
 def _bad_actions(actions_TB: np.ndarray, space: Space) -> np.ndarray | None:
     match space:
         case Box():
-            good = np.isfinite(actions_TB)
+            return _not_finite(actions_TB)
         case Discrete():
             if actions_TB.min() >= 0 and actions_TB.max() < space.n:
                 return None
-            good = (actions_TB >= 0) & (actions_TB < space.n)
+            return ~_within(actions_TB[..., None], np.asarray([space.n]))
         case MultiDiscrete():
-            good = (actions_TB >= 0) & (actions_TB < np.asarray(space.nvec))
-        case _:
-            return None
-    return None if good.all() else ~good.reshape(*actions_TB.shape[:2], -1).all(-1)
+            good = _within(actions_TB, np.asarray(space.nvec))
+            return None if good.all() else ~good
+    return None
+
+
+def _within(choices: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return np.asarray(np.logical_and(choices >= 0, choices < counts).all(-1))
 
 
 def _neutralise(rollout: Batch, bad: np.ndarray) -> None:

@@ -37,24 +37,24 @@ class Packer:
         }
         self._put_observations = _writer(self.arrays["observations"])
         self._put_successors = _writer(self.arrays["next_observations"])
-        self._actions, self._rewards, self._terminated, self._truncated = (
-            self.arrays[name] for name in ("actions", "rewards", "terminated", "truncated")
+        self.batch = Batch(lead=2, **self.tensors)
+        self._actions, self.rewards, self.terminated, self.truncated = (
+            column.numpy()
+            for name in ("actions", "rewards", "terminated", "truncated")
+            if isinstance(column := self.tensors[name], Tensor)
         )
 
     def write_before(self, t: int, observations: Array, acted: Acted) -> None:
         """What was seen and done at step t; called before the environment reuses its arrays."""
         self._put_observations(t, observations)
-        self._actions[t] = acted.columns.get("actions", acted.actions)  # type: ignore[index]
+        self._actions[t] = acted.columns.get("actions", acted.actions)
 
     def write_after(self, t: int, step: Step) -> None:
         """What came of it."""
         self._put_successors(t, step.successors)
-        self._rewards[t] = step.rewards  # type: ignore[index]
-        self._terminated[t] = step.terminated  # type: ignore[index]
-        self._truncated[t] = step.truncated  # type: ignore[index]
-
-    def batch(self) -> Batch:
-        return Batch(lead=2, **self.tensors)
+        self.rewards[t] = step.rewards
+        self.terminated[t] = step.terminated
+        self.truncated[t] = step.truncated
 
 
 def _allocate(space: Space, lead: tuple[int, int]) -> Column:

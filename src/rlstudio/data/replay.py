@@ -9,6 +9,7 @@ never changes, so it is written once, and where the cuts lie does not depend on 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class ReplayBuffer:
         self.capacity = max(capacity // num_envs, 1) * num_envs
         self.dtype = row_dtype(spaces)
         self.rows = np.zeros(self.capacity, self.dtype)
+        self.columns = {name: self.rows[name] for name in self.dtype.names or ()}
         self.added = 0
         self.weighted = False  # whether any row ever came with a weight: without, samples leave the column out
 
@@ -45,19 +47,14 @@ class ReplayBuffer:
         """Append the rows of a rollout [T, B] (or of a sample [N]) in order of time."""
         flat = rollout.flatten()
         count = len(flat)
-        if flat.weights is None:
-            flat = flat.with_(weights=torch.ones(count))
-        else:
-            self.weighted = True
-        if count > self.capacity:
-            raise ValueError(f"{count} rows at once do not fit a replay buffer of {self.capacity}")
         start = self.added % self.capacity
         upto = min(start + count, self.capacity)
-        for name in self.dtype.names or ():
+        self.weighted |= flat.weights is not None
+        for name, ring in self.columns.items():
             source = _column(flat, name)
-            self.rows[name][start:upto] = source[: upto - start]
+            ring[start:upto] = source[: upto - start]
             if upto - start < count:
-                self.rows[name][: count - (upto - start)] = source[upto - start :]
+                ring[: count - (upto - start)] = source[upto - start :]
         self.added += count
 
     def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
@@ -72,26 +69,24 @@ class ReplayBuffer:
             raise ValueError(f"replay holds {len(self)} rows; windows of {horizon} steps need more than {window}")
         numbers = self.oldest + generator.integers(0, available, batch_size)
         if horizon == 1:
-            batch = self._gather(numbers)
-            return batch.with_(discounts=torch.full((batch_size,), gamma))
+            return self._gather(numbers, discounts=_filled(batch_size, gamma))
         return self._windows(numbers, horizon, gamma)
 
     def _windows(self, numbers: np.ndarray, horizon: int, gamma: float) -> Batch:
         offsets = np.arange(horizon) * self.num_envs
         slots_KN = (numbers[None, :] + offsets[:, None]) % self.capacity
-        rewards_KN = torch.from_numpy(self.rows["rewards"][slots_KN])
-        dones_KN = torch.from_numpy(self.rows["terminated"][slots_KN] | self.rows["truncated"][slots_KN])
+        rewards_KN = torch.from_numpy(self.columns["rewards"][slots_KN])
+        dones_KN = torch.from_numpy(self.columns["terminated"][slots_KN] | self.columns["truncated"][slots_KN])
         sums_N, last_N, discounts_N = n_step(rewards_KN, dones_KN, gamma)
         first = self._gather(numbers)
         last = self._gather(numbers + last_N.numpy() * self.num_envs)
         columns = last.only(("next_observations", "terminated", "truncated"))
         if self.weighted:
-            columns["weights"] = torch.from_numpy(self.rows["weights"][slots_KN].min(0))
+            columns["weights"] = torch.from_numpy(self.columns["weights"][slots_KN].min(0))
         return first.with_(rewards=sums_N, discounts=discounts_N, **columns)
 
-    def _gather(self, numbers: np.ndarray) -> Batch:
-        rows = self.rows[numbers % self.capacity]
-        columns: dict[str, Column] = {}
+    def _gather(self, numbers: np.ndarray, **columns: Column) -> Batch:
+        rows = self.rows.take(numbers % self.capacity)
         for name in self.dtype.names or ():
             if name == "weights" and not self.weighted:
                 continue
@@ -115,7 +110,7 @@ class ReplayBuffer:
 
     def _read(self, start: int, stop: int) -> dict[str, np.ndarray]:
         slots = np.arange(start, stop) % self.capacity
-        return {name: self.rows[name][slots] for name in self.dtype.names or ()}
+        return {name: column[slots] for name, column in self.columns.items()}
 
     def state_dict(self) -> State:
         segments, ends = [], {}
@@ -136,8 +131,8 @@ class ReplayBuffer:
         for start, stop in self._pieces():
             columns = next(segments).columns() if stop - start == SEGMENT_ROWS else ends[f"{start:015d}"]
             slots = np.arange(start, stop) % self.capacity
-            for name in self.dtype.names or ():
-                self.rows[name][slots] = columns[name]
+            for name, column in self.columns.items():
+                column[slots] = columns[name]
 
 
 def row_dtype(spaces: Spaces) -> np.dtype:
@@ -161,6 +156,14 @@ def _field(name: str, space: Leaf) -> tuple:
 
 
 def _column(batch: Batch, name: str) -> np.ndarray:
+    if name == "weights" and batch.weights is None:
+        return _filled(len(batch), 1.0).numpy()
     column, dot, entry = name.partition(DOT)
     tensor = getattr(batch, column)
     return (tensor[entry] if dot else tensor).numpy()  # type: ignore[no-any-return]
+
+
+@cache
+def _filled(rows: int, value: float) -> torch.Tensor:
+    """The same constant column again and again; nobody writes into a Batch."""
+    return torch.full((rows,), value)

@@ -14,6 +14,7 @@ from math import pi
 from typing import Any
 
 import numpy as np
+from numpy import add, divide, multiply, subtract
 
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.native import Transition
@@ -57,10 +58,11 @@ class CartPole:
 
 
 class CartPoleKernel:
-    """The dynamics above, operation by operation, in 23 NumPy calls on reused arrays: the same bits in half the time.
+    """The dynamics above, operation by operation, in 24 NumPy calls on reused arrays: the same bits in half the time.
 
     Rows (x, t, x', t', x'', t'') of one block make the Euler step of all four numbers one multiplication and one
     addition: rows 0-3 += TAU * rows 2-5. Constants are 0-d arrays, since a Python float costs a conversion per call.
+    Results go to another array than they come from: in place NumPy takes thrice the time when there is one env.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -69,7 +71,7 @@ class CartPoleKernel:
         self._position, self._theta, self._theta_dot = block[:2], block[1], block[3]
         self._x_acc, self._theta_acc = block[4], block[5]
         self._by_column = block[:4].reshape(2, 2, num_envs).transpose(2, 1, 0)  # [B, (x, t), (value, rate)]
-        self._sin, self._cos, self._temp, self._a, self._b = np.zeros((5, num_envs))
+        self._parts = tuple(np.zeros((6, num_envs)))
         self._change = np.zeros((4, num_envs))
         self._distance = np.zeros((2, num_envs))
         self._beyond = np.zeros((2, num_envs), bool)
@@ -93,43 +95,37 @@ class CartPoleKernel:
         self.rewards = np.ones(num_envs, np.float32)
         self.terminated = np.zeros(num_envs, bool)
 
-    def advance(
-        self,
-        actions: np.ndarray,
-        multiply: Any = np.multiply,
-        add: Any = np.add,
-        subtract: Any = np.subtract,
-        divide: Any = np.divide,
-    ) -> None:
+    def advance(self, actions: np.ndarray) -> None:
         pole_mass_length, mass, gravity, cos_factor, offset, x_factor, tau = self._constants
-        sin, cos, temp, a, b = self._sin, self._cos, self._temp, self._a, self._b
+        sin, cos, temp, a, b, c = self._parts
         theta_dot, theta_acc, x_acc = self._theta_dot, self._theta_acc, self._x_acc
         np.sin(self._theta, sin)
         np.cos(self._theta, cos)
-        multiply(theta_dot, theta_dot, temp)
-        multiply(temp, sin, temp)
-        multiply(temp, pole_mass_length, temp)
-        add(temp, self._forces[actions], temp)
-        divide(temp, mass, temp)
+        multiply(theta_dot, theta_dot, a)
+        multiply(a, sin, b)
+        multiply(b, pole_mass_length, a)
+        add(a, self._forces[actions], b)
+        divide(b, mass, temp)
         multiply(sin, gravity, a)
         multiply(cos, temp, b)
-        subtract(a, b, a)
-        multiply(cos, cos, b)
-        multiply(b, cos_factor, b)
-        subtract(offset, b, b)
-        divide(a, b, theta_acc)
+        subtract(a, b, c)
+        multiply(cos, cos, a)
+        multiply(a, cos_factor, b)
+        subtract(offset, b, a)
+        divide(c, a, theta_acc)
         multiply(theta_acc, cos, a)
-        multiply(a, x_factor, a)
-        subtract(temp, a, x_acc)
+        multiply(a, x_factor, b)
+        subtract(temp, b, x_acc)
         multiply(self._rates, tau, self._change)
         add(self._moving, self._change, self._moving)
         np.absolute(self._position, self._distance)
         np.greater(self._distance, self._limits, self._beyond)
         np.logical_or(self._beyond_x, self._beyond_theta, self.terminated)
         np.copyto(self._shown, self._by_column)
+        self.rewards.fill(1)  # the caller may have changed them
 
     def states(self) -> np.ndarray:
-        return self._by_column.reshape(-1, 4)
+        return self._by_column.reshape(-1, 4).copy()  # of one env the reshape alone is a view
 
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._by_column[envs] = states.reshape(-1, 2, 2)

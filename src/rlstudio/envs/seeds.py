@@ -7,6 +7,7 @@ much as computing a thousand, so few resets are served from small tiles computed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ def episode_words(key: int, envs: Any, episodes: Any, draws: Any) -> Any:
     return _mix(word + draws * GOLDEN)
 
 
-def to_uniform(words: Any) -> Any:
-    """Words to float64 in [0, 1) with 53 random bits."""
-    return ((words >> 11) & (2**53 - 1)) * 2.0**-53
+def to_uniform(words: Any, to_float64: Callable[[Any], Any] = np.float64) -> Any:
+    """Words to float64 in [0, 1) with 53 random bits; torch would fall back to float32, so it brings its own cast."""
+    return to_float64((words >> 11) & (2**53 - 1)) * 2.0**-53
 
 
 def episode_key(seed: int) -> int:

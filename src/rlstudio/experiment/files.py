@@ -77,16 +77,26 @@ class Folder:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def kind(self, name: str) -> str | None:
-        """`"file"`, `"folder"`, `"other"` (a link, a pipe, ...) or None where there is nothing."""
+    def _stat(self, name: str) -> os.stat_result | None:
         try:
             with self._parent(name) as (directory, last):
-                mode = os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode
+                return os.stat(last, dir_fd=directory, follow_symlinks=False)
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
             raise
-        return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+    def kind(self, name: str) -> str | None:
+        """`"file"`, `"folder"`, `"other"` (a link, a pipe, ...) or None where there is nothing."""
+        found = self._stat(name)
+        if found is None:
+            return None
+        return "file" if stat.S_ISREG(found.st_mode) else "folder" if stat.S_ISDIR(found.st_mode) else "other"
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a regular file, or None where there is none."""
+        found = self._stat(name)
+        return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
     def names(self, name: str = "") -> list[str]:
         """What a directory holds, sorted; nothing where it does not exist."""
@@ -115,17 +125,9 @@ class Folder:
                 return None
             raise
         with file, told(self.path(name)):
-            data = file.read(limit + 1)
-        if len(data) > limit:
-            raise StorageError(f"{self.path(name)}: larger than {limit} bytes, which no file of this kind is")
-        return data
-
-    def size(self, name: str) -> int | None:
-        """Bytes of a regular file, or None where there is none."""
-        if self.kind(name) != "file":
-            return None
-        with self._parent(name) as (directory, last):
-            return os.stat(last, dir_fd=directory, follow_symlinks=False).st_size
+            if os.fstat(file.fileno()).st_size > limit:
+                raise StorageError(f"{self.path(name)}: larger than {limit} bytes, which no file of this kind is")
+            return file.read()
 
     # -- changing ---------------------------------------------------------------------------------------------------
 

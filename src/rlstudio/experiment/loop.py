@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rlstudio.algos.config import TrainConfig
 from rlstudio.algos.trainer import Trainer
@@ -44,7 +45,9 @@ class Position:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.rows: list[Metrics] = []
+        self.names: list[str] = []  # of this epoch's metrics, and
+        self.sums: Tensor | None = None  # their sums over
+        self.ticks = 0  # so many steps
         self.skipped = 0.0
         self.gradient_steps = 0
         self.bad_rows = 0
@@ -69,24 +72,32 @@ class Position:
         self.gradient_steps, self.env_steps = optimizer.calls, collector.env_steps
         return Report(self.epoch, collector.env_steps, optimizer.calls, metrics)
 
+    def add(self, metrics: Metrics) -> None:
+        """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
+        if self.sums is None:
+            self.names = sorted(metrics)  # the order in which they are told, also after a restore
+            device = metrics[self.names[0]].device
+            self.sums = torch.zeros(len(self.names), dtype=torch.float64, device=device)
+        self.sums += torch.stack([metrics[name] for name in self.names])
+        self.ticks += 1
+
     def _means(self) -> dict[str, float]:
-        if not self.rows:
+        if self.sums is None:
             return {}
-        names = sorted(self.rows[0])  # a restored epoch must tell its metrics in the same order
-        table = torch.stack([torch.stack([row[name] for name in names]) for row in self.rows])
-        self.rows = []
-        return dict(zip(names, table.double().mean(0).tolist(), strict=True))
+        means = (self.sums / self.ticks).tolist()
+        self.sums, self.ticks = None, 0
+        return dict(zip(self.names, means, strict=True))
 
     def state_dict(self) -> State:
-        names = list(self.rows[0]) if self.rows else []
-        rows = {name: torch.stack([row[name] for row in self.rows]) for name in names}
         return {
             "epoch": self.epoch,
             "skipped": self.skipped,
             "bad_rows": self.bad_rows,
             "gradient_steps": self.gradient_steps,
             "env_steps": self.env_steps,
-            "rows": rows,
+            "ticks": self.ticks,
+            "names": self.names if self.ticks else [],
+            "sums": [] if self.sums is None else self.sums.tolist(),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -95,8 +106,9 @@ class Position:
         self.bad_rows = int(state["bad_rows"])
         self.gradient_steps = int(state["gradient_steps"])
         self.env_steps = int(state["env_steps"])
-        columns = {name: torch.as_tensor(values).unbind() for name, values in state["rows"].items()}
-        self.rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        self.ticks = int(state["ticks"])
+        self.names = list(state["names"])
+        self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
 
 
 def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Tick]:
@@ -104,7 +116,7 @@ def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Ti
     collector, optimizer = trainer.source.collector, trainer.optimizer
     while position.epoch < cfg.epochs:
         trainer.progress(min(collector.env_steps / cfg.total_steps, 1.0))
-        position.rows.append(trainer.train_step())
+        position.add(trainer.train_step())
         report = None
         if collector.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
             position.epoch = min(collector.env_steps // cfg.steps_per_epoch, cfg.epochs)

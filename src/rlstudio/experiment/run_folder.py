@@ -8,6 +8,7 @@ history: only appended to, and its first line holds what never changes, so a los
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import secrets
@@ -226,8 +227,10 @@ def _build(runs: Folder, status: Status, config_yaml: str, now: datetime) -> str
 def _remove_abandoned(runs: Folder) -> None:
     """What a crash inside `create` left. Nobody owns `runs/`, so only age tells it from one being built right now."""
     for name in runs.names():
-        if name.startswith(TEMPORARY) and time.time() - runs.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
-            runs.discard(name)
+        if name.startswith(TEMPORARY):
+            with contextlib.suppress(FileNotFoundError):  # finished this very moment
+                if time.time() - runs.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
+                    runs.discard(name)
 
 
 def _is_users_mistake(error: StorageError) -> bool:

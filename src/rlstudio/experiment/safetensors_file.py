@@ -37,11 +37,11 @@ DTYPES = {
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
-class Sink(Protocol):
+class ByteSink(Protocol):
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
-def write_tensors(sink: Sink, tensors: Mapping[str, np.ndarray]) -> None:
+def write_tensors(sink: ByteSink, tensors: Mapping[str, np.ndarray]) -> None:
     """The whole file into `sink` (a `StreamWriter`, a hash, ...), one array at a time."""
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {}

@@ -114,7 +114,7 @@ class GuardrailsConfig(Config):
     limits: dict[str, PositiveFloat] = Field(default_factory=dict, max_length=64)
     """Metric name -> largest absolute value in a healthy epoch, for example {train/kl: 0.5}; beyond it: roll back."""
 
-    rollback_every_epochs: PositiveInt = Field(10, le=10**9)
+    rollback_every_epochs: PositiveInt = Field(25, le=10**9)
     """Epochs between two points that a diverged run may go back to."""
 
     max_rollbacks: NonNegativeInt = Field(3, le=1000)

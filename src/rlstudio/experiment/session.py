@@ -213,7 +213,8 @@ class Session:
         if grid:
             self.memory.good_step = report.env_steps
         by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
-        if best or grid or by_epoch or self.keeper.due():
+        last = epoch >= cfg.train.epochs  # the last checkpoint comes with the final evaluation
+        if not last and (best or grid or by_epoch or self.keeper.due()):
             self._save()
         else:
             self.recorder.flush()

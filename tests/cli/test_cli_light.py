@@ -1,0 +1,116 @@
+"""What answers at once: these commands never import torch, and most of them nothing heavy at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.status import RunState
+
+CODE = """
+import sys
+sys.argv[0] = "rlctl"
+from rlstudio.cli.app import main
+try:
+    code = main()
+except SystemExit as stop:
+    code = stop.code
+print(*sorted({name.partition(".")[0] for name in sys.modules}), sep=",", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded_by(*args: str, **variables: str) -> tuple[str, set[str]]:
+    """What a command prints and the packages that it left in memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *args],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 2), done.stderr
+    return done.stdout, set(done.stderr.splitlines()[-1].split(","))
+
+
+@pytest.fixture
+def run(place: Path) -> RunFolder:
+    folder = RunFolder.create(
+        place / "runs",
+        name="sleeper",
+        algo="ppo",
+        env_id="CartPole-v1",
+        config_yaml="{}",
+        state=RunState.INTERRUPTED,
+    )
+    folder.close()
+    return folder
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "", "launch --help", "show --help"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    out, packages = loaded_by(*command.split())
+    assert out
+    assert not packages & {"torch", "numpy", "gymnasium", "rich", "yaml"}
+    assert "pydantic" not in packages or not command.startswith("--")  # Typer itself reads arguments with it
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "ls --json",
+        "show last",
+        "show last --json",
+        "logs last",
+        "stop last",
+        "rm last --yes",
+        "algos",
+        "algos --json",
+        "show nobody",
+        "lunch",
+    ],
+)
+def test_reading_commands_never_import_torch(command: str, run: RunFolder) -> None:
+    _, packages = loaded_by(*command.split())
+    assert not packages & {"torch", "gymnasium", "rich"}
+
+
+def offers(words: str) -> list[str]:
+    """What Tab offers after these words."""
+    given = words.split(" ")
+    variables = {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(given) - 1)}
+    out, packages = loaded_by(**variables)
+    assert "torch" not in packages
+    return out.split()
+
+
+def test_completion_of_runs(run: RunFolder) -> None:
+    assert offers("rlctl show ") == ["last", "sleeper", run.id]
+    assert offers("rlctl logs sle") == ["sleeper"]
+    assert offers(f"rlctl plot last {run.id[:4]}") == [run.id]
+
+
+def test_completion_of_names() -> None:
+    assert offers("rlctl launch --algo p") == ["ppo"]
+    assert offers("rlctl check CartPole-v") == ["CartPole-v0", "CartPole-v1"]
+    assert offers("rlctl lau") == ["launch"]
+    assert "configs/ppo/cartpole.yaml" in offers("rlctl launch -f configs/ppo/")
+    assert offers("rlctl run ti") == ["tiny.yaml"]
+
+
+def test_completion_looks_into_the_given_folder(run: RunFolder, place: Path) -> None:
+    (place / "runs").rename(place / "elsewhere")
+    assert offers("rlctl show ") == []
+    assert "sleeper" in offers("rlctl show --runs-dir elsewhere ")
+
+
+def test_completion_scripts_exist() -> None:
+    out, _ = loaded_by(_RLCTL_COMPLETE="source_bash")
+    assert "_RLCTL_COMPLETE" in out

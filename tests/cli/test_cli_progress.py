@@ -1,0 +1,158 @@
+"""The display: right numbers, plain lines where nobody looks, and never a reason for a run to end."""
+
+from __future__ import annotations
+
+import errno
+import io
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cli_scenario import Rlctl
+
+from rlstudio.cli.app import main
+from rlstudio.cli.panel import LivePanel
+from rlstudio.cli.progress import Progress
+from rlstudio.cli.terminal import Terminal
+from rlstudio.experiment.loop import Report, Tick
+
+
+def progress_at(steps: int = 0, epochs: int = 10) -> Progress:
+    session: Any = SimpleNamespace(
+        cfg=SimpleNamespace(train=SimpleNamespace(total_steps=1000 * epochs, epochs=epochs)),
+        status=SimpleNamespace(env_steps=steps, epoch=steps // 1000),
+    )
+    return Progress(session)
+
+
+def report(epoch: int, **metrics: float) -> Report:
+    values = {name.replace("__", "/"): value for name, value in metrics.items()}
+    return Report(epoch, 1000 * epoch, epoch, {"rollout/return_mean": math.nan, **values})
+
+
+def test_rate_and_time_left_come_from_the_last_seconds() -> None:
+    progress = progress_at(steps=2000)
+    assert math.isnan(progress.eta)
+    start = progress.started
+    progress.at(Tick(3000, 0, 3, None), start + 10)
+    assert progress.rate == pytest.approx(100)
+    assert progress.eta == pytest.approx(70)
+    assert progress.fraction == pytest.approx(0.3)
+    progress.at(Tick(7000, 0, 7, None), start + 20)
+    progress.at(Tick(7500, 0, 7, None), start + 30)
+    assert progress.rate == pytest.approx(50), "what was slow or fast before no longer counts"
+
+
+def test_a_run_that_was_rolled_back_has_no_negative_rate() -> None:
+    progress = progress_at(steps=5000)
+    progress.at(Tick(1000, 0, 1, None), progress.started + 1)
+    assert progress.rate == 0
+    assert math.isnan(progress.eta)
+
+
+def test_the_return_shown_is_the_last_there_was() -> None:
+    progress = progress_at()
+    for value in (5.0, 7.0, math.nan):
+        progress.close_epoch(report(1, rollout__return_mean=value), None)
+    assert progress.last_return == 7.0
+    assert "return 7.000" in progress.line()
+
+
+def test_key_losses_of_known_and_unknown_algorithms() -> None:
+    progress = progress_at()
+    progress.close_epoch(report(1, train__lr=1.0, train__kl=0.1, train__policy_loss=0.5, train__grad_norm=3.0), None)
+    assert progress.losses == {"policy_loss": 0.5, "kl": 0.1}
+    progress.close_epoch(report(1, train__surprise=1.0, train__lr=2.0), None)
+    assert progress.losses == {"surprise": 1.0, "lr": 2.0}
+
+
+def test_a_new_evaluation_is_noticed_once() -> None:
+    progress = progress_at()
+    evaluation: Any = SimpleNamespace(summary=SimpleNamespace(mean=3.0, ci_low=2.0, ci_high=4.0))
+    assert not progress.close_epoch(report(1), None)
+    assert progress.close_epoch(report(2), evaluation)
+    assert not progress.close_epoch(report(3), evaluation)
+    assert "eval 3.000" in progress.line()
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [20, 40, 100, 300])
+def test_the_panel_fits_every_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen()
+    progress = progress_at()
+    with LivePanel(screen, "name [bold]") as panel:
+        panel.show(progress)
+        progress.close_epoch(report(5, rollout__return_mean=1.0, train__loss=2.0), None)
+        progress.at(Tick(5000, 1, 5, None), progress.started + 1)
+        panel.show(progress)
+    shown = screen.getvalue()
+    assert "name [" in shown or width < 40
+    assert "\x1b[?25h" in shown.rpartition("\x1b[?25l")[2], "the cursor is visible while it runs"
+
+
+def test_a_live_display_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["launch", "-f", "tiny.yaml"]) == 0
+    shown = screen.getvalue()
+    assert "100 %  epoch 3/3" in shown
+    assert "192 of 192" in shown
+    assert "try next" in shown
+    assert "epoch 3/3  192 steps" not in shown, "plain lines only go into the log"
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("live", [True, False])
+def test_a_terminal_that_goes_away_does_not_cost_the_run(
+    number: int, live: bool, rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(io.StringIO):
+        def isatty(self) -> bool:
+            return live
+
+        def write(self, text: str) -> int:
+            raise OSError(number, "gone")
+
+    monkeypatch.setenv("TERM", "xterm")
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", Gone())
+        assert main(["launch", "-f", "tiny.yaml"]) == 0
+    assert rlctl("show", "last", "--json").document["state"] == "COMPLETED"
+
+
+def test_a_log_that_cannot_be_written_does_not_cost_the_run(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlstudio.core.errors import StorageError
+    from rlstudio.experiment.jsonl import LineWriter
+
+    append = LineWriter.append
+    calls = []
+
+    def full(self: LineWriter, lines: bytes) -> None:
+        if lines.startswith((b"run ", b"epoch 2/3")):
+            calls.append(lines)
+            raise StorageError("stdout.log: the disk is full")
+        append(self, lines)
+
+    monkeypatch.setattr(LineWriter, "append", full)
+    assert rlctl("launch", "-f", "tiny.yaml").code == 0
+    assert len(calls) == 1
+
+
+def test_output_of_a_reader_on_a_full_disk() -> None:
+    from rlstudio.core.errors import StorageError
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(StorageError, match="No space left"):
+        Terminal(Full()).line("a")
