@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import math
+import os
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,8 @@ from rlstudio.cli.app import main
 from rlstudio.cli.panel import LivePanel
 from rlstudio.cli.progress import Progress
 from rlstudio.cli.terminal import Terminal
+from rlstudio.core.errors import StorageError
+from rlstudio.experiment.jsonl import LineWriter
 from rlstudio.experiment.loop import Report, Tick
 
 
@@ -110,29 +114,30 @@ def test_a_live_display_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "epoch 3/3  192 steps" not in shown, "plain lines only go into the log"
 
 
-@pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("live", [True, False])
+class Tty(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def closed_pipe() -> int:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize("kind", [Tty, io.TextIOWrapper])
+@pytest.mark.parametrize("make", [closed_pipe, lambda: os.open("/dev/full", os.O_WRONLY)], ids=["pipe", "full"])
 def test_a_terminal_that_goes_away_does_not_cost_the_run(
-    number: int, live: bool, rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch
+    kind: type[io.TextIOWrapper], make: Callable[[], int], rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Gone(io.StringIO):
-        def isatty(self) -> bool:
-            return live
-
-        def write(self, text: str) -> int:
-            raise OSError(number, "gone")
-
     monkeypatch.setenv("TERM", "xterm")
-    with monkeypatch.context() as patch:
-        patch.setattr("sys.stdout", Gone())
+    with monkeypatch.context() as patch, kind(io.FileIO(make(), "w")) as stream:
+        patch.setattr("sys.stdout", stream)
         assert main(["launch", "-f", "tiny.yaml"]) == 0
     assert rlctl("show", "last", "--json").document["state"] == "COMPLETED"
 
 
 def test_a_log_that_cannot_be_written_does_not_cost_the_run(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlstudio.core.errors import StorageError
-    from rlstudio.experiment.jsonl import LineWriter
-
     append = LineWriter.append
     calls = []
 
@@ -148,8 +153,6 @@ def test_a_log_that_cannot_be_written_does_not_cost_the_run(rlctl: Rlctl, monkey
 
 
 def test_output_of_a_reader_on_a_full_disk() -> None:
-    from rlstudio.core.errors import StorageError
-
     class Full(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from rlstudio.cli.describe import run_document
+from rlstudio.experiment.run_folder import find_run
+
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
 PATIENCE = 120.0
 """Seconds after which a test gives up. Decides nothing while things work."""
+
+_started: list[subprocess.Popen[str]] = []
 
 LONG = """\
 name: long
@@ -44,28 +48,35 @@ gymnasium.register("Hanging-v0", entry_point=Hanging, max_episode_steps=50)
 
 def rlctl(place: Path, *args: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    given = {"capture_output": True, "text": True, "timeout": PATIENCE, "check": False} | options
-    return subprocess.run([*COMMAND, *map(str, args)], cwd=place, env=environment(), **given)
+    given = {"capture_output": True, "text": True, "timeout": PATIENCE} | options
+    return subprocess.run([*COMMAND, *map(str, args)], cwd=place, check=False, **given)
 
 
 def start(place: Path, *args: object, **options: Any) -> subprocess.Popen[str]:
     """Start a command and go on."""
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([*COMMAND, *map(str, args)], cwd=place, env=environment(), **given)
+    process = subprocess.Popen([*COMMAND, *map(str, args)], cwd=place, **given)
+    _started.append(process)
+    return process
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+def end_all() -> None:
+    """Whatever a failed test left running."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
-def show(place: Path, run: str = "last") -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(rlctl(place, "show", run, "--json").stdout)
-    return document
+def show(place: Path, runs: str = "runs") -> dict[str, Any]:
+    """The newest run, as `rlctl show last --json` tells it."""
+    return run_document(find_run(place / runs, "last"))
 
 
-def wait_until_trained(place: Path, epochs: int = 3, run: str = "") -> None:
-    """Until the only run (or this one) has closed that many epochs."""
-    wait_for(lambda: any(_epoch(path) >= epochs for path in (place / "runs").glob(f"{run or '*'}/status.json")))
+def wait_until_trained(place: Path, epochs: int = 3) -> None:
+    """Until a run has closed that many epochs."""
+    wait_for(lambda: any(_epoch(path) >= epochs for path in (place / "runs").glob("*/status.json")))
 
 
 def wait_for(condition: Any) -> None:

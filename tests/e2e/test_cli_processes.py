@@ -6,25 +6,48 @@ import os
 import pty
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rlctl_process import HANGING_MODULE, LONG, PATIENCE, rlctl, show, start, wait_for, wait_until_trained
+from rlctl_process import (
+    COMMAND,
+    HANGING_MODULE,
+    LONG,
+    PATIENCE,
+    end_all,
+    rlctl,
+    show,
+    start,
+    wait_for,
+    wait_until_trained,
+)
+
+from rlstudio import __version__
+from rlstudio.cli.app import main
 
 pytestmark = pytest.mark.real_process
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "long.yaml").write_text(LONG)
     (tmp_path / "hanging_world.py").write_text(HANGING_MODULE)
-    return tmp_path
+    yield tmp_path
+    end_all()
+
+
+def here(*args: str) -> int:
+    """A command that needs no process of its own, without the seconds it takes to start one."""
+    return main([*args, "--quiet"])
 
 
 @pytest.mark.parametrize(
     ("signum", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_a_stopped_run_goes_on_exactly(signum: signal.Signals, code: int, place: Path) -> None:
     process = start(place, "launch", "-f", "long.yaml")
@@ -41,11 +64,9 @@ def test_a_stopped_run_goes_on_exactly(signum: signal.Signals, code: int, place:
     assert run["checkpoints"][-1]["state_hash"] == run["state_hash"]
 
     epochs = run["epoch"] + 2
-    assert rlctl(place, "resume", f"train.epochs={epochs}").returncode == 0
-    rlctl(place, "launch", "-f", "long.yaml", f"train.epochs={epochs}", "--runs-dir", "straight", "-q")
-    straight = Path(rlctl(place, "ls", "--runs-dir", "straight").stdout.splitlines()[1].split()[0])
-    uninterrupted = rlctl(place, "show", straight, "--runs-dir", "straight", "--json")
-    assert f'"state_hash": "{show(place)["state_hash"]}"' in uninterrupted.stdout
+    assert here("resume", f"train.epochs={epochs}") == 0
+    assert here("launch", "-f", "long.yaml", f"train.epochs={epochs}", "--runs-dir", "straight") == 0
+    assert show(place)["state_hash"] == show(place, "straight")["state_hash"]
 
 
 def test_stop_ends_the_right_process_and_says_so(place: Path) -> None:
@@ -90,13 +111,16 @@ def hang(place: Path) -> subprocess.Popen[str]:
     return process
 
 
+def is_pending(pid: int, signum: int) -> bool:
+    """Whether a signal was sent to the process and not yet taken."""
+    mask = Path(f"/proc/{pid}/status").read_text().partition("ShdPnd:\t")[2].split()[0]
+    return bool(int(mask, 16) & 1 << (signum - 1))
+
+
 def test_a_second_ctrl_c_leaves_at_once_on_the_last_checkpoint(place: Path) -> None:
     process = hang(place)
     process.send_signal(signal.SIGINT)
-    status = Path(f"/proc/{process.pid}/status")
-    interrupt = 1 << (signal.SIGINT - 1)
-    pending = lambda: int(status.read_text().partition("ShdPnd:\t")[2].split()[0], 16) & interrupt  # noqa: E731
-    wait_for(lambda: not pending())  # two signals of a kind that come together are one
+    wait_for(lambda: not is_pending(process.pid, signal.SIGINT))  # two that come together would be one
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
@@ -104,7 +128,7 @@ def test_a_second_ctrl_c_leaves_at_once_on_the_last_checkpoint(place: Path) -> N
     assert run["state"] == "INTERRUPTED"
     assert run["checkpoints"]
     (place / "hang").unlink()
-    assert rlctl(place, "resume", f"train.epochs={run['epoch'] + 1}").returncode == 0
+    assert here("resume", f"train.epochs={run['epoch'] + 1}") == 0
 
 
 def test_a_run_that_cannot_reach_a_safe_point_leaves_without(place: Path) -> None:
@@ -124,8 +148,7 @@ def test_kill_9_shows_as_interrupted_and_resumes(place: Path) -> None:
     process.communicate(timeout=PATIENCE)
     run = show(place)
     assert (run["state"], run["reason"]) == ("INTERRUPTED", "orphaned")
-    done = rlctl(place, "resume", run["id"][:24], f"train.epochs={run['epoch'] + 2}", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert here("resume", run["id"][:24], f"train.epochs={run['epoch'] + 2}") == 0
     assert show(place)["state"] == "COMPLETED"
 
 
@@ -190,62 +213,57 @@ def test_a_run_survives_the_reader_of_its_output(place: Path) -> None:
 
 
 def test_ctrl_c_at_a_terminal(place: Path) -> None:
-    """As a person does it: the display, ^C, the message with the way on, and a terminal that is as before."""
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [*start.__globals__["COMMAND"], "launch", "-f", "long.yaml"],
-        cwd=place,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        start_new_session=True,
-        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # makes it the controlling terminal
-    )
-    os.close(follower)
+    """As a person does it: the display, ^C, the message with the way on, and a cursor that is still there."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(place)
+        variables = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+        os.execve(COMMAND[0], [*COMMAND, "launch", "-f", "long.yaml"], variables)
     seen = b""
-    sent = False
-    while True:
-        try:
-            data = os.read(leader, 65536)
-        except OSError:
-            break
+    pressed = False
+    while data := _read(terminal):
         seen += data
-        if not sent and b"policy_loss" in seen:
-            os.write(leader, b"\x03")
-            sent = True
-    assert process.wait(timeout=PATIENCE) == 130
-    os.close(leader)
+        if not pressed and b"policy_loss" in seen:
+            os.write(terminal, b"\x03")
+            pressed = True
+    _, ended = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(ended) == 130
     shown = seen.decode()
-    assert "epoch" in shown
+    assert "long · ppo on CartPole-v1" in shown
     assert "go on with: rlctl resume" in shown
-    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l"), "the cursor is back"
+    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")
+
+
+def _read(terminal: int) -> bytes:
+    """What the other side wrote; empty once it is gone, which Linux tells as an error."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
 
 
 def test_one_algorithm_as_a_module(place: Path) -> None:
-    import sys
+    def ppo(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rlstudio.algos.ppo", *args]
+        return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
-    command = [sys.executable, "-m", "rlstudio.algos.ppo"]
-    options = {"cwd": place, "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
-    tiny = ["env.id=CartPole-v1", "train.epochs=1", "train.steps_per_epoch=256", "eval.final_episodes=2"]
-    done = subprocess.run([*command, *tiny], **options)  # type: ignore[call-overload]
+    done = ppo("env.id=CartPole-v1", "train.epochs=1", "train.steps_per_epoch=256", "eval.final_episodes=2")
     assert done.returncode == 0, done.stderr
     assert "configs/ppo/cartpole.yaml, the preset for ppo on CartPole-v1" in done.stdout
     assert show(place)["state"] == "COMPLETED"
-    wrong = subprocess.run([*command, "env.id=CartPole-v1", "train.lrr=1"], **options)  # type: ignore[call-overload]
+    wrong = ppo("env.id=CartPole-v1", "train.lrr=1")
     assert wrong.returncode == 2
     assert wrong.stderr == "rlctl: override train.lrr=1: train.lrr: unknown key; did you mean lr?\n"
 
 
 @pytest.mark.parametrize("program", ["rlctl", "rlstudio"])
-def test_the_installed_programs(program: str, place: Path) -> None:
-    import sys
-
+def test_the_installed_programs(program: str) -> None:
     path = Path(sys.executable).parent / program
     if not path.exists():
         pytest.skip("RLStudio is not installed in this environment")
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stdout) == (0, "rlstudio 0.1.0\n")
+    assert (done.returncode, done.stdout) == (0, f"rlstudio {__version__}\n")
     refused = subprocess.run([path, "run"], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert refused.returncode == 2
     assert f"{program} run --help" in refused.stderr

@@ -38,7 +38,7 @@ def _package(algo: str) -> str:
 
 
 def envs(
-    filter_text: Annotated[str, typer.Argument(metavar="[TEXT]", help="Only ids that contain it.")] = "",
+    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only ids that contain it.")] = "",
     modules: Imports = None,
     json: Json = False,
 ) -> None:

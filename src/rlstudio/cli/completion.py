@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import typer
 
+from rlstudio.cli.runs_dir import usual_runs_dir
 from rlstudio.cli.text import safe
-
-RUNS_DIR_VARIABLE = "RLSTUDIO_RUNS_DIR"
-DEFAULT_RUNS_DIR = Path("runs")
 
 Offers = list[tuple[str, str]]
 
@@ -19,7 +16,7 @@ def runs(ctx: typer.Context, incomplete: str) -> Offers:
     """Names and ids, with what each run is."""
     from rlstudio.experiment.run_folder import list_runs
 
-    folder = ctx.params.get("runs_dir") or os.environ.get(RUNS_DIR_VARIABLE) or DEFAULT_RUNS_DIR
+    folder = ctx.params.get("runs_dir") or usual_runs_dir()
     offers: dict[str, str] = {}
     for status in list_runs(Path(folder)):
         told = f"{status.state.lower()}, {status.algo} on {status.env_id}"

@@ -9,7 +9,6 @@ from rlstudio.cli.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
     from rlstudio.experiment.run_folder import RunFolder
-    from rlstudio.experiment.status import Status
 
 
 def run_document(folder: RunFolder) -> dict[str, Any]:
@@ -32,10 +31,6 @@ def run_document(folder: RunFolder) -> dict[str, Any]:
         for info in infos
     ]
     return status
-
-
-def progress_of(status: Status) -> str:
-    return f"{status.epoch}/{status.total_epochs}"
 
 
 def print_run(out: Terminal, run: dict[str, Any]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 
 from typer.exceptions import TyperException
 
-from rlstudio.cli.terminal import PipeClosed, Terminal
+from rlstudio.cli.terminal import PipeClosed, stderr, stdout
 from rlstudio.core.errors import ConfigError, RLStudioError
 
 PROGRAM = "rlctl"
@@ -20,8 +19,7 @@ PIPE_CLOSED = 141
 def tell(error: Exception) -> int:
     """Say what happened; returns the exit code."""
     if isinstance(error, PipeClosed):
-        # The interpreter flushes once more on its way out, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stdout().abandon()
         return PIPE_CLOSED
     if isinstance(error, TyperException):
         complain(_usage(error))
@@ -39,7 +37,7 @@ def tell(error: Exception) -> int:
 
 
 def complain(text: str) -> None:
-    Terminal(sys.stderr).line(f"{PROGRAM}: {text}")
+    stderr().line(f"{PROGRAM}: {text}")
 
 
 def _usage(error: TyperException) -> str:

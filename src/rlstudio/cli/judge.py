@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rlstudio.cli import text
-from rlstudio.cli.options import DEFAULT_RUNS_DIR, CheckpointChoice, Json, Run, RunsDir, Seed
+from rlstudio.cli.options import CheckpointChoice, Json, Run, RunsDir, Seed
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import stdout
 
 if TYPE_CHECKING:

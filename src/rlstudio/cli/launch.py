@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli import completion
-from rlstudio.cli.options import DEFAULT_RUNS_DIR, Imports, Json, Overrides, Quiet, RunsDir
+from rlstudio.cli.options import Imports, Json, Overrides, Quiet, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.source import Chosen, Request, choose
 from rlstudio.cli.terminal import stdout
 from rlstudio.cli.voice import Manner
@@ -47,7 +48,12 @@ def launch(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Start a run, from a file or a preset."""
+    """Start a run, from a file or a preset.
+
+    \b
+    rlctl launch -f configs/ppo/cartpole.yaml train.lr=1e-3 env.num_envs=32
+    rlctl launch --algo dqn --env CartPole-v1 --seeds 5
+    """
     from rlstudio.cli.imports import import_modules
 
     request = Request(file, algo, env, overrides or (), modules or (), name, seed, seeds)
@@ -82,10 +88,10 @@ def run(
 def resume(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="The run; without it, the newest.", autocompletion=completion.runs),
+        typer.Argument(metavar="RUN", help="The run; without it, the newest.", autocompletion=completion.runs),
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[train.epochs=N]", help="Go on to N epochs in all.")
+        list[str] | None, typer.Argument(metavar="train.epochs=N", help="Go on to N epochs in all.")
     ] = None,
     allow_inexact: Annotated[
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")

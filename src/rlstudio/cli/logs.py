@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlstudio.cli import text
-from rlstudio.cli.options import DEFAULT_RUNS_DIR, Run, RunsDir
+from rlstudio.cli.options import Run, RunsDir
 from rlstudio.cli.progress import KEY_METRICS
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import Terminal, stdout
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlstudio.cli import completion
-from rlstudio.cli.completion import DEFAULT_RUNS_DIR, RUNS_DIR_VARIABLE
+from rlstudio.cli.runs_dir import RUNS_DIR_VARIABLE
 
 RUN_HELP = "Id, unique beginning of one, name, or `last`."
 OVERRIDES_HELP = "Settings by their path in the file, for example train.lr=1e-3."
@@ -19,8 +19,8 @@ RunsDir = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the id of the run.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=completion.runs)]
-Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help=OVERRIDES_HELP)]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
 Imports = Annotated[
     list[str] | None,
     typer.Option(
@@ -33,25 +33,3 @@ CheckpointChoice = Annotated[
     str, typer.Option("--checkpoint", metavar="last|best|STEP", help="Which weights of the run.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Instead of the run's own seed.")]
-
-__all__ = [
-    "DEFAULT_RUNS_DIR",
-    "CheckpointChoice",
-    "Imports",
-    "Json",
-    "Overrides",
-    "Quiet",
-    "Run",
-    "Runs",
-    "RunsDir",
-    "Seed",
-]
-
-
-def in_runs_dir(runs_dir: Path) -> str:
-    """What a suggested command needs to find the same runs; empty where it finds them anyway."""
-    import os
-    import shlex
-
-    usual = os.environ.get(RUNS_DIR_VARIABLE) or DEFAULT_RUNS_DIR
-    return "" if runs_dir == Path(usual) else f" --runs-dir {shlex.quote(str(runs_dir))}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlstudio.cli.options import DEFAULT_RUNS_DIR, Runs, RunsDir
+from rlstudio.cli.options import Runs, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import stdout
 
 if TYPE_CHECKING:

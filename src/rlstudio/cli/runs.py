@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli import text
-from rlstudio.cli.options import DEFAULT_RUNS_DIR, Json, Run, Runs, RunsDir, in_runs_dir
+from rlstudio.cli.options import Json, Run, Runs, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import STATE_STYLES, Cell, stdout
 from rlstudio.core.errors import RLStudioError, RunBusy, UserError
 
@@ -88,7 +89,7 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
         raise UserError(f"run {folder.id}: runs on {status.host}; stop it there")
     with _process(status) as descriptor:
         if descriptor is not None:
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            _ask_to_end(descriptor, folder.id)
             if not _ended(descriptor, STOP_SECONDS):
                 raise RLStudioError(
                     f"run {folder.id}: process {status.pid} was asked to stop and is still there after"
@@ -115,6 +116,13 @@ def _process(status: Status) -> Iterator[int | None]:
         yield None if gone else descriptor
     finally:
         os.close(descriptor)
+
+
+def _ask_to_end(descriptor: int, run_id: str) -> None:
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+    except PermissionError as error:
+        raise UserError(f"run {run_id}: its process belongs to another user, who alone can stop it") from error
 
 
 def _ended(descriptor: int, seconds: float) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli import text
-from rlstudio.cli.options import in_runs_dir
+from rlstudio.cli.runs_dir import in_runs_dir
 from rlstudio.cli.terminal import STATE_STYLES, Cell, Terminal
 
 if TYPE_CHECKING:

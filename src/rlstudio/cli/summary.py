@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlstudio.cli import text
-from rlstudio.cli.options import in_runs_dir
+from rlstudio.cli.runs_dir import in_runs_dir
 
 if TYPE_CHECKING:
     from rlstudio.cli.progress import Progress

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TextIO
 
 from rlstudio.cli.text import safe
@@ -77,6 +78,14 @@ class Terminal:
 
     def flush(self) -> None:
         self._write("", flush=True)
+
+    def abandon(self) -> None:
+        """Nobody can be told any more. What is still to be written, also by the interpreter on its way out, goes
+        nowhere instead of failing again."""
+        with suppress(OSError):  # a stream in memory has no descriptor
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
 
     def _write(self, text: str, flush: bool = False) -> None:
         try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rlstudio.cli.describe import run_document
 from rlstudio.cli.failures import complain
-from rlstudio.cli.options import in_runs_dir
 from rlstudio.cli.progress import Progress
+from rlstudio.cli.runs_dir import in_runs_dir
 from rlstudio.cli.summary import advice, header, result
 from rlstudio.cli.terminal import stdout
 from rlstudio.cli.voice import Manner, Voice
@@ -65,7 +65,8 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
             return Outcome(run_document(session.folder), session.evaluation, error.exit_code, goes_on)
         except Exception as error:
             path = session.folder.artifacts_path / "traceback.txt"
-            path.write_text(traceback.format_exc())
+            with suppress(OSError):  # the session has written most of it already
+                path.write_text(traceback.format_exc())
             error.add_note(f"the traceback is in {path}")
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:

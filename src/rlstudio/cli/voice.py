@@ -56,6 +56,7 @@ class Voice:
             self._terminal.line(line, style)
             self._terminal.flush()
         except (PipeClosed, StorageError):
+            self._terminal.abandon()
             self._terminal = None
 
     def note(self, line: str) -> None:

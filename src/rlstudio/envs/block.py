@@ -56,15 +56,12 @@ class EnvBlock:
         self._started = [0] * count
         self._due: list[float] = [0] * count
         self._current = 0
-        self._floats = [array.reshape(-1) for array in leaves(rows.observations) if array.dtype == np.float32]
-        self._zeros = [np.zeros_like(array) for array in [*self._floats, rows.rewards]]
         self._scalar = not leaves(rows.actions)[0].shape[1:]
 
     def reset(self) -> None:
         """Every env at the start of its episode 0, as a fresh object."""
         for index in range(len(self._envs)):
             self._guarded(self._begin, index, 0, True)
-        self._check_finite()
 
     def step(self, actions: np.ndarray) -> Infos:
         """One step of each env into the rows; the infos of episodes that ended."""
@@ -92,7 +89,6 @@ class EnvBlock:
                     deliver(observation)
         except (Exception, SystemExit) as error:
             raise self._fault(index, choices[index], error) from error
-        self._check_finite(choices)
         return infos
 
     def _choices(self, actions: np.ndarray) -> Any:
@@ -104,9 +100,6 @@ class EnvBlock:
         self._rows.terminated[index] = terminated
         self._rows.truncated[index] = truncated
         self._deliver_last[index](observation)
-        for view in row_views(self._rows.successors, index):
-            if view.dtype == np.float32 and not np.isfinite(view).all():
-                raise Misfit("the last observation is not finite")
         self._begin(index, self._episodes[index] + 1, self._rebuild)
 
     def place(self, index: int, episode: int, actions: np.ndarray) -> int | None:
@@ -160,16 +153,6 @@ class EnvBlock:
             return call(*arguments)
         except (Exception, SystemExit) as error:
             raise self._fault(self._current, None, error) from error
-
-    def _check_finite(self, choices: Any = None) -> None:
-        """The product with zeros is zero unless something is NaN or infinite: one cheap call for all envs."""
-        for array, zeros in zip([*self._floats, self._rows.rewards], self._zeros, strict=True):
-            if array.dot(zeros) != 0:
-                bad = ~np.isfinite(array.reshape(len(self._envs), -1)).all(1)
-                index = int(bad.argmax())
-                what = "reward" if array is self._rows.rewards else "observation"
-                action = None if choices is None else choices[index]
-                raise self._fault(index, action, Misfit(f"{what} is not finite"))
 
     def _fault(self, index: int, action: Any, error: BaseException) -> RLStudioError:
         if isinstance(error, RLStudioError):
