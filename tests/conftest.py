@@ -2,13 +2,14 @@
 
 import os
 
+import pytest
+from hypothesis import settings
+
+# Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-
-import pytest
-from hypothesis import settings
 
 settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")

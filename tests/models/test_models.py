@@ -1,6 +1,5 @@
 """Distributions against torch's own, heads for every supported space, the normalizer, and what is refused."""
 
-
 import pytest
 import torch
 from hypothesis import given

@@ -16,7 +16,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, describe
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.initialize import orthogonal
+from rlstudio.models.initialize import convolution, linear, orthogonal
 from rlstudio.models.normalizer import Normalizer
 
 
@@ -78,16 +78,16 @@ class ImageEncoder(nn.Module):
         if min(height, width) < 36:
             raise Incompatible(f"a CNN needs images of at least 36 x 36, {describe(space)} is smaller; use kind: mlp")
         self.convolutions = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4),
+            convolution(channels, 32, 8, 4),
             nn.ReLU(),
-            nn.Conv2d(32, 64, 4, 2),
+            convolution(32, 64, 4, 2),
             nn.ReLU(),
-            nn.Conv2d(64, 64, 3, 1),
+            convolution(64, 64, 3, 1),
             nn.ReLU(),
         )
         with torch.no_grad():
             flat = self.convolutions(torch.zeros(1, channels, height, width)).numel()
-        self.project = nn.Linear(flat, 512)
+        self.project = linear(flat, 512)
         self.size = 512
         for i, layer in enumerate([*list(self.convolutions)[::2], self.project]):
             assert isinstance(layer, nn.Conv2d | nn.Linear)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import cast
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from rlstudio.core.rng import Rng
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A layer without numbers in it yet: torch's own start would draw from the global generator."""
+    return cast(nn.Linear, skip_init(nn.Linear, inputs, outputs))  # type: ignore[no-untyped-call]
+
+
+def convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Conv2d:
+    """The same for images."""
+    return cast(nn.Conv2d, skip_init(nn.Conv2d, inputs, outputs, kernel, stride))  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()

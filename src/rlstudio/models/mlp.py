@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlstudio.core.rng import Rng
 from rlstudio.models.activations import ACTIVATIONS
-from rlstudio.models.initialize import fan_in_uniform, orthogonal
+from rlstudio.models.initialize import fan_in_uniform, linear, orthogonal
 
 
 class MLP(nn.Module):
@@ -29,7 +29,7 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [inputs, *hidden, outputs]
         self.activation = activation
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.layers = nn.ModuleList(linear(a, b) for a, b in pairwise(sizes))
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, nn.Linear)
             if gain is None:

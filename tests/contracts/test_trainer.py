@@ -1,0 +1,115 @@
+"""What every algorithm in the catalog promises, whoever wrote it: these tests run over all of them."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from rlstudio.core.catalog import ALGOS
+from rlstudio.core.contracts import Stateful
+from rlstudio.core.errors import Incompatible
+from rlstudio.experiment.build import build_env, build_trainer
+from rlstudio.experiment.checkpoint import state_hash
+from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.snapshot import capture, restore
+
+pytestmark = pytest.mark.parametrize("algo", ALGOS.names())
+
+
+def small(algo: str, env_id: str = "CartPole-v1", **env):
+    train = {"steps_per_epoch": 64, "batch_size": 16}
+    if ALGOS.load(algo).off_policy:
+        train |= {"learning_starts": 32, "target_every": 5}
+    data = {"env": {"id": env_id, "num_envs": 2, **env}, "policy": {"algo": algo, "network": {"hidden_sizes": [8]}}}
+    cfg = experiment_from({**data, "train": train, "buffer": {"capacity": 256}})
+    return build_trainer(cfg, build_env(cfg))
+
+
+def hash_of(trainer) -> str:
+    return state_hash(capture(trainer, {}, seed=0, attempt=0, meta={}))
+
+
+def test_its_metrics_are_finite_scalars_that_never_left_the_device(algo):
+    trainer = small(algo)
+    trainer.progress(0.0)
+    metrics = trainer.train_step()
+    assert metrics
+    for value in metrics.values():
+        assert isinstance(value, torch.Tensor)
+        assert value.shape == ()
+        assert not value.requires_grad
+        assert torch.isfinite(value)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(algo):
+    hashes = []
+    for seed in (3, 3, 4):
+        trainer = small(algo, seed=seed)
+        for _ in range(5):
+            trainer.progress(0.5)
+            trainer.train_step()
+        hashes.append(hash_of(trainer))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("vectorization", ["native", "sync"])
+def test_a_restored_trainer_continues_bit_for_bit(algo, vectorization):
+    straight, cut = (small(algo, vectorization=vectorization) for _ in range(2))
+    for trainer in (straight, cut):
+        for _ in range(7):
+            trainer.train_step()
+    content = capture(cut, {}, seed=0, attempt=0, meta={})
+    resumed = small(algo, vectorization=vectorization)
+    restore(_as_loaded(content), resumed, {})
+    assert hash_of(resumed) == hash_of(straight)
+    for trainer in (straight, resumed):
+        for _ in range(7):
+            trainer.train_step()
+    assert hash_of(resumed) == hash_of(straight)
+
+
+def test_it_draws_from_no_global_generator(algo):
+    before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())
+    small(algo).train_step()
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+    assert random.getstate() == before[2]
+
+
+def test_a_poisoned_batch_changes_no_weight(algo):
+    trainer = small(algo)
+    trainer.train_step()
+    batch = trainer.source.last
+    weights = trainer.optimizer.flat.data.clone()
+    trainer.update(batch.with_(rewards=torch.full_like(batch.rewards, torch.nan)))
+    assert torch.equal(trainer.optimizer.flat.data, weights)
+    assert trainer.optimizer.skipped > 0
+
+
+def test_its_state_is_named_and_its_agent_knows_nothing_of_it(algo):
+    trainer = small(algo)
+    parts = trainer.stateful()
+    assert {"model", "optimizer", "source"} <= set(parts)
+    assert all(isinstance(part, Stateful) for part in parts.values())
+    assert not any(hasattr(trainer.agent, name) for name in ("optimizer", "source", "cfg"))
+
+
+def test_action_spaces_that_do_not_fit_are_refused_with_both_names(algo):
+    discrete = ALGOS.load(algo).discrete
+    if discrete is None:
+        small(algo, "Pendulum-v1").train_step()  # fits both kinds
+    else:
+        with pytest.raises(Incompatible, match=rf"{algo} needs .* actions, but .* takes"):
+            small(algo, "Pendulum-v1" if discrete else "CartPole-v1")
+
+
+def _as_loaded(value):
+    """A captured state as a checkpoint gives it back: arrays of its own, nothing shared with the living trainer."""
+    if isinstance(value, dict):
+        return {key: _as_loaded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_loaded(part) for part in value]
+    if isinstance(value, torch.Tensor):
+        return value.detach().numpy().copy()
+    return value.copy() if isinstance(value, np.ndarray) else value
