@@ -1,7 +1,8 @@
-"""Fills the tables of configuration fields in these pages from the Config classes, so that they cannot drift apart.
+"""Fills the tables of configuration fields and the example files in these pages, so that they cannot drift apart.
 
-A page marks a place with `<!-- fields module:Class -->` and `<!-- /fields -->`. `python docs/fields.py` rewrites what
-stands between; a test compares. A class that extends another shows only the fields it adds or changes.
+A page marks a place with `<!-- fields module:Class -->` and `<!-- /fields -->`, or with `<!-- file path -->` and
+`<!-- /file -->`. `python docs/fields.py` rewrites what stands between; a test compares. A class that extends another
+shows only the fields it adds or changes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import Any
 from pydantic import BaseModel
 
 PLACE = re.compile(r"(<!-- fields ([\w.]+):(\w+) -->\n).*?(<!-- /fields -->)", re.DOTALL)
+FILE = re.compile(r"(<!-- file (\S+) -->\n).*?(<!-- /file -->)", re.DOTALL)
+ROOT = Path(__file__).parents[1]
 LIMITS = (("minimum", "≥ {}"), ("exclusiveMinimum", "> {}"), ("maximum", "≤ {}"), ("exclusiveMaximum", "< {}"))
 
 
 def render(page: str) -> str:
-    """The page with every marked table as the code has it now."""
-    return PLACE.sub(lambda place: f"{place[1]}\n{table(getattr(import_module(place[2]), place[3]))}\n{place[4]}", page)
+    """The page with every marked table and file as the code has it now."""
+    page = PLACE.sub(lambda place: f"{place[1]}\n{table(getattr(import_module(place[2]), place[3]))}\n{place[4]}", page)
+    return FILE.sub(lambda place: f"{place[1]}\n```python\n{(ROOT / place[2]).read_text()}```\n\n{place[3]}", page)
 
 
 def table(config: type[BaseModel]) -> str:

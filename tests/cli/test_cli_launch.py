@@ -10,6 +10,7 @@ import pytest
 import yaml
 from cli_scenario import Rlctl, everything
 
+from rlstudio.cli.summary import activation
 from rlstudio.core.errors import Diverged, EnvFault, StorageError
 from rlstudio.experiment.session import Session
 
@@ -56,8 +57,20 @@ def test_a_launch_says_what_it_is_and_what_to_do_next(rlctl: Rlctl, place: Path)
         f"rlctl resume {run['id']} train.epochs=6",
     ):
         assert words in result.out
+    assert "completed   192 steps in " in result.out
     assert "\x1b" not in result.out
     assert (Path(run["path"]) / "stdout.log").read_text() == result.out
+
+
+def test_a_shell_that_does_not_know_the_program_is_told_how_to_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bin_folder = Path("venv/bin")
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "activate").touch()
+    monkeypatch.setattr(sys, "executable", str(bin_folder.resolve() / "python"))
+    monkeypatch.setenv("PATH", str(Path.cwd()))
+    assert activation() == ["  source venv/bin/activate"]
+    (Path("rlctl")).touch(mode=0o755)
+    assert activation() == []
 
 
 def test_json_is_one_document_and_progress_goes_to_the_other_stream(rlctl: Rlctl) -> None:

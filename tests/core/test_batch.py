@@ -1,5 +1,7 @@
 """Batch: the rules of the architecture document, one by one."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
@@ -111,3 +113,10 @@ def test_to_keeps_columns_that_are_already_there():
 
 def test_only_gives_keyword_arguments():
     assert list(rows(2).only(("observations", "actions"))) == ["observations", "actions"]
+
+
+def test_a_batch_can_be_copied():
+    batch = rows(3)
+    for again in (copy.copy(batch), copy.deepcopy(batch)):
+        assert again.names == batch.names
+        assert torch.equal(again.rewards, batch.rewards)

@@ -75,6 +75,7 @@ def test_sections_and_files_may_be_missing():
 def test_errors_are_located_at_the_override_or_the_file():
     assert problem("trian.lr=1") == "override trian.lr=1: trian: unknown key; did you mean train?"
     assert problem("train.lrr=1") == "override train.lrr=1: train.lrr: unknown key; did you mean lr?"
+    assert problem("lr=1") == "override lr=1: lr: unknown key; did you mean train.lr?"
     assert problem("train={lrr: 1}") == "override train={lrr: 1}: train.lrr: unknown key; did you mean lr?"
     assert problem("train.sizes.1=x").startswith("override train.sizes.1=x: train.sizes[1]: expected a whole")
     assert problem("name=ok", text="train:\n  lr: x").startswith("f.yaml:2:3: train.lr")

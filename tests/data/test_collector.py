@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.batch import Batch
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.batcher import Batcher
@@ -128,6 +129,7 @@ def test_the_guard_gives_bad_rows_no_weight_and_counts_them():
     assert torch.isfinite(guarded.observations).all()
     assert torch.isfinite(guarded.rewards).all()
     assert guard.counts == {"observations": 1 + 1, "rewards": 1, "reward_range": 1, "actions": 0}
+    assert guard.bad_rows == 3  # each once, however much is wrong with it
     assert guard(batch_of([1.0]), Discrete(2)).weights is None
 
 
@@ -137,6 +139,38 @@ def test_the_guard_finds_actions_outside_their_space():
     box = Box((1,), "float32", (-1,), (1,))
     actions = torch.tensor([[[0.5]], [[float("nan")]]])
     assert RowGuard()(batch.with_(actions=actions), box).weights.flatten().tolist() == [1, 0]
+
+
+def test_a_reward_that_is_no_number_spoils_no_other_episode(monkeypatch):
+    acting = collector(1)
+    step = acting.env.step
+    calls = iter(range(10**6))
+
+    def poisoned(actions):
+        taken = step(actions)
+        return taken._replace(rewards=np.asarray([np.nan], np.float32)) if next(calls) == 3 else taken
+
+    monkeypatch.setattr(acting.env, "step", poisoned)
+    acting.collect(200)
+    returns, lengths = acting.episodes.take()
+    assert len(returns) > 2
+    assert returns[0] == lengths[0] - 1
+    assert returns[1:] == lengths[1:]
+
+
+def test_clipping_leaves_episode_returns_as_they_were():
+    env = make_vec_env(EnvConfig(id="CartPole-v1", num_envs=1, seed=5))
+    model = build_model(PolicyValue, env.spaces, NetworkConfig(), Rng(5))
+    acting = Collector(env, PolicyAgent(model, env.spaces), Rng(5), guard=RowGuard(reward_clip=0.25))
+    assert (acting.collect(200).rewards == 0.25).all()
+    returns, lengths = acting.episodes.take()
+    assert returns == lengths
+
+
+def test_a_buffer_that_holds_no_window_is_refused():
+    acting = collector(4)
+    with pytest.raises(ConfigError, match=r"buffer.capacity: 8 rows of 4 environments hold no window of 3 steps.*12"):
+        ReplaySource(acting, ReplayBuffer(acting.env.spaces, 10, 4), Rng(0), batch_size=8, warmup=5, every=4, horizon=3)
 
 
 def test_rewards_can_be_clipped():

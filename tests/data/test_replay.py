@@ -93,6 +93,24 @@ def test_bad_rows_keep_weight_zero_and_good_ones_cost_nothing():
     assert torch.equal(batch.weights == 0, batch.rewards == 3)
 
 
+def test_a_bad_row_after_the_end_of_an_episode_does_not_cost_the_window_before_it():
+    ring = ReplayBuffer(LINE, 10, 1)
+    ring.add(rollout(0, 4, 1, done_every=2).with_(weights=torch.tensor([[1.0], [1.0], [0.0], [1.0]])))
+    batch = ring.sample(200, np.random.default_rng(0), horizon=2)
+    for start, weight in enumerate([1, 1, 0]):
+        assert (batch.weights[batch.observations.squeeze(1) == start] == weight).all()
+
+
+@given(st.integers(1, 3), st.integers(1, 40))
+def test_of_a_rollout_longer_than_the_ring_the_newest_rows_stay(envs, steps):
+    ring = ReplayBuffer(LINE, 7 * envs, envs)
+    ring.add(rollout(0, 3, envs))
+    ring.add(rollout(3 * envs, steps, envs))
+    assert ring.added == (3 + steps) * envs
+    held = ring._read(ring.oldest, ring.added)["rewards"]
+    assert held.tolist() == list(range(ring.added - len(ring), ring.added))
+
+
 @pytest.mark.parametrize("rows", [7, 16, 40, 75, 160])
 def test_a_restored_ring_gives_the_same_samples_and_segments_are_on_a_fixed_grid(rows, monkeypatch):
     monkeypatch.setattr(replay_module, "SEGMENT_ROWS", 8)

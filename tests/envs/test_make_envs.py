@@ -120,7 +120,7 @@ def test_float64_is_delivered_as_float32_and_choices_count_from_zero():
         "room": "int64",
     }
     offset = make_vec_env(EnvConfig(id="toys/Offset-v0"), 2)
-    assert offset.spaces.action == Discrete(4)
+    assert offset.spaces.action == Discrete(4, start=7)
     assert offset.spaces.observation == Discrete(4)
     assert offset.reset().tolist() == [0, 0]
     step = offset.step(np.array([0, 3]))
@@ -207,3 +207,8 @@ def test_our_worlds_run_as_plain_envs_with_their_limit():
     env = make_single(EnvConfig(id="rlstudio/Chain-v0", max_episode_steps=3))
     env.reset(seed=0)
     assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+
+
+def test_an_env_without_pictures_says_so_in_one_line():
+    with pytest.raises(UserError, match=r"toys/Views-v0 has render_modes none; to be filmed it needs rgb_array"):
+        make_single(EnvConfig(id="toys/Views-v0"), render_mode="rgb_array")

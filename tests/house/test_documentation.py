@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 import yaml
 
@@ -21,14 +23,17 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.yaml_file import read_text
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.cartpole import CartPole
+from rlstudio.envs.check import check_env
+from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.native import NativeVecEnv
-from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.config import experiment_from, load_experiment
 from rlstudio.experiment.state_hash import state_hash
 from rlstudio.models.config import NetworkConfig
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+EXAMPLES = ROOT / "examples"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *EXAMPLES.glob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -83,8 +88,11 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- fields" in page.read_text()], ids=lambda p: p.name)
-def test_field_tables_are_those_of_the_code(page: Path) -> None:
+FILLED = [page for page in DOCS.rglob("*.md") if re.search(r"<!-- (fields|file) ", page.read_text())]
+
+
+@pytest.mark.parametrize("page", FILLED, ids=lambda page: page.name)
+def test_field_tables_and_files_are_those_of_the_code(page: Path) -> None:
     assert load(DOCS / "fields.py").render(page.read_text()) == page.read_text(), "run: .venv/bin/python docs/fields.py"
 
 
@@ -129,15 +137,8 @@ def test_every_import_shown_works(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
 
 
-def shown(page: str, folder: Path) -> ModuleType:
-    """The first Python block of a page, as a file of its own."""
-    path = folder / f"{Path(page).stem.replace('-', '_')}.py"
-    path.write_text(blocks(DOCS / page, "python")[0])
-    return load(path)
-
-
-def test_the_algorithm_shown_learns_and_resumes_exactly(tmp_path: Path) -> None:
-    module = shown("howto/own-algorithm.md", tmp_path)
+def test_the_algorithm_shown_learns_and_resumes_exactly() -> None:
+    module = load(EXAMPLES / "reinforce.py")
 
     def build() -> Any:
         runtime = LocalRuntime(NativeVecEnv(CartPole(), 8, seed=3))
@@ -167,13 +168,45 @@ def test_the_algorithm_shown_learns_and_resumes_exactly(tmp_path: Path) -> None:
     assert hashed(other) == hashed(trainer)
 
 
-def test_the_environment_shown_plays(tmp_path: Path) -> None:
-    shown("howto/own-env.md", tmp_path)
-    env = gymnasium.make("Corridor-v0", length=20)
+def test_the_environment_shown_is_fit_to_train_on_and_to_film() -> None:
+    load(EXAMPLES / "my_worlds.py")
+    assert check_env(EnvConfig(id="Corridor-v0", kwargs={"length": 20})).findings == []
+    env = gymnasium.make("Corridor-v0", length=20, render_mode="rgb_array")
     env.reset(seed=1)
-    outcomes = [env.step(1) for _ in range(20)]
-    assert any(terminated for _, _, terminated, _, _ in outcomes)
+    assert sum(env.step(1)[1] for _ in range(20)) > 0
+    picture: Any = env.render()
+    assert (picture.dtype, picture.ndim) == (np.uint8, 3)
     env.close()
+
+
+@pytest.mark.learning
+def test_the_scripts_of_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", ["script"])
+    told = {}
+    for name in ("bare_loop", "notebook_loop", "load_agent"):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        told[name] = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in told["bare_loop"]] == [["epoch", str(n)] for n in range(1, 31)]
+    assert told["notebook_loop"][-1].startswith("COMPLETED evaluation ")
+    assert any(line.startswith("INTERRUPTED runs/") for line in told["notebook_loop"]), "it left the loop and went on"
+    assert float(told["load_agent"][-1].split()[1]) > 20
+
+
+def test_every_example_is_listed() -> None:
+    listed = {target for target in LINK.findall((EXAMPLES / "README.md").read_text()) if target.endswith(".py")}
+    assert listed == {path.name for path in EXAMPLES.glob("*.py")}
+
+
+def test_the_answer_to_a_typo_is_the_one_shown() -> None:
+    message = next(body for body in blocks(DOCS / "tutorial.md", "") if body.startswith("rlctl: override"))
+    override = message.split()[2].rstrip(":")
+    with pytest.raises(errors.ConfigError) as refused:
+        load_experiment("configs/ppo/cartpole.yaml", [override])
+    assert message == f"rlctl: {refused.value}\n"
 
 
 @pytest.mark.learning

@@ -69,3 +69,8 @@ def test_schedules():
     assert [linear(1.0, 0.1, f, until=0.5) for f in (0.0, 0.25, 0.5, 1.0)] == [1.0, 0.55, 0.1, 0.1]
     assert learning_rate(1e-3, "constant", 0.7) == 1e-3
     assert learning_rate(1e-3, "linear", 0.75) == 0.25e-3
+
+
+def test_a_lone_row_stands_at_its_own_mean():
+    assert standardize(torch.tensor([3.0]), None).item() == 0.0
+    assert standardize(torch.tensor([3.0]), torch.ones(1)).item() == 0.0

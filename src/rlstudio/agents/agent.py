@@ -10,7 +10,7 @@ import torch
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.spaces import Box, Dict, Spaces
+from rlstudio.core.spaces import Dict, Spaces
 
 
 class Agent:
@@ -57,10 +57,3 @@ class Agent:
         else:
             rows = observations.numpy(force=True)
         return batch.with_(actions=torch.from_numpy(self.step(rows).actions.copy()))
-
-
-def bounded(space: Box, actions: np.ndarray) -> np.ndarray:
-    """Actions inside the space, in its dtype: what the environment is given."""
-    low, high = space.bounds()
-    clipped: np.ndarray = np.clip(actions, low, high)
-    return clipped.astype(space.dtype, copy=False)

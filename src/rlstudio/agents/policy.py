@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlstudio.agents.agent import Agent, bounded
+from rlstudio.agents.agent import Agent
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array
@@ -29,6 +29,8 @@ class PolicyAgent(Agent):
         self.acting = self._outputs.name
         if isinstance(spaces.action, MultiDiscrete):
             self._splits = np.cumsum(spaces.action.nvec)[:-1]
+        if isinstance(spaces.action, Box):
+            self._low, self._high = spaces.action.bounds()
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         shape = (steps, num_envs, self.model.head.outputs)
@@ -43,16 +45,21 @@ class PolicyAgent(Agent):
         space = self.spaces.action
         if isinstance(space, Box):
             if noise is None:
-                return Acted(bounded(space, outputs), {}, carry)
+                return Acted(self._bounded(outputs), {}, carry)
             std = self.model.head.log_std.detach().exp().cpu().numpy()
             actions = outputs + std * noise
-            return Acted(bounded(space, actions), {"actions": actions}, carry)
+            return Acted(self._bounded(actions), {"actions": actions}, carry)
         if noise is not None:
             outputs = outputs + noise
         if isinstance(space, MultiDiscrete):
             choices = [part.argmax(-1) for part in np.split(outputs, self._splits, axis=-1)]
             return Acted(np.stack(choices, -1), {}, carry)
         return Acted(outputs.argmax(-1), {}, carry)
+
+    def _bounded(self, actions: np.ndarray) -> np.ndarray:
+        """Actions inside the space, in its dtype: what the environment is given."""
+        clipped: np.ndarray = np.clip(actions, self._low, self._high)
+        return clipped.astype(self._low.dtype, copy=False)
 
     @torch.no_grad()
     def with_values(self, batch: Batch) -> Batch:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rlstudio.agents.q_value import QValueAgent
 from rlstudio.algos.config import TrainConfig
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
+from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
@@ -71,6 +72,14 @@ class DQNConfig(TrainConfig):
     epsilon_fraction: float = Field(0.1, gt=0, le=1)
     """Part of the run over which epsilon falls."""
 
+    @model_validator(mode="after")
+    def _learns_at_all(self) -> DQNConfig:
+        if self.learning_starts >= self.total_steps:
+            refuse(
+                ("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}; lower it"
+            )
+        return self
+
 
 class DQN(Trainer):
     Config = DQNConfig
@@ -81,6 +90,10 @@ class DQN(Trainer):
         actions = runtime.spaces.action
         if not isinstance(actions, Discrete):
             raise Incompatible(f"dqn needs Discrete actions; the env takes {describe(actions)}: try ppo")
+        if network.normalize_observations:
+            raise Incompatible(
+                "policy.network.normalize_observations: dqn keeps no running statistics; set it to false"
+            )
         self.cfg = cfg
         self.model = build_model(QValue, runtime.spaces, network, rng.fork("init"), runtime.device)
         self.target = Target(self.model)

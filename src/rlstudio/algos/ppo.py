@@ -60,7 +60,6 @@ class PPOConfig(TrainConfig):
 class PPO(Trainer):
     Config = PPOConfig
     off_policy = False
-    discrete = None
 
     def __init__(self, cfg: PPOConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
@@ -88,17 +87,23 @@ class PPO(Trainer):
 
     @torch.no_grad()
     def with_advantages(self, rollout: Batch) -> Batch:
-        """V is read at the true successor, so a time limit bootstraps and a death does not."""
+        """V is read at the true successor, so a time limit bootstraps and a death does not.
+
+        The trace stops at a row that does not count (the guard's zeros are no experience) and bootstraps there.
+        """
         flat = rollout.flatten()
         policy, values_N = self.model(**flat.only(self.model.reads))
         values_TB = values_N.view(rollout.shape)
         next_values_TB = self.model.value(flat.next_observations).view(rollout.shape)
+        cuts_TB = rollout.dones
+        if rollout.weights is not None:
+            cuts_TB[:-1] |= rollout.weights[1:] == 0
         advantages_TB = gae(
             rollout.rewards,
             values_TB,
             next_values_TB,
             rollout.terminated,
-            rollout.dones,
+            cuts_TB,
             self.cfg.gamma,
             self.cfg.gae_lambda,
         )

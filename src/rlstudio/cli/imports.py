@@ -1,4 +1,4 @@
-"""`--import`: modules of the user that register environments or algorithms, now and when the run is opened again."""
+"""`--import`: modules of the user that register environments, now and when the run is opened again."""
 
 from __future__ import annotations
 

@@ -129,11 +129,12 @@ def _rehearse(chosen: Chosen, json: bool) -> None:
     """What would run, after the same refusals that `start` makes."""
     from rlstudio.core.config import config_hash, to_yaml
     from rlstudio.experiment.build import build_env, build_trainer
+    from rlstudio.experiment.machine import pick_device
 
     cfg = chosen.experiments[0]
     env = build_env(cfg)
     try:
-        build_trainer(cfg, env)
+        build_trainer(cfg, env, pick_device(cfg.runtime.device))
     finally:
         env.close()
     seeds = [experiment.env.seed for experiment in chosen.experiments]

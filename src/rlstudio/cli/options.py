@@ -26,7 +26,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Import a module that registers environments or algorithms; stored with the run. May be repeated.",
+        help="Import a module that registers environments; stored with the run. May be repeated.",
     ),
 ]
 CheckpointChoice = Annotated[

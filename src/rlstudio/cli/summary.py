@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlstudio.cli import text
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
 def header(session: Session, origin: str) -> list[str]:
     cfg, topology = session.cfg, session.topology
-    steps = f"{cfg.train.epochs} epochs of {cfg.train.steps_per_epoch:,} steps"
+    steps = f"{_plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
     lines = [
         f"run         {session.folder.id}",
         f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
@@ -45,10 +49,10 @@ def result(session: Session, progress: Progress) -> list[str]:
     """What came out."""
     status = session.status
     done = status.env_steps - progress.first_step
-    took = text.duration(progress.elapsed)
+    part = f", {done:,} of them" if progress.first_step else ""
     return [
         "",
-        f"{status.state.lower():<11} {status.env_steps:,} steps, {done:,} of them in {took}",
+        f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}",
         f"evaluation  {judged(session.evaluation, status.eval_return, status.eval_interval)}",
         f"folder      {session.folder.path}",
         "",
@@ -60,12 +64,21 @@ def advice(session: Session) -> list[str]:
     run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
     return [
         "try next",
+        *activation(),
         f"  rlctl eval {run} --episodes 100",
         f"  rlctl play {run} --video out.mp4",
         f"  rlctl plot {run}",
         f"  rlctl show {run}",
         f"  rlctl resume {run} train.epochs={2 * session.cfg.train.epochs}",
     ]
+
+
+def activation() -> list[str]:
+    """After `make run` a shell does not know `rlctl` yet, and the commands to copy would not be found."""
+    script = Path(sys.executable).with_name("activate")
+    if shutil.which("rlctl") or not script.exists():
+        return []
+    return [f"  source {min(os.path.relpath(script), str(script), key=len)}"]
 
 
 def judged(evaluation: Evaluation | None, mean: float | None, bounds: tuple[float, float] | None) -> str:

@@ -62,12 +62,12 @@ class Batch:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # never a column; and a copy asks before it has any
+            raise AttributeError(name)
         try:
             return self._columns[name]
         except KeyError:
             pass
-        if name.startswith("__"):
-            raise AttributeError(name)
         raise AttributeError(f"this Batch has no column {name!r}; it has: {', '.join(self._columns)}")
 
     @property
@@ -91,6 +91,10 @@ class Batch:
     def shape(self) -> tuple[int, ...]:
         """The leading dimensions."""
         return tuple(next(iter(self._tensors()))[1].shape[: self.lead])
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self._tensors()))[1].device
 
     def __len__(self) -> int:
         """Rows along the first dimension."""
@@ -135,7 +139,8 @@ class Batch:
             else:
                 infos = [self.infos[i] for i in order]
         if isinstance(indices, Tensor) and indices.dtype == torch.int64:
-            return self._map(lambda tensor: tensor.index_select(0, indices), self.lead, infos)
+            rows = indices.to(self.device)
+            return self._map(lambda tensor: tensor.index_select(0, rows), self.lead, infos)
         return self._map(lambda tensor: tensor[indices], self.lead, infos)
 
     def flatten(self) -> Batch:

@@ -99,8 +99,16 @@ def _present(loc: KeyPath, data: Any) -> KeyPath:
 
 
 def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
-    known = _fields_at(path[:-1], cls, data)
-    return "unknown key" + (suggest(str(path[-1])[:80], known) or f"; known: {', '.join(known)}")
+    known, key = _fields_at(path[:-1], cls, data), str(path[-1])[:80]
+    lower = _section_of(key, cls) if len(path) == 1 else None
+    near = f"; did you mean {lower}.{key}?" if lower else suggest(key, known)
+    return "unknown key" + (near or f"; known: {', '.join(known)}")
+
+
+def _section_of(key: str, cls: Any) -> str | None:
+    """The section a key was meant for that stands above all of them: `lr=1e-3` instead of `train.lr=1e-3`."""
+    sections = ((name, _config_in(field.annotation)) for name, field in cls.model_fields.items())
+    return next((name for name, section in sections if section and key in section.model_fields), None)
 
 
 def _fields_at(path: KeyPath, annotation: Any, data: Any) -> list[str]:

@@ -55,8 +55,10 @@ class Collector:
             observations, self.carry = step.observations, acted.carry
         self.observations = observations
         self.vector_steps += steps
+        rollout = self.guard(packer.batch, env.spaces.action)
+        # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
         self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
-        return self.guard(packer.batch, env.spaces.action)
+        return rollout
 
     def state_dict(self) -> State:
         return {

@@ -1,7 +1,7 @@
 """Row guard: what enters learning is finite and inside its declared ranges, or it does not count.
 
 A bad row keeps its place in the rollout (episodes stay whole) but gets weight zero and harmless numbers, and is counted
-by reason. Rewards may be clipped here. Everything is one vectorised look at a finished block.
+once, and by every reason there is. Rewards may be clipped here. Everything is one vectorised look at a finished block.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class RowGuard:
     check_actions: bool = True
 
     def __post_init__(self) -> None:
-        self.rows = 0
+        self.bad_rows = 0
         self.counts = {"observations": 0, "rewards": 0, "reward_range": 0, "actions": 0}
 
     def __call__(self, rollout: Batch, action_space: Space) -> Batch:
         """The rollout as learning may see it, with a `weights` column only where something had to be left out."""
-        self.rows += rollout.rewards.numel()
         bad = None
         for reason, mask in self._findings(rollout, action_space):
             if mask is not None and mask.any():
                 self.counts[reason] += int(mask.sum())
                 bad = mask if bad is None else bad | mask
         if bad is not None:
+            self.bad_rows += int(bad.sum())
             _neutralise(rollout, bad)
             rollout = rollout.with_(weights=torch.from_numpy((~bad).astype(np.float32)))
         if self.reward_clip is not None:
-            rollout.rewards.clamp_(-self.reward_clip, self.reward_clip)
+            rollout = rollout.with_(rewards=rollout.rewards.clamp(-self.reward_clip, self.reward_clip))
         return rollout
 
     def _findings(self, rollout: Batch, action_space: Space) -> list[tuple[str, np.ndarray | None]]:
@@ -58,10 +58,10 @@ class RowGuard:
         return findings
 
     def state_dict(self) -> State:
-        return {"rows": self.rows, "counts": dict(self.counts)}
+        return {"bad_rows": self.bad_rows, "counts": dict(self.counts)}
 
     def load_state_dict(self, state: State) -> None:
-        self.rows = int(state["rows"])
+        self.bad_rows = int(state["bad_rows"])
         self.counts = {reason: int(count) for reason, count in state["counts"].items()}
 
 

@@ -44,8 +44,11 @@ class ReplayBuffer:
         return self.added - len(self)
 
     def add(self, rollout: Batch) -> None:
-        """Append the rows of a rollout [T, B] (or of a sample [N]) in order of time."""
+        """Append the rows of a rollout [T, B] (or of a sample [N]) in order of time; of too many, the newest stay."""
         flat = rollout.flatten()
+        if len(flat) > self.capacity:
+            self.added += len(flat) - self.capacity
+            flat = flat.select(slice(len(flat) - self.capacity, None))
         count = len(flat)
         start = self.added % self.capacity
         upto = min(start + count, self.capacity)
@@ -82,7 +85,8 @@ class ReplayBuffer:
         last = self._gather(numbers + last_N.numpy() * self.num_envs)
         columns = last.only(("next_observations", "terminated", "truncated"))
         if self.weighted:
-            columns["weights"] = torch.from_numpy(self.columns["weights"][slots_KN].min(0))
+            live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
+            columns["weights"] = torch.from_numpy(self.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
         return first.with_(rewards=sums_N, discounts=discounts_N, **columns)
 
     def _gather(self, numbers: np.ndarray, **columns: Column) -> Batch:

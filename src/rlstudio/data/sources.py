@@ -10,6 +10,7 @@ from typing import Any
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collector import Collector
 from rlstudio.data.replay import ReplayBuffer
@@ -60,6 +61,11 @@ class ReplaySource:
         gamma: float = 1.0,
         device: str = "cpu",
     ) -> None:
+        if horizon * replay.num_envs > replay.capacity:
+            raise ConfigError(
+                f"buffer.capacity: {replay.capacity} rows of {replay.num_envs} environments hold no window of"
+                f" {horizon} steps; raise it to {horizon * replay.num_envs} or more"
+            )
         self.collector = collector
         self.replay = replay
         self.rng = rng

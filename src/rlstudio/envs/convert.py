@@ -60,7 +60,9 @@ def _action(space: gym_spaces.Space, id: str) -> Leaf:
     match space:
         case gym_spaces.Box() if space.dtype.kind == "f":
             return Box(tuple(space.shape), "float32", _bounds(space.low, "float32"), _bounds(space.high, "float32"))
-        case gym_spaces.Discrete() | gym_spaces.MultiDiscrete() | gym_spaces.MultiBinary():
+        case gym_spaces.Discrete():
+            return Discrete(int(space.n), int(space.start))  # told to `Agent.act`; within, choices count from 0
+        case gym_spaces.MultiDiscrete() | gym_spaces.MultiBinary():
             return _leaf(space, where)
     raise Incompatible(f"{where} is {space}; supported are Box of floats, Discrete, MultiDiscrete and MultiBinary")
 

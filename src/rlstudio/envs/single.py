@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
 from rlstudio.envs.config import EnvConfig
@@ -59,12 +59,15 @@ class Recipe:
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False  # the vector env keeps the order itself; the wrapper costs time on every step
         spec.max_episode_steps = None
-        if render_mode is not None:
-            kwargs["render_mode"] = render_mode
         try:
+            if render_mode is not None:
+                kwargs["render_mode"] = render_mode
+                _check_renders(spec, render_mode)
             return gymnasium.make(spec, disable_env_checker=True, **kwargs)
         except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
             raise UserError(f"env.id: {id} needs a package that is not installed: {_install_hint(error)}") from error
+        except UserError:
+            raise
         except Exception as error:
             if self.cfg.kwargs:
                 raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
@@ -93,6 +96,15 @@ def find_spec(id: str) -> EnvSpec:
             raise UserError(f'env.id: {id} is not registered; run `pip install "{extra}"`')
     known = [*gymnasium.registry, *WORLDS]
     raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
+
+
+def _check_renders(spec: EnvSpec, render_mode: str) -> None:
+    """Gymnasium would only warn, and the constructor then refuse an argument that the user never gave."""
+    creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    modes = getattr(creator, "metadata", {}).get("render_modes")
+    if modes is not None and render_mode not in modes:
+        offered = ", ".join(map(str, modes)) or "none"
+        raise UserError(f"env.id: {spec.id} has render_modes {offered}; to be filmed it needs {render_mode}")
 
 
 def _importable(entry_point: Any, id: str) -> str:

@@ -177,16 +177,23 @@ class Checkpoints:
         readable = {info.step: info for info in self.list()}
         kept = set(list(readable)[:keep_last]) | (keep & set(readable))
         oldest = min(kept, default=0)
-        steps = self._steps()
-        gone = {step for step in steps if (step in readable and step not in kept) or step < oldest}
-        self._remove(gone)
-        if all(step in readable for step in steps if step not in gone):
-            self._segments.collect({ref.sha256 for step in kept for ref in readable[step].segments})
+        self._remove({step for step in self._steps() if (step in readable and step not in kept) or step < oldest})
+        self._collect_segments()
 
     def discard_after(self, step: int) -> None:
         """Remove every newer checkpoint: the run goes back to this one and takes another way."""
         self._checked_lease()
         self._remove({newer for newer in self._steps() if newer > step})
+        # What only they referred to must be forgotten too: on the other way the same names stand for other rows.
+        self._collect_segments()
+        if not self._steps():
+            self._parent = None
+
+    def _collect_segments(self) -> None:
+        """Remove the segments that no checkpoint refers to; none while one cannot say what it refers to."""
+        infos = self.list()
+        if len(infos) == len(self._steps()):
+            self._segments.collect({ref.sha256 for info in infos for ref in info.segments})
 
     def _remove(self, steps: set[int]) -> None:
         trash = [self._folder.set_aside(folder_name(step)) for step in sorted(steps)]

@@ -7,12 +7,12 @@ steps, non-finite weights or a metric beyond its limit mean that training has di
 
 from __future__ import annotations
 
-from math import isinf, isnan
+from math import isfinite
 
 import torch
 
 from rlstudio.algos.trainer import Trainer
-from rlstudio.core.errors import EnvFault
+from rlstudio.core.errors import ConfigError, EnvFault, suggest
 from rlstudio.experiment.loop import Report
 from rlstudio.experiment.sections import GuardrailsConfig
 
@@ -36,6 +36,7 @@ class Guardrails:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
         if not bool(torch.isfinite(trainer.optimizer.flat.data).all()):
             return "the weights are not finite"
+        self._check_limits(report)
         for name, value in report.metrics.items():
             if reason := self._beyond(name, value):
                 return reason
@@ -46,10 +47,15 @@ class Guardrails:
         """A target KL skips by design."""
         return getattr(trainer.cfg, "target_kl", None) is None
 
+    def _check_limits(self, report: Report) -> None:
+        """Which metrics there are is known only now; a limit on none of them would guard nothing."""
+        for name in sorted(self.cfg.limits.keys() - report.metrics.keys()):
+            hint = suggest(name, report.metrics) or f"; there are: {', '.join(sorted(report.metrics))}"
+            raise ConfigError(f"guardrails.limits: no metric {name!r}{hint}")
+
     def _beyond(self, name: str, value: float) -> str | None:
-        if not name.startswith("train/") or name == "train/explained_variance":
-            return None
-        if isnan(value) or isinf(value):
+        learned = name.startswith("train/") and name != "train/explained_variance"
+        if learned and not isfinite(value):
             return f"{name} is {value}"
         limit = self.cfg.limits.get(name)
         if limit is not None and abs(value) > limit:

@@ -10,13 +10,13 @@ from typing import Any
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible
 from rlstudio.experiment.checkpoint import Checkpoints, Content, Found, Loaded
-from rlstudio.experiment.evaluate import Evaluation
 from rlstudio.experiment.machine import differences
 from rlstudio.experiment.manifest import CheckpointInfo
 from rlstudio.experiment.process import this_process
 from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.sections import CkptConfig
 from rlstudio.experiment.status import RunState
+from rlstudio.ops.statistics import Summary
 
 
 class Keeper:
@@ -42,6 +42,9 @@ class Keeper:
         self.checkpoints.prune(self.cfg.keep_last, keep)
         self._saved_at = time.monotonic()
         self.stands_at(info)
+
+    def holds(self, step: int) -> bool:
+        return any(info.step == step for info in self.checkpoints.list())
 
     def newest(self, topology: dict[str, Any], allow_inexact: bool) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
@@ -79,8 +82,7 @@ class Keeper:
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
 
-    def judged(self, evaluation: Evaluation) -> None:
-        summary = evaluation.summary
+    def judged(self, summary: Summary) -> None:
         self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))
 
     def mark_inexact(self, reason: str) -> None:

@@ -8,6 +8,7 @@ action = agent.act(observation)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -50,11 +51,11 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     return LoadedAgent(trainer.agent, cfg, loaded.info.step)
 
 
-def read_config(folder: RunFolder) -> ExperimentConfig:
+def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """The run's own config, after importing the modules it was launched with."""
     for module in load_imports(folder):
         import_module(module)
-    return load_experiment(folder.config_path, stored=True)
+    return load_experiment(folder.config_path, overrides, stored=True)
 
 
 def load_imports(folder: RunFolder) -> tuple[str, ...]:
@@ -65,18 +66,32 @@ def load_imports(folder: RunFolder) -> tuple[str, ...]:
 
 def _choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
     if which == "last":
-        found = checkpoints.newest_good()
-        if found is None:
-            raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
-        return found.loaded
-    steps = [info.step for info in checkpoints.list()]
+        return _newest(checkpoints, folder)
     if which == "best":
-        for step in steps:
-            best = checkpoints.load(step).content["trainer_state"]["session"]["best"]
-            if best is not None:
-                return checkpoints.load(int(best["step"]))
-            break
-        raise UserError(f"run {folder.id}: no evaluation has chosen a best checkpoint yet; use --checkpoint last")
+        best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
+        if best is None or int(best["step"]) not in _steps(checkpoints):
+            raise UserError(f"run {folder.id}: no best checkpoint was kept so far; use --checkpoint last")
+        return checkpoints.load(int(best["step"]))
+    steps = _steps(checkpoints)
     if which.isdigit() and int(which) in steps:
         return checkpoints.load(int(which))
     raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {', '.join(map(str, steps))}")
+
+
+def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
+    """The newest good checkpoint. A run in training may prune what was just listed: then look again."""
+    while True:
+        steps = _steps(checkpoints)
+        try:
+            found = checkpoints.newest_good()
+        except NoValidCheckpoint:
+            if _steps(checkpoints) == steps:
+                raise
+            continue
+        if found is None:
+            raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+        return found.loaded
+
+
+def _steps(checkpoints: Checkpoints) -> list[int]:
+    return [info.step for info in checkpoints.list()]

@@ -59,7 +59,7 @@ class Position:
         returns, lengths = collector.episodes.take()
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = optimizer.calls - self.gradient_steps
-        skipped, bad_rows = float(optimizer.skipped), sum(collector.guard.counts.values())
+        skipped, bad_rows = float(optimizer.skipped), collector.guard.bad_rows
         metrics |= {
             "rollout/return_mean": float(np.mean(returns)) if returns else nan,
             "rollout/length_mean": float(np.mean(lengths)) if lengths else nan,
@@ -76,9 +76,8 @@ class Position:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
         if self.sums is None:
             self.names = sorted(metrics)  # the order in which they are told, also after a restore
-            device = metrics[self.names[0]].device
-            self.sums = torch.zeros(len(self.names), dtype=torch.float64, device=device)
-        self.sums += torch.stack([metrics[name] for name in self.names])
+        row = torch.stack([metrics[name] for name in self.names]).double()
+        self.sums = row if self.sums is None else self.sums.to(row.device) + row
         self.ticks += 1
 
     def _means(self) -> dict[str, float]:

@@ -39,7 +39,8 @@ def pick_device(device: str) -> str:
     """`auto` is the CPU: small networks over environments in NumPy are faster there."""
     if device == "auto":
         return "cpu"
-    if device.startswith("cuda") and not torch.cuda.is_available():
+    index = int(device.partition(":")[2] or 0)
+    if device.startswith("cuda") and index >= torch.cuda.device_count():
         raise Incompatible(f"runtime.device: {device} is not available on this machine; use cpu or auto")
     return device
 

@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import suppress
+import weakref
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-from rlstudio.core.contracts import Lease, State, VecEnv
-from rlstudio.core.errors import (
-    Diverged,
-    EnvFault,
-    GateFailed,
-    LeaseLost,
-    NoValidCheckpoint,
-    RLStudioError,
-    StorageError,
-)
+from rlstudio.core.contracts import Lease, VecEnv
+from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Loaded
 from rlstudio.experiment.config import ExperimentConfig
+from rlstudio.experiment.ends import end_of
 from rlstudio.experiment.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.gates import Gates
 from rlstudio.experiment.guardrails import Guardrails
@@ -37,40 +31,13 @@ from rlstudio.experiment.keeper import Keeper
 from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.loop import Position, Report, Tick, train
 from rlstudio.experiment.machine import pick_device, set_threads, topology
+from rlstudio.experiment.memory import Memory
 from rlstudio.experiment.recorder import Recorder
 from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.signals import Interrupted, StopSignals
 from rlstudio.experiment.snapshot import capture, restore
 from rlstudio.experiment.status import RunState, Status
-
-ENDS: dict[type[RLStudioError], tuple[RunState, str]] = {
-    StorageError: (RunState.INTERRUPTED, "storage"),
-    EnvFault: (RunState.FAILED, "env_fault"),
-    Diverged: (RunState.FAILED, "diverged"),
-    GateFailed: (RunState.FAILED, "gate_failed"),
-    NoValidCheckpoint: (RunState.FAILED, "no_valid_checkpoint"),
-}
-"""How a run ends by each kind of error: its state and reason."""
-
-
-class Memory:
-    """What the session itself must remember across a crash."""
-
-    def __init__(self) -> None:
-        self.best: dict[str, Any] | None = None  # the best evaluation during training: step, return, epoch
-        self.good_step: int | None = None  # the last point a diverged run may go back to
-        self.final: dict[str, Any] | None = None  # the evaluation after training, once it is done
-
-    def state_dict(self) -> State:
-        return {"best": self.best, "good_step": self.good_step, "final": self.final}
-
-    def load_state_dict(self, state: State) -> None:
-        self.best, self.good_step, self.final = state["best"], state["good_step"], state["final"]
-
-    def keeps(self) -> set[int]:
-        """Steps whose checkpoints must stay."""
-        steps = [self.good_step, None if self.best is None else int(self.best["step"])]
-        return {step for step in steps if step is not None}
+from rlstudio.ops.statistics import Summary
 
 
 class Session:
@@ -86,40 +53,45 @@ class Session:
         set_threads(cfg.runtime.threads)
         self.folder = folder
         self.cfg = cfg
-        self.lease = lease
-        self.device = pick_device(cfg.runtime.device)
-        self.keeper = Keeper(folder, cfg.ckpt, lease)
-        self.recorder = Recorder(folder.path, cfg.tracking, lease)
-        self.guardrails = Guardrails(cfg.guardrails)
         self.evaluation: Evaluation | None = None
         self._evaluators: dict[Purpose, Evaluator] = {}
         self._signals = StopSignals(self._grace_over)
-        self.env = env or build_env(cfg)
-        try:
+        self._ticks: weakref.ref[Generator[Tick]] | None = None
+        with ExitStack() as opened:
+            self.env = env or build_env(cfg)
+            opened.callback(self.env.close)
+            self.device = pick_device(cfg.runtime.device)
+            self.guardrails = Guardrails(cfg.guardrails)
+            opened.callback(folder.close)
+            self.keeper = Keeper(folder, cfg.ckpt, lease)
+            self.recorder = Recorder(folder.path, cfg.tracking, lease)
+            opened.callback(self.recorder.close)
             self._build(attempt=0)
             loaded = self.keeper.newest(self.topology, allow_inexact)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
-        except BaseException:
-            self.env.close()
-            raise
+            self._opened = ExitStack()
+            self._opened.callback(lease.release)
+            self._opened.push(opened.pop_all())
 
     @classmethod
     def open(
         cls, folder: RunFolder, cfg: ExperimentConfig, *, env: VecEnv | None = None, allow_inexact: bool = False
     ) -> Session:
         """Take the run's lease and build it, at its newest good checkpoint if there is one."""
-        lease = FileLease(folder.path)
-        try:
-            return cls(folder, cfg, lease, env=env, allow_inexact=allow_inexact)
-        except BaseException as error:
-            if isinstance(error, NoValidCheckpoint):
-                state, reason = ENDS[NoValidCheckpoint]
+        with ExitStack() as held:
+            lease = FileLease(folder.path)
+            held.callback(lease.release)
+            try:
+                session = cls(folder, cfg, lease, env=env, allow_inexact=allow_inexact)
+            except NoValidCheckpoint as error:
+                state, reason = end_of(error)
                 folder.write_status(replace(folder.read_status(), state=state, reason=reason, message=str(error)))
-            lease.release()
-            raise
+                raise
+            held.pop_all()
+        return session
 
     @property
     def status(self) -> Status:
@@ -149,8 +121,7 @@ class Session:
         restore(loaded.content, self.trainer, self._parts())
         self.keeper.stands_at(loaded.info)
         if self.memory.final is not None:
-            low, high = self.memory.final["interval"]
-            self.keeper.tell(eval_return=self.memory.final["return"], eval_interval=(low, high))
+            self.keeper.judged(Summary(**self.memory.final["summary"]))
         for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
             self.folder.event("metrics_missing", sink=sink, amount=amount)
         if self.env.exact is not None:
@@ -160,27 +131,38 @@ class Session:
 
     def __iter__(self) -> Iterator[Tick]:
         """Train to the end. Whatever happens, the folder says truthfully how it ended."""
+        ticks = self._run()
+        self._ticks = weakref.ref(ticks)  # weak: a loop that was left ends at once, not with the session
+        return ticks
+
+    def _run(self) -> Generator[Tick]:
         with self._signals:
             try:
-                self.keeper.say(RunState.RUNNING)
-                yield from self._train()
-                self._finish()
-            except (Interrupted, GeneratorExit) as stop:
-                self._save()
-                reason = "signal" if isinstance(stop, Interrupted) else "user"
-                self.keeper.say(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
-                raise
-            except LeaseLost:
-                raise  # the run is another's now: not a word more
-            except RLStudioError as error:
-                state, reason = next((end for kind, end in ENDS.items() if isinstance(error, kind)), ENDS[EnvFault])
-                with suppress(StorageError):  # what cannot be written is told by the error itself
-                    self.keeper.say(state, reason, str(error))
-                raise
+                try:
+                    self.keeper.say(RunState.RUNNING)
+                    yield from self._train()
+                    self._finish()
+                except (Interrupted, GeneratorExit) as stop:
+                    self._save_between_epochs()
+                    reason = "signal" if isinstance(stop, Interrupted) else "user"
+                    self.keeper.say(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
+                    raise
+            except (Interrupted, LeaseLost):
+                raise  # told above; or the run is another's now: not a word more
             except Exception as error:
-                (self.folder.artifacts_path / "traceback.txt").write_text(traceback.format_exc())
-                self.keeper.say(RunState.FAILED, "internal", f"{type(error).__name__}: {error}")
+                self._say_end(error)
                 raise
+
+    def _say_end(self, error: Exception) -> None:
+        """As far as the disk allows: what cannot be written is told by the error itself."""
+        (state, reason), message = end_of(error), str(error)
+        if reason == "internal":
+            message = f"{type(error).__name__}: {error}"
+            with suppress(OSError):
+                text = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
+                (self.folder.artifacts_path / "traceback.txt").write_bytes(text)
+        with suppress(StorageError):
+            self.keeper.say(state, reason, message)
 
     def _train(self) -> Iterator[Tick]:
         while True:
@@ -193,7 +175,7 @@ class Session:
                     if not self._close_epoch(tick.report, rate):
                         break  # rolled back: go on with the trainer of the new attempt
                 elif self.keeper.due():
-                    self._save()
+                    self._save_between_epochs()
                 yield tick
                 self._signals.raise_if_received()
             else:
@@ -242,8 +224,9 @@ class Session:
         if purpose not in self._evaluators:
             seed = self.cfg.env.seed
             self._evaluators[purpose] = Evaluator(self.cfg.env, episodes=episodes, seed=seed, purpose=purpose)
+            self._opened.callback(self._evaluators[purpose].close)
         self.evaluation = self._evaluators[purpose].run(self.trainer.agent)
-        self.keeper.judged(self.evaluation)
+        self.keeper.judged(self.evaluation.summary)
         return self.evaluation
 
     def _evaluate_epoch(self, report: Report) -> bool:
@@ -262,14 +245,21 @@ class Session:
         epoch = self.position.epoch
         if self.memory.final is None or self.memory.final["epoch"] != epoch:
             evaluation = self._evaluate("report", self.cfg.eval.final_episodes)
-            summary = evaluation.summary
             self.recorder.write(self.trainer.source.collector.env_steps, evaluation.metrics(), ("final",))
-            self.memory.final = {"epoch": epoch, "return": summary.mean, "interval": [summary.ci_low, summary.ci_high]}
+            self.memory.final = {"epoch": epoch, "summary": evaluation.summary.to_json()}
             self._save()
-            self.gates.judge_final(epoch, summary).enforce()
+        # Also after a resume: a run that was refused here, or killed just before, must not slip through.
+        self.gates.judge_final(epoch, Summary(**self.memory.final["summary"])).enforce()
         self.keeper.say(RunState.COMPLETED)
 
     # -- saving and leaving -----------------------------------------------------------------------------------------
+
+    def _save_between_epochs(self) -> None:
+        """By the clock, or on leaving. Several updates may share one environment step, and with it the name of a
+        checkpoint: one that `best` or a roll-back goes to was written after the first of them, and stays."""
+        step = self.trainer.source.collector.env_steps
+        if not (step in self.memory.keeps() and self.keeper.holds(step)):
+            self._save()
 
     def _save(self) -> None:
         if self.env.exact is not None:
@@ -289,12 +279,10 @@ class Session:
         self.keeper.say(RunState.INTERRUPTED, "signal", f"go on with: rlctl resume {self.folder.id}")
 
     def close(self) -> None:
-        for evaluator in self._evaluators.values():
-            evaluator.close()
-        self.env.close()
-        self.recorder.close()
-        self.folder.close()
-        self.lease.release()
+        with self._opened:
+            ticks = None if self._ticks is None else self._ticks()
+            if ticks is not None:
+                ticks.close()  # a loop that somebody still holds: the run is saved while it is ours
 
     def __enter__(self) -> Session:
         return self

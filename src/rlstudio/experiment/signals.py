@@ -35,12 +35,13 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {signum: signal.signal(signum, self._note) for signum in SIGNALS}
-            self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
+            # `nohup` asks that a closed terminal change nothing.
+            heard = [s for s in SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
+            self._previous = {signum: signal.signal(signum, self._note) for signum in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._previous:
+        if signal.SIGALRM in self._previous:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
@@ -53,9 +54,13 @@ class StopSignals:
         if self.received is not None:
             os._exit(128 + signum)  # asked twice: at once, on the last checkpoint
         self.received = signum
+        # Not before: until somebody asks us to stop, the alarm belongs to whoever else uses it (an env's time-out).
+        self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
         signal.setitimer(signal.ITIMER_REAL, self._grace)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
         received = self.received or signal.SIGTERM
-        self._on_grace_over(received)
-        os._exit(128 + received)
+        try:
+            self._on_grace_over(received)
+        finally:  # also where the disk refuses: the promise is to be gone
+            os._exit(128 + received)

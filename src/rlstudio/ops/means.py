@@ -16,7 +16,8 @@ def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
 def standardize(values: Tensor, weights: Tensor | None, eps: float = 1e-8) -> Tensor:
     """Mean zero, standard deviation one over the rows that count."""
     if weights is None:
-        std, mean = torch.std_mean(values)
+        # A lone row has no spread: it stands at its own mean, instead of at 0 / 0.
+        std, mean = torch.std_mean(values, correction=min(values.numel() - 1, 1))
         return (values - mean) / (std + eps)
     mean = weighted_mean(values, weights)
     variance = weighted_mean((values - mean).square(), weights)

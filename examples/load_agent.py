@@ -1,0 +1,17 @@
+"""Load what was trained and act with it: python load_agent.py [runs/last]"""
+
+import sys
+
+import gymnasium as gym
+
+from rlstudio.experiment.load import load_agent
+
+agent = load_agent(sys.argv[1] if len(sys.argv) > 1 else "runs/last")  # or checkpoint="best"
+env = gym.make("CartPole-v1")
+
+observation, _ = env.reset(seed=7)
+total, over = 0.0, False
+while not over:
+    observation, reward, terminated, truncated, _ = env.step(agent.act(observation))
+    total, over = total + float(reward), terminated or truncated
+print(f"return {total:.0f}")

@@ -1,0 +1,66 @@
+"""REINFORCE: the plain policy gradient.  Williams 1992, doi:10.1007/BF00992696.
+
+    G_t = r_t + gamma G_{t+1}        loss = -E[log pi(a|s) standardized(G)]
+
+Dims: T rollout steps, B envs, N rows.
+"""
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+
+from rlstudio.agents.policy import PolicyAgent
+from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.batch import Batch
+from rlstudio.data.sources import StreamSource
+from rlstudio.models.distributions import entropy, log_prob
+from rlstudio.models.heads import PolicyOnly, build_model
+from rlstudio.ops.means import standardize, weighted_mean
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.returns import discounted_sums
+
+
+class ReinforceConfig(TrainConfig):
+    lr: PositiveFloat = 3e-3
+    """Learning rate at the start."""
+
+    rollout_steps: PositiveInt = 512
+    """Steps per environment and rollout; an episode that goes on beyond it is valued too low."""
+
+
+class Reinforce(Trainer):
+    Config = ReinforceConfig
+    off_policy = False
+    discrete = None
+
+    def __init__(self, cfg, runtime, network, rng):
+        self.cfg = cfg
+        self.model = build_model(PolicyOnly, runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.agent = PolicyAgent(self.model, runtime.spaces)
+        collector = runtime.collector(self.agent, rng.fork("collector"))
+        self.source = StreamSource(collector, cfg.rollout_steps, runtime.device)
+        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+
+    def update(self, rollout):
+        loss, metrics = reinforce_loss(self.model, self.with_returns(rollout), self.cfg)
+        return metrics | {"grad_norm": self.optimizer.step(loss)}
+
+    def losses(self, rollout):
+        return reinforce_loss(self.model, self.with_returns(rollout), self.cfg)[1]
+
+    def with_returns(self, rollout: Batch) -> Batch:
+        """The sum of rewards to the end of the episode, or of the rollout where the episode goes on."""
+        decay_TB = self.cfg.gamma * (~rollout.dones).float()
+        return rollout.with_(returns=discounted_sums(rollout.rewards, decay_TB)).flatten()
+
+    def stateful(self):
+        return {"model": self.model, "optimizer": self.optimizer, "source": self.source}
+
+
+def reinforce_loss(model, batch, cfg):
+    policy = model(**batch.only(model.reads))
+    gains_N = standardize(batch.returns, batch.weights)
+    loss = -weighted_mean(log_prob(policy, batch.actions) * gains_N, batch.weights)
+    with torch.no_grad():
+        mean_entropy = weighted_mean(entropy(policy), batch.weights)
+    return loss, {"loss": loss.detach(), "entropy": mean_entropy}

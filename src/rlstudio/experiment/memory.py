@@ -1,0 +1,25 @@
+"""What a session itself must remember across a crash: the best evaluation, the way back, and how the run ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstudio.core.contracts import State
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.best: dict[str, Any] | None = None  # the best evaluation during training: step, return, epoch
+        self.good_step: int | None = None  # the last point a diverged run may go back to
+        self.final: dict[str, Any] | None = None  # the evaluation after training, once it is done: epoch, summary
+
+    def state_dict(self) -> State:
+        return {"best": self.best, "good_step": self.good_step, "final": self.final}
+
+    def load_state_dict(self, state: State) -> None:
+        self.best, self.good_step, self.final = state["best"], state["good_step"], state["final"]
+
+    def keeps(self) -> set[int]:
+        """Steps whose checkpoints must stay."""
+        steps = [self.good_step, None if self.best is None else int(self.best["step"])]
+        return {step for step in steps if step is not None}

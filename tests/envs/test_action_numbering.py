@@ -1,0 +1,37 @@
+"""An env that counts its choices from elsewhere: steps take choices from 0, `act` gives the env's own numbers."""
+
+import gymnasium
+import numpy as np
+
+from rlstudio.agents.policy import PolicyAgent
+from rlstudio.core.rng import Rng
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_vec_env
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.heads import PolicyValue, build_model
+
+
+class FromFive(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3, start=5)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert action in self.action_space
+        return np.zeros(2, np.float32), float(action), False, True, {}
+
+
+gymnasium.register("FromFive-v0", FromFive)
+
+
+def test_act_speaks_the_numbers_of_the_env():
+    vec = make_vec_env(EnvConfig(id="FromFive-v0", num_envs=2))
+    vec.reset()
+    assert vec.step(np.array([0, 2])).rewards.tolist() == [5.0, 7.0]
+    agent = PolicyAgent(build_model(PolicyValue, vec.spaces, NetworkConfig(), Rng(0)), vec.spaces)
+    observation = np.zeros(2, np.float32)
+    assert agent.act(observation) == 5 + agent.step(observation[None]).actions[0]
+    assert agent.act(observation) in FromFive.action_space
