@@ -53,6 +53,15 @@ def test_the_kernel_sees_every_change_of_the_weights():
     assert np.array_equal(kernel(rows(2)), before)
 
 
+def test_bytes_are_scaled_on_both_paths():
+    image = Spaces(Box((4, 4, 3), "uint8", (0,), (255,)), Discrete(2))
+    model = build_model(QValue, image, NetworkConfig(kind="mlp"), Rng(0))
+    rows = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), np.uint8)
+    assert model.encoder(torch.from_numpy(rows)).max() <= 1.0
+    expected = model(torch.from_numpy(rows)).argmax(1).numpy()
+    assert np.array_equal(QValueAgent(model, image).step(rows).actions, expected)
+
+
 def test_what_numpy_cannot_do_goes_through_torch():
     model = build_model(QValue, CHOICE, NetworkConfig(activation="gelu"), Rng(0))
     assert isinstance(acting_kernel(model.encoder, model.q_net), TorchKernel)

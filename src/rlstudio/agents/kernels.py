@@ -90,6 +90,7 @@ def acting_kernel(encoder: Encoder, net: nn.Module) -> NumpyKernel | TorchKernel
     light = (
         isinstance(encoder, FlatEncoder)
         and isinstance(encoder.space, Box)
+        and encoder.space.dtype != "uint8"  # bytes are scaled by the encoder
         and isinstance(net, MLP)
         and net.activation in NUMPY_ACTIVATIONS
         and next(net.parameters()).device.type == "cpu"

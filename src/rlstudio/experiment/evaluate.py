@@ -182,7 +182,7 @@ class Evaluator:
                 started[envs] = clock
                 carry = _without_rows(carry, envs)
                 self._check(returns, acted.actions)
-            elif clock - int(started.min()) >= LONGEST:
+            if clock - int(started.min()) >= LONGEST:
                 raise ConfigError(
                     f"env.max_episode_steps: an evaluation episode of {self.env_cfg.id} did not end within"
                     f" {LONGEST} steps; set a limit"

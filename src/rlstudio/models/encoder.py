@@ -37,7 +37,8 @@ def flat_features(space: Leaf, x: Tensor) -> Tensor:
     """One leaf's rows [N, ...] as features [N, D]."""
     match space:
         case Box():
-            return x.reshape(x.shape[0], -1).float()
+            flat = x.reshape(x.shape[0], -1).float()
+            return flat * (1.0 / 255.0) if space.dtype == "uint8" else flat
         case Discrete():
             return F.one_hot(x.long() - space.start, space.n).float()
         case MultiDiscrete():
