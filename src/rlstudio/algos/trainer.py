@@ -20,9 +20,7 @@ class Trainer:
 
     Config: ClassVar[type[TrainConfig]]
     off_policy: ClassVar[bool]
-    discrete: ClassVar[bool | None] = (
-        None  # which action spaces fit: True discrete only, False continuous only, None both
-    )
+    discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
     cfg: Any
     agent: Agent
     source: StreamSource | ReplaySource

@@ -62,7 +62,9 @@ class VecEnv(Protocol):
     num_envs: int
     exact: str | None  # None: `seek` restores bit for bit. Otherwise the reason why it cannot be promised.
 
-    def reset(self) -> Array: ...
+    def reset(self) -> Array:
+        """Every environment at the start of its episode 0, whatever it did before."""
+        ...
 
     def step(self, actions: np.ndarray) -> Step: ...
 

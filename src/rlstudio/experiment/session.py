@@ -208,7 +208,7 @@ class Session:
         self.folder.event("diverged", epoch=report.epoch, env_steps=report.env_steps, reason=why, attempt=self.attempt)
         limit = self.cfg.guardrails.max_rollbacks
         if self.attempt >= limit:
-            raise Diverged(f"epoch {report.epoch}: {why}; {limit} roll-backs did not help: lower train.lr")
+            raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
         attempt, good = self.attempt + 1, self.memory.good_step
         if good is None:
             self._build(attempt)
