@@ -59,6 +59,7 @@ Content = dict[str, Any]
 MIGRATIONS: dict[int, Callable[[Content], Content]] = {}
 """From the content of that version to the content of the next; `load` applies them one after the other."""
 
+SWAPPED = ".swapped-"
 _STEP_FOLDER = re.compile(r"step-(\d{12,})")
 
 
@@ -95,6 +96,7 @@ class Checkpoints:
                 if self._folder.kind(name) is None:
                     self._folder.make(name)
                 self._folder.sweep(name)
+            self._mend()
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -153,17 +155,31 @@ class Checkpoints:
             raise
 
     def _swap_in(self, part: str, target: str) -> None:
-        folder = self._folder
-        trash = None if folder.kind(target) is None else folder.set_aside(target)
+        """The new folder under its name; an older one of that step steps aside until the new one is safe."""
+        folder, aside = self._folder, target.replace("/", f"/{SWAPPED}")
+        old = folder.kind(target) is not None
+        if old:
+            folder.discard(aside)
+            folder.rename(target, aside)
         try:
             folder.rename(part, target)
         except StorageError:
-            if trash is not None:
-                folder.rename(trash, target)
+            if old:
+                folder.rename(aside, target)
             raise
         folder.sync("checkpoints")
-        if trash is not None:
-            folder.delete(trash)
+        if old:
+            folder.delete(aside)
+
+    def _mend(self) -> None:
+        """A crash in the middle of a swap left the older folder of a step aside: it takes its place again."""
+        for name in self._folder.names("checkpoints"):
+            if name.startswith(SWAPPED):
+                aside, target = f"checkpoints/{name}", f"checkpoints/{name.removeprefix(SWAPPED)}"
+                if self._folder.kind(target) is None:
+                    self._folder.rename(aside, target)
+                else:
+                    self._folder.delete(aside)
 
     def prune(self, keep_last: int, keep: set[int]) -> None:
         """Keep the newest `keep_last` checkpoints and those at the steps in `keep`; remove the others.
