@@ -1,5 +1,6 @@
 """Metrics: one valid JSON object per line, bounded files, exact after a crash and a resume."""
 
+import gc
 import json
 import math
 import os
@@ -253,11 +254,12 @@ def test_follow_holds_one_descriptor(tmp_path):
     writer = MetricsWriter(tmp_path)
     writer.write(some(0, 3))
     writer.flush()
+    gc.collect()  # what earlier tests left to the collector is not ours to count
     before = len(os.listdir("/proc/self/fd"))
     following = read_metrics(tmp_path, follow=True)
     next(following)
     following.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_comparison_ignores_time_and_clock_values(tmp_path):
