@@ -16,6 +16,7 @@ import mmap
 import os
 import signal
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -138,7 +139,8 @@ def main() -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     control = Connection(control_fd)
     worker = Worker(control, memory_fd)
-    serve(control, worker)
+    with suppress(BrokenPipeError):  # the parent is gone: nobody is there to be told
+        serve(control, worker)
     worker.close()
 
 
