@@ -227,6 +227,7 @@ def test_close_again_is_nothing(case):
     env.reset()
     env.close()
     env.close()
+    assert env.num_envs == 1  # still an object one can ask
 
 
 def test_it_says_what_it_is(case, vec):

@@ -58,7 +58,8 @@ def test_labels_are_written(tmp_path: Path) -> None:
 
 
 def test_more_lines_than_colours(tmp_path: Path) -> None:
-    plot_runs([Curve(f"run {i}", seeds(1)) for i in range(17)], tmp_path / "many.png")
+    picture = plot_runs([Curve(f"run {i}", seeds(1)) for i in range(17)], tmp_path / "many.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("runs", [[], [([], [])], [([1, 2], [NAN, NAN])]])

@@ -119,7 +119,8 @@ def test_a_forked_child_does_not_keep_the_run(tmp_path):
     os.read(started, 1)
     lease.release()  # as far as the lock goes, the same as the death of this process
     try:
-        FileLease(tmp_path).release()
+        with FileLease(tmp_path) as taken:
+            assert taken.token == lease.token + 1
     finally:
         os.write(write, b"x")
         os.waitpid(child, 0)
