@@ -13,8 +13,9 @@ from rlstudio.algos.config import TrainConfig
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.data.sources import StreamSource
+from rlstudio.models.build import build_model
 from rlstudio.models.distributions import entropy, log_prob
-from rlstudio.models.heads import PolicyOnly, build_model
+from rlstudio.models.policies import PolicyOnly
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.returns import discounted_sums

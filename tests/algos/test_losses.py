@@ -10,8 +10,10 @@ from rlstudio.algos.ppo import PPOConfig, ppo_loss
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.heads import PolicyValue, QValue, build_model
+from rlstudio.models.policies import PolicyValue
+from rlstudio.models.q_values import QValue
 
 OBS = Box((3,), "float32", (-1,), (1,))
 CHOICES = Spaces(OBS, Discrete(4))

@@ -21,8 +21,9 @@ from rlstudio.data.replay import ReplayBuffer
 from rlstudio.data.sources import ReplaySource
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.heads import PolicyValue, build_model
+from rlstudio.models.policies import PolicyValue
 
 
 def collector(num_envs=3, seed=5) -> Collector:
@@ -98,11 +99,11 @@ def test_noise_of_a_step_does_not_depend_on_how_it_was_reached():
 def test_epsilon_greedy_has_the_stated_distribution():
     explore = EpsilonGreedy(Discrete(4), epsilon=0.3)
     noise = explore.noise(np.random.default_rng(0), 1, 100_000)[0]
-    chosen = explore(np.zeros(100_000, np.int64), noise)
+    chosen = explore(np.zeros(100_000, np.int64), noise, np.empty(0))
     shares = np.bincount(chosen, minlength=4) / 100_000
     np.testing.assert_allclose(shares, [0.7 + 0.3 / 4] + [0.3 / 4] * 3, atol=0.01)
     explore.epsilon = 0.0
-    assert not explore(np.zeros(100, np.int64), noise[:100]).any()
+    assert not explore(np.zeros(100, np.int64), noise[:100], np.empty(0)).any()
 
 
 def batch_of(rewards, observations=None) -> Batch:

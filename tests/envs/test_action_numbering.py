@@ -7,8 +7,9 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.heads import PolicyValue, build_model
+from rlstudio.models.policies import PolicyValue
 
 
 class FromFive(gymnasium.Env):

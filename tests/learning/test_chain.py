@@ -21,6 +21,7 @@ GAMMA = 0.9
 
 class AlwaysRight:
     acting = "numpy"
+    remembers = False
 
     def noise(self, generator, steps, num_envs):
         return np.empty((steps, num_envs, 0))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import (
     Categorical,
@@ -19,9 +20,10 @@ from rlstudio.models.distributions import (
     mode,
     sample,
 )
-from rlstudio.models.heads import PolicyOnly, PolicyValue, QValue, build_model
 from rlstudio.models.mlp import MLP
 from rlstudio.models.normalizer import Normalizer
+from rlstudio.models.policies import PolicyOnly, PolicyValue
+from rlstudio.models.q_values import QValue
 
 SMALL = NetworkConfig(hidden_sizes=(8,))
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -18,6 +18,7 @@ class Agent:
 
     fits: tuple[str, ...]  # the Model variants it can act with
     acting: str
+    remembers = False
 
     def __init__(self, model: Any, spaces: Spaces) -> None:
         if model.variant not in self.fits:

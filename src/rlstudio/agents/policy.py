@@ -17,7 +17,7 @@ from rlstudio.agents.kernels import acting_kernel
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
-from rlstudio.models.heads import PolicyOnly, PolicyValue
+from rlstudio.models.policies import PolicyOnly, PolicyValue
 
 
 class PolicyAgent(Agent):

@@ -1,10 +1,12 @@
 """What every algorithm's `train:` section has. Each algorithm extends it with its own fields."""
 
+from __future__ import annotations
+
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from rlstudio.core.config import Config
+from rlstudio.core.config import Config, refuse
 
 
 class TrainConfig(Config):
@@ -35,3 +37,30 @@ class TrainConfig(Config):
     @property
     def total_steps(self) -> int:
         return self.epochs * self.steps_per_epoch
+
+
+class OffPolicyConfig(TrainConfig):
+    """What learning from replay has."""
+
+    learning_starts: PositiveInt = 1000
+    """Environment steps before the first update."""
+
+    train_every: PositiveInt = 1
+    """Environment steps between two rounds of updates."""
+
+    gradient_steps: PositiveInt = 1
+    """Updates per round."""
+
+    tau: float = Field(0.005, gt=0, le=1)
+    """How far a refresh moves the target towards the network; 1 copies it."""
+
+    n_step: PositiveInt = Field(1, le=100)
+    """Rewards summed before the bootstrap."""
+
+    @model_validator(mode="after")
+    def _learns_at_all(self) -> OffPolicyConfig:
+        if self.learning_starts >= self.total_steps:
+            refuse(
+                ("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}; lower it"
+            )
+        return self

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from rlstudio.agents.q_value import QValueAgent
-from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.config import OffPolicyConfig
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
@@ -24,15 +23,16 @@ from rlstudio.core.spaces import Discrete, describe
 from rlstudio.data.explore import EpsilonGreedy
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.sources import ReplaySource
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.heads import QValue, build_model
+from rlstudio.models.q_values import QValue
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import linear
 from rlstudio.ops.target import Target
 
 
-class DQNConfig(TrainConfig):
+class DQNConfig(OffPolicyConfig):
     batch_size: PositiveInt = Field(64, le=10**7)
     """Rows of one minibatch."""
 
@@ -42,14 +42,8 @@ class DQNConfig(TrainConfig):
     max_grad_norm: PositiveFloat | None = 10.0
     """Gradients are scaled down to this norm; null switches it off."""
 
-    learning_starts: PositiveInt = 1000
-    """Environment steps before the first update."""
-
     train_every: PositiveInt = 4
     """Environment steps between two rounds of updates."""
-
-    gradient_steps: PositiveInt = 1
-    """Updates per round."""
 
     target_every: PositiveInt = 250
     """Updates between two refreshes of the target network."""
@@ -60,9 +54,6 @@ class DQNConfig(TrainConfig):
     double: bool = True
     """Choose the next action with the network and value it with the target (double DQN)."""
 
-    n_step: PositiveInt = Field(1, le=100)
-    """Rewards summed before the bootstrap."""
-
     epsilon_start: float = Field(1.0, ge=0, le=1)
     """Share of random actions at the start."""
 
@@ -71,14 +62,6 @@ class DQNConfig(TrainConfig):
 
     epsilon_fraction: float = Field(0.1, gt=0, le=1)
     """Part of the run over which epsilon falls."""
-
-    @model_validator(mode="after")
-    def _learns_at_all(self) -> DQNConfig:
-        if self.learning_starts >= self.total_steps:
-            refuse(
-                ("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}; lower it"
-            )
-        return self
 
 
 class DQN(Trainer):

@@ -23,9 +23,10 @@ from rlstudio.core.rng import Rng
 from rlstudio.data.batcher import Batcher
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.sources import StreamSource
+from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import entropy, log_prob
-from rlstudio.models.heads import PolicyValue, build_model
+from rlstudio.models.policies import PolicyValue
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.returns import gae

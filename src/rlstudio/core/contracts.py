@@ -87,6 +87,7 @@ class Agent(Protocol):
     """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
 
     acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
+    remembers: bool  # whether it has a carry: a dict of arrays with a row per env, zero where an episode starts
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """Noise for a whole rollout, drawn at once: [steps, num_envs, ...]."""
@@ -98,9 +99,19 @@ class Agent(Protocol):
 class Explore(Protocol):
     """Exploration on top of an agent's actions; owned by the Collector, so evaluation needs no flag."""
 
+    remembers: bool  # whether something travels from step to step, to be forgotten when an episode ends
+
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any: ...
 
-    def __call__(self, actions: np.ndarray, noise: Any) -> np.ndarray: ...
+    def __call__(self, actions: np.ndarray, noise: Any, observations: Array) -> np.ndarray: ...
+
+    def forget(self, envs: np.ndarray) -> None:
+        """The episodes of these environments ended."""
+        ...
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...
 
 
 class DataSource(Protocol):

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Agent, Array, Explore, State, VecEnv
 from rlstudio.core.rng import Rng
+from rlstudio.data.carry import without_rows
 from rlstudio.data.episodes import EpisodeLog
 from rlstudio.data.guard import RowGuard
 from rlstudio.data.noise import NoiseBlocks
@@ -33,6 +36,7 @@ class Collector:
         if explore is not None:
             self._explore_noise = NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
         self._packers: dict[int, Packer] = {}
+        self._remembers = agent.remembers or (explore is not None and explore.remembers)
 
     @property
     def env_steps(self) -> int:
@@ -48,17 +52,26 @@ class Collector:
         for t in range(steps):
             acted = agent.step(observations, self.carry, self._noise.at(first + t))
             if self.explore is not None:
-                acted = acted._replace(actions=self.explore(acted.actions, self._explore_noise.at(first + t)))
+                noise = self._explore_noise.at(first + t)
+                acted = acted._replace(actions=self.explore(acted.actions, noise, observations))
             packer.write_before(t, observations, acted)
             step = env.step(acted.actions)
             packer.write_after(t, step)
             observations, self.carry = step.observations, acted.carry
+            if self._remembers and (ended := np.logical_or(step.terminated, step.truncated)).any():
+                self._forget(ended.nonzero()[0])
         self.observations = observations
         self.vector_steps += steps
         rollout = self.guard(packer.batch, env.spaces.action)
         # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
         self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
         return rollout
+
+    def _forget(self, envs: np.ndarray) -> None:
+        """Nothing travels from one episode to the next."""
+        self.carry = without_rows(self.carry, envs)
+        if self.explore is not None:
+            self.explore.forget(envs)
 
     def state_dict(self) -> State:
         return {
@@ -67,11 +80,16 @@ class Collector:
             "env": self.env.position() if self.observations is not None else {},
             "episodes": self.episodes.state_dict(),
             "guard": self.guard.state_dict(),
+            "carry": {} if self.carry is None else self.carry,
+            "explore": {} if self.explore is None else self.explore.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.vector_steps = int(state["vector_steps"])
         self.episodes.load_state_dict(state["episodes"])
         self.guard.load_state_dict(state["guard"])
+        self.carry = state.get("carry") or None  # a checkpoint from before there was one has none
+        if self.explore is not None:
+            self.explore.load_state_dict(state.get("explore", {}))
         if state["started"]:
             self.observations = self.env.seek(state["env"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlstudio.core.contracts import Array, State
 from rlstudio.core.spaces import Discrete
 
 
 class EpsilonGreedy:
     """With probability epsilon a uniformly random choice instead of the agent's. The trainer sets `epsilon`."""
+
+    remembers = False
 
     def __init__(self, space: Discrete, epsilon: float) -> None:
         self.n = space.n
@@ -20,5 +23,14 @@ class EpsilonGreedy:
         choice = generator.integers(0, self.n, (steps, num_envs))
         return np.stack([decide, choice], -1)
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
         return np.where(noise[:, 0] < self.epsilon, noise[:, 1].astype(np.int64), actions)
+
+    def forget(self, envs: np.ndarray) -> None:
+        """Every choice is made on its own."""
+
+    def state_dict(self) -> State:
+        return {}  # epsilon is set by the trainer before every step
+
+    def load_state_dict(self, state: State) -> None:
+        """Nothing to remember."""

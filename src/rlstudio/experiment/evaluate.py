@@ -18,6 +18,7 @@ import numpy as np
 from rlstudio.core.contracts import Agent, Array, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
+from rlstudio.data.carry import without_rows
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
@@ -180,7 +181,7 @@ class Evaluator:
                 playing[envs] += env.num_envs
                 totals[envs] = 0.0
                 started[envs] = clock
-                carry = _without_rows(carry, envs)
+                carry = without_rows(carry, envs)
                 self._check(returns, acted.actions)
             if clock - int(started.min()) >= LONGEST:
                 raise ConfigError(
@@ -203,16 +204,3 @@ class Evaluator:
 def _real(cfg: EnvConfig) -> str:
     """Gymnasium's own environment, except for the worlds that exist only here."""
     return resolve_vectorization(cfg, "auto") if cfg.id.startswith(OURS) else "sync"
-
-
-def _without_rows(carry: Any, envs: np.ndarray) -> Any:
-    """A carry in which these environments start afresh: no carry is None, and an empty row is zero."""
-    if carry is None:
-        return None
-    if isinstance(carry, dict):
-        return {name: _without_rows(part, envs) for name, part in carry.items()}
-    if isinstance(carry, list | tuple):
-        return type(carry)(_without_rows(part, envs) for part in carry)
-    fresh = copy.deepcopy(carry)  # an agent may hand out its own buffer; arrays and tensors alike
-    fresh[envs] = 0
-    return fresh

@@ -19,6 +19,8 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.initialize import convolution, linear, orthogonal
 from rlstudio.models.normalizer import Normalizer
 
+Observations = Tensor | dict[str, Tensor]
+
 
 def flat_size(space: Space) -> int:
     """Length of the feature vector of a space without images."""
@@ -54,14 +56,14 @@ class FlatEncoder(nn.Module):
         self.size = flat_size(space)
         self.normalizer = Normalizer(self.size) if normalize else None
 
-    def raw(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
+    def raw(self, observations: Observations) -> Tensor:
         if isinstance(self.space, Dict):
             assert isinstance(observations, dict)
             return torch.cat([flat_features(entry, observations[name]) for name, entry in self.space.items()], -1)
         assert isinstance(observations, Tensor)
         return flat_features(self.space, observations)
 
-    def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
+    def forward(self, observations: Observations) -> Tensor:
         features = self.raw(observations)
         return features if self.normalizer is None else self.normalizer(features)
 

@@ -1,12 +1,10 @@
-"""The three Model variants: policy-value, q-value and policy-only. Pure functions of observations; none samples.
+"""Models with a policy: policy-only and policy-value. Pure functions of observations; none samples.
 
 An MLP has separate networks for policy and value, a CNN shares its trunk. `reads` names the Batch columns a Model
 needs, so a loss calls `model(**batch.only(model.reads))` and never asks what kind of Model it has.
 """
 
 from __future__ import annotations
-
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +14,8 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Space, Spaces, describe
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import Categorical, Gaussian, MultiCategorical, Policy
-from rlstudio.models.encoder import Encoder, build_encoder
+from rlstudio.models.encoder import Encoder, Observations, build_encoder
 from rlstudio.models.mlp import MLP
-from rlstudio.ops.flat import flatten
-
-Observations = Tensor | dict[str, Tensor]
 
 
 class PolicyHead(nn.Module):
@@ -90,33 +85,3 @@ class PolicyValue(PolicyOnly):
     def value(self, observations: Observations) -> Tensor:
         """Values only, [N]."""
         return self.value_net(self.encoder(observations)).squeeze(-1)  # type: ignore[no-any-return]
-
-
-class QValue(nn.Module):
-    """forward(observations) -> q [N, A], one value per choice."""
-
-    variant = "q-value"
-    reads: tuple[str, ...] = ("observations",)
-
-    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
-        super().__init__()
-        if not isinstance(spaces.action, Discrete):
-            raise Incompatible(f"a q-value Model needs Discrete actions; the env takes {describe(spaces.action)}")
-        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
-        self.q_net = MLP(
-            self.encoder.size, network.hidden_sizes, spaces.action.n, network.activation, rng.fork("q"), gain=None
-        )
-
-    def forward(self, observations: Observations) -> Tensor:
-        return self.q_net(self.encoder(observations))  # type: ignore[no-any-return]
-
-
-Model = PolicyOnly | PolicyValue | QValue
-M = TypeVar("M", PolicyOnly, PolicyValue, QValue)
-
-
-def build_model(variant: type[M], spaces: Spaces, network: NetworkConfig, rng: Rng, device: str = "cpu") -> M:
-    """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
-    model = variant(spaces, network, rng).to(device)
-    flatten(model)
-    return model
