@@ -1,13 +1,15 @@
-"""The cells of the learning table: a config that ships with RLStudio, what was published, and rl-zoo3's settings.
+"""The cells of the learning table: a config that ships with RLStudio, and what was published for its budget.
 
-Published scores are rl-zoo3's `benchmark.md`: one run, deterministic evaluation, mean and standard deviation. Its
-hyper-parameters are those of rl-zoo3's `hyperparams/ppo.yml` and `dqn.yml` for the same budgets.
+Published scores are rl-zoo3's `benchmark.md`: one run, deterministic evaluation, mean and standard deviation. They are
+for LunarLander-v2 and MuJoCo-v3, which are no longer made; ours are for LunarLander-v3 and MuJoCo-v5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+from benchmarks import zoo
 
 SOURCE = "rl-zoo3 benchmark.md"
 
@@ -16,96 +18,52 @@ SOURCE = "rl-zoo3 benchmark.md"
 class Published:
     mean: float
     std: float
-    steps: str
+    steps: int
 
     def __str__(self) -> str:
-        return f"{self.mean:g} ± {self.std:g} ({self.steps})"
+        steps = f"{self.steps // 1_000_000}M" if self.steps % 1_000_000 == 0 else f"{self.steps // 1000}k"
+        return f"{self.mean:g} ± {self.std:g} ({steps})"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One line: what is trained, and what counts as solved (Gymnasium's own threshold)."""
+    """One line: what is trained, over how many seeds, and what counts as solved (Gymnasium's threshold, if it has one).
+
+    `zoo` are the hyper-parameters with which Stable-Baselines3 is trained here for comparison.
+    """
 
     key: str
     config: str
-    threshold: float
+    threshold: float | None
     published: Published | None = None
     zoo: dict[str, Any] | None = None
+    seeds: int = 5
+
+    @property
+    def algo(self) -> str:
+        return self.key.partition("_")[0]
 
 
-PPO_CARTPOLE_ZOO: dict[str, Any] = {
-    "algo": "ppo",
-    "env_id": "CartPole-v1",
-    "n_envs": 8,
-    "normalize": False,
-    "linear": ["learning_rate", "clip_range"],
-    "model": {
-        "n_steps": 32,
-        "batch_size": 256,
-        "gae_lambda": 0.8,
-        "gamma": 0.98,
-        "n_epochs": 20,
-        "ent_coef": 0.0,
-        "learning_rate": "lin_0.001",
-        "clip_range": "lin_0.2",
-    },
-}
+def _cell(
+    key: str,
+    threshold: float | None,
+    mean: float,
+    std: float,
+    steps: int,
+    seeds: int = 5,
+    zoo: dict[str, Any] | None = None,
+) -> Cell:
+    algo, _, world = key.partition("_")
+    return Cell(key, f"configs/{algo}/{world}.yaml", threshold, Published(mean, std, steps), zoo, seeds)
 
-DQN_CARTPOLE_ZOO: dict[str, Any] = {
-    "algo": "dqn",
-    "env_id": "CartPole-v1",
-    "n_envs": 1,
-    "normalize": False,
-    "linear": [],
-    "model": {
-        "learning_rate": 2.3e-3,
-        "batch_size": 64,
-        "buffer_size": 100_000,
-        "learning_starts": 1000,
-        "gamma": 0.99,
-        "target_update_interval": 10,
-        "train_freq": 256,
-        "gradient_steps": 128,
-        "exploration_fraction": 0.16,
-        "exploration_final_eps": 0.04,
-        "policy_kwargs": {"net_arch": [256, 256]},
-    },
-}
-
-PPO_ACROBOT_ZOO: dict[str, Any] = {
-    "algo": "ppo",
-    "env_id": "Acrobot-v1",
-    "n_envs": 16,
-    "normalize": True,
-    "linear": [],
-    "model": {"n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4, "ent_coef": 0.0},
-}
-
-DQN_ACROBOT_ZOO: dict[str, Any] = {
-    "algo": "dqn",
-    "env_id": "Acrobot-v1",
-    "n_envs": 1,
-    "normalize": False,
-    "linear": [],
-    "model": {
-        "learning_rate": 6.3e-4,
-        "batch_size": 128,
-        "buffer_size": 50_000,
-        "learning_starts": 0,
-        "gamma": 0.99,
-        "target_update_interval": 250,
-        "train_freq": 4,
-        "gradient_steps": -1,
-        "exploration_fraction": 0.12,
-        "exploration_final_eps": 0.1,
-        "policy_kwargs": {"net_arch": [256, 256]},
-    },
-}
 
 CELLS: tuple[Cell, ...] = (
-    Cell("ppo_cartpole_mvp", "configs/ppo/cartpole_mvp.yaml", 475.0),  # a promise of its own: every seed solves it
-    Cell("ppo_cartpole", "configs/ppo/cartpole.yaml", 475.0, Published(500, 0, "100k"), PPO_CARTPOLE_ZOO),
-    Cell("dqn_cartpole", "configs/dqn/cartpole.yaml", 475.0, Published(500, 0, "50k"), DQN_CARTPOLE_ZOO),
-    Cell("ppo_acrobot", "configs/ppo/acrobot.yaml", -100.0, Published(-73.5, 18.2, "1M"), PPO_ACROBOT_ZOO),
-    Cell("dqn_acrobot", "configs/dqn/acrobot.yaml", -100.0, Published(-76.6, 11.8, "100k"), DQN_ACROBOT_ZOO),
+    Cell("ppo_cartpole_mvp", "configs/ppo/cartpole_mvp.yaml", 475.0, seeds=10),  # a promise of its own: all solve it
+    _cell("ppo_cartpole", 475.0, 500, 0, 100_000, 10, zoo.PPO_CARTPOLE_ZOO),
+    _cell("ppo_acrobot", -100.0, -73.5, 18.2, 1_000_000, 10, zoo.PPO_ACROBOT_ZOO),
+    _cell("ppo_mountaincar", -110.0, -110.4, 19.5, 1_000_000),
+    _cell("ppo_lunarlander", 200.0, 242.1, 31.8, 1_000_000),
+    _cell("ppo_pendulum", None, -172.2, 104, 100_000),
+    _cell("dqn_cartpole", 475.0, 500, 0, 50_000, 10, zoo.DQN_CARTPOLE_ZOO),
+    _cell("dqn_acrobot", -100.0, -76.6, 11.8, 100_000, 10, zoo.DQN_ACROBOT_ZOO),
 )

@@ -3,7 +3,10 @@
 Each seed of each cell is trained in its own process with one thread, from the YAML file a user would launch; the last
 policy, not the best, plays greedy episodes on the plain Gymnasium environment. Every finished seed is one line of
 `benchmarks/results/learning.jsonl`, so the command can be stopped and started again: what is there with the same config
-is not trained twice. `--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps.
+is not trained twice. What a config does not say is not part of that: a new field whose default changes nothing leaves
+stored results valid, and whoever changes a default raises `DEFAULTS`.
+
+`--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps.
 """
 
 from __future__ import annotations
@@ -24,14 +27,16 @@ from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
 from benchmarks.venvs import CannotInstall, Venv, ours, prepare
-from rlstudio.core.config import config_hash
-from rlstudio.experiment.config import load_experiment
+from rlstudio.experiment.config import ExperimentConfig, load_experiment
 
 STORE = RESULTS / "learning.jsonl"
 FIRST_SEED = 10_000_000
 """Judging episodes start here, far from any seed that trains."""
 
 TIMEOUT_S = 4 * 3600.0
+
+DEFAULTS = 1
+"""Raised when the default of a config field changes, because results with the old one no longer count."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,29 @@ class Task:
 
 
 def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[Task]:
-    """Seed by seed over all cells, so that an early stop leaves a balanced table."""
+    """Seed by seed over all cells, so that an early stop leaves a balanced table; at most as many as a cell wants."""
     found = []
     for seed in range(seeds):
         for cell in cells:
-            if side != OURS and cell.zoo is None:
+            if seed >= cell.seeds or (side != OURS and cell.zoo is None):
                 continue
             cfg = load_experiment(cell.config)
             steps = cfg.train.total_steps
-            identity = config_hash(cfg) if side == OURS else _digest({"zoo": cell.zoo, "env_steps": steps})
+            identity = stated(cfg) if side == OURS else _digest({"zoo": cell.zoo, "env_steps": steps})
             found.append(Task(cell, side, seed, identity, steps, episodes))
     return found
+
+
+def stated(cfg: ExperimentConfig) -> str:
+    """What a config says about the result: its fields that are written down, without those that cannot change it."""
+    data = cfg.model_dump(mode="json", exclude_unset=True)
+    for name in cfg.not_hashed:
+        *sections, last = name.split(".")
+        inner = data
+        for section in sections:
+            inner = inner.get(section, {})
+        inner.pop(last, None)
+    return _digest({"config": data, "defaults": DEFAULTS})
 
 
 def _digest(value: Any) -> str:
@@ -126,7 +143,7 @@ def train(work: Sequence[Task], venv: Venv, jobs: int, store: Path = STORE) -> i
             else:
                 append(store, line)
                 told = f"{sum(line['returns']) / len(line['returns']):8.1f} in {line['seconds']:.0f} s"
-            where = f"[{done}/{len(work)}] {task.cell.key:17} {task.side:8} seed {task.seed}"
+            where = f"[{done}/{len(work)}] {task.cell.key:26} {task.side:8} seed {task.seed}"
             print(f"{where}  {told}", file=sys.stderr, flush=True)
     return failed
 
@@ -142,7 +159,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description="The learning table.")
     parser.add_argument("--cells", nargs="+", choices=keys, default=keys, help="which cells (default: all)")
     parser.add_argument("--peer", choices=["sb3"], help="train this library instead of RLStudio")
-    parser.add_argument("--seeds", type=int, default=10, help="seeds of each cell")
+    parser.add_argument("--seeds", type=int, default=10, help="at most so many seeds of each cell")
     parser.add_argument("--episodes", type=int, default=50, help="judging episodes of each seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ def provenance(versions: dict[str, dict[str, str]]) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
         "versions": versions,
+        "commit": _commit(),
     }
 
 
@@ -49,6 +51,18 @@ def read_result(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
         return None
     result: dict[str, Any] = json.loads(path.read_text())
     return result
+
+
+def _commit() -> str:
+    """The commit that was measured, with a + when files differed from it."""
+    told = []
+    for command in (
+        ["rev-parse", "--short=12", "HEAD"],
+        ["status", "--porcelain", "--untracked-files=no", "--", "src"],
+    ):
+        done = subprocess.run(["git", *command], capture_output=True, text=True, cwd=RESULTS.parent, check=False)
+        told.append(done.stdout.strip())
+    return f"{told[0] or 'unknown'}{'+' if told[1] else ''}"
 
 
 def _processor() -> str:

@@ -12,6 +12,7 @@ from measure import answer, job
 from rlstudio.experiment.config import load_experiment
 from rlstudio.experiment.launch import start
 from rlstudio.experiment.load import load_agent
+from rlstudio.experiment.metrics import read_metrics
 
 
 def main() -> None:
@@ -23,9 +24,10 @@ def main() -> None:
         with start(cfg, Path(runs)) as session:
             env_steps = [tick.env_steps for tick in session][-1]
         seconds = time.perf_counter() - began
+        curve = [(x.step, x.value) for x in read_metrics(session.folder.path, ["eval/return_mean"])]
         agent = load_agent(session.folder.path, "last")
         returns = play(agent.act, cfg.env.id, spec["episodes"], spec["first_seed"])
-    answer(returns=returns, env_steps=env_steps, seconds=round(seconds, 1))
+    answer(returns=returns, env_steps=env_steps, seconds=round(seconds, 1), curve=curve)
 
 
 if __name__ == "__main__":

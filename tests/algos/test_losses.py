@@ -48,7 +48,11 @@ def slow_ppo(model, batch, cfg):
             log_prob, entropy = distribution.log_prob(batch.actions[i]).sum(), distribution.entropy().sum()
         ratio = torch.exp(log_prob - batch.log_probs[i])
         policy_terms.append(min(ratio * normal[i], ratio.clamp(1 - cfg.clip, 1 + cfg.clip) * normal[i]))
-        value_terms.append((value[0] - batch.returns[i]) ** 2)
+        errors = [(value[0] - batch.returns[i]) ** 2]
+        if cfg.clip_value is not None:
+            old = batch.values[i]
+            errors.append((old + (value[0] - old).clamp(-cfg.clip_value, cfg.clip_value) - batch.returns[i]) ** 2)
+        value_terms.append(max(errors))
         entropies.append(entropy)
     mean = lambda terms: (torch.stack(terms) * weights).sum() / weights.sum()  # noqa: E731
     return -mean(policy_terms) + cfg.value_coef * mean(value_terms) - cfg.entropy_coef * mean(entropies)
@@ -56,8 +60,9 @@ def slow_ppo(model, batch, cfg):
 
 @pytest.mark.parametrize("spaces", [CHOICES, NUMBERS], ids=["discrete", "continuous"])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clip_value", [None, 0.3])
 @pytest.mark.parametrize("seed", range(3))
-def test_ppo_equals_a_slow_implementation(spaces, weighted, seed):
+def test_ppo_equals_a_slow_implementation(spaces, weighted, clip_value, seed):
     model = build_model(PolicyValue, spaces, NetworkConfig(hidden_sizes=(8,)), Rng(seed))
     with torch.no_grad():  # away from the start, where ratios are one
         for parameter in model.parameters():
@@ -69,9 +74,10 @@ def test_ppo_equals_a_slow_implementation(spaces, weighted, seed):
         log_probs=draws(seed + 4, 12) * 0.3 - 1.4,
         advantages=draws(seed + 5, 12),
         returns=draws(seed + 6, 12),
+        values=draws(seed + 8, 12),
         weights=(draws(seed + 7, 12) > -0.5).float() if weighted else None,
     )
-    cfg = PPOConfig(entropy_coef=0.02, value_coef=0.7)
+    cfg = PPOConfig(entropy_coef=0.02, value_coef=0.7, clip_value=clip_value)
     loss, metrics = ppo_loss(model, batch, cfg)
     expected = slow_ppo(model, batch, cfg)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
@@ -92,6 +98,7 @@ def test_ppo_by_hand():
         log_probs=torch.tensor([0.5, 0.25]).log(),
         advantages=torch.tensor([1.0, -1.0]),
         returns=torch.tensor([3.0, 1.0]),
+        values=torch.zeros(2),
     )
     loss, metrics = ppo_loss(model, batch, PPOConfig(clip=0.2, value_coef=0.5, entropy_coef=0.1))
     # Standardised advantages are +-1/sqrt(2); ratios 1 and 2: min(2 * -a, 1.2 * -a) = -2a.

@@ -21,12 +21,14 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.batcher import Batcher
+from rlstudio.data.reward_scale import RewardScale
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.sources import StreamSource
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import entropy, log_prob
 from rlstudio.models.policies import PolicyValue
+from rlstudio.ops.errors import value_errors
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.returns import gae
@@ -54,6 +56,12 @@ class PPOConfig(TrainConfig):
     entropy_coef: NonNegativeFloat = 0.0
     """Weight of the entropy bonus."""
 
+    clip_value: PositiveFloat | None = None
+    """How far a value may move from the old one before its gradient is cut; null: any distance."""
+
+    normalize_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+
     target_kl: PositiveFloat | None = None
     """Once a minibatch's KL from the old policy exceeds it, later minibatches of this rollout change nothing."""
 
@@ -68,10 +76,13 @@ class PPO(Trainer):
         self.agent = PolicyAgent(self.model, runtime.spaces)
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
         self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps, runtime.device)
+        self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device) if cfg.normalize_rewards else None
         self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"))
         self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
 
     def update(self, rollout: Batch) -> Metrics:
+        if self.reward_scale is not None:
+            rollout = self.reward_scale(rollout)
         learned = self.with_advantages(rollout)
         rows, stop = [], self.optimizer.never
         for batch in self.batcher(learned):
@@ -116,10 +127,13 @@ class PPO(Trainer):
         )
 
     def losses(self, batch: Batch) -> Metrics:
+        if self.reward_scale is not None:
+            batch = self.reward_scale.apply(batch)
         return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg)[1]
 
     def stateful(self) -> dict[str, Stateful]:
-        return {"model": self.model, "optimizer": self.optimizer, "source": self.source, "batcher": self.batcher}
+        parts = {"model": self.model, "optimizer": self.optimizer, "source": self.source, "batcher": self.batcher}
+        return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
 
 
 def ppo_loss(model: PolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Tensor, Metrics]:
@@ -130,7 +144,7 @@ def ppo_loss(model: PolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Te
 
     clipped_N = ratio_N.clamp(1 - cfg.clip, 1 + cfg.clip)
     policy_loss = -weighted_mean(torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N), batch.weights)
-    value_loss = weighted_mean((values_N - batch.returns).square(), batch.weights)
+    value_loss = weighted_mean(value_errors(values_N, batch.returns, batch.values, cfg.clip_value), batch.weights)
     mean_entropy = weighted_mean(entropy(policy), batch.weights)
     loss = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * mean_entropy
 
