@@ -6,15 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from rlstudio.core.errors import ConfigError
+from rlstudio.envs.acrobot import Acrobot
 from rlstudio.envs.cartpole import CartPole
 from rlstudio.envs.chain import Chain
 from rlstudio.envs.gridworld import GridWorld
 from rlstudio.envs.identity import Identity, IdentityBox
+from rlstudio.envs.mountaincar import MountainCar, MountainCarContinuous
 from rlstudio.envs.native import World
 from rlstudio.envs.pendulum import Pendulum
 
 WORLDS: dict[str, Callable[..., World]] = {
-    kind.id: kind for kind in (CartPole, Chain, GridWorld, Identity, IdentityBox, Pendulum)
+    kind.id: kind
+    for kind in (
+        Acrobot,
+        CartPole,
+        Chain,
+        GridWorld,
+        Identity,
+        IdentityBox,
+        Pendulum,
+        MountainCar,
+        MountainCarContinuous,
+    )
 }
 
 OURS = "rlstudio/"
