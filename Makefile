@@ -6,13 +6,16 @@ COVERAGE ?= --cov=rlstudio --cov-report=term:skip-covered
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-all check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run test test-all check lint types layers format bench bench-learning clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv with pinned dependencies; nothing happens when nothing changed
 	@./bootstrap.sh
+
+setup-envs: ## and the environments of extras: Box2D, MuJoCo, MiniGrid, Atari
+	@./bootstrap.sh envs
 
 setup-dev:
 	@./bootstrap.sh dev

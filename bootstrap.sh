@@ -2,7 +2,8 @@
 # Makes .venv with the pinned dependencies and RLStudio itself (editable). Does nothing when nothing changed.
 #
 #   ./bootstrap.sh          what a user needs
-#   ./bootstrap.sh dev      and what the checks need
+#   ./bootstrap.sh envs     and the environments of extras: Box2D, MuJoCo, MiniGrid, Atari (0.3 GB more)
+#   ./bootstrap.sh dev      and what the checks need, EnvPool included (another 0.8 GB)
 #
 # PYTHON           the interpreter to use (3.11 or newer); otherwise python3.11, then python3
 # TORCH_FLAVOR     cpu (default on Linux, a download of 0.2 GB) or default (what the package index serves: on Linux CUDA, GBs)
@@ -72,16 +73,19 @@ sys.exit(version("torch").split("+")[0] != sys.argv[1])' "$version" 2>/dev/null;
 }
 
 case $profile in
-    user) project=. ;;
-    dev) project=".[dev]" ;;
-    *) fail "unknown profile '$profile'; use ./bootstrap.sh or ./bootstrap.sh dev" ;;
+    user) project=. within="user envs dev" ;;
+    envs) project=".[envs]" within="envs dev" ;;
+    dev) project=".[dev,envs,envpool]" within=dev ;;
+    *) fail "unknown profile '$profile'; use ./bootstrap.sh, ./bootstrap.sh envs or ./bootstrap.sh dev" ;;
 esac
 
 make_venv
 print=$(fingerprint)
-if [ -e "$venv/.ready-dev-$print" ] || [ -e "$venv/.ready-$profile-$print" ]; then
-    exit 0
-fi
+for done in $within; do
+    if [ -e "$venv/.ready-$done-$print" ]; then
+        exit 0
+    fi
+done
 
 echo "Installing RLStudio into $venv ($profile); the first time takes a few minutes."
 rm -f "$venv"/.ready-*

@@ -2,7 +2,7 @@
 
 Every repetition is a fresh process. Repetitions are interleaved (each side once, then each side again), so that a busy
 minute of the machine falls on everybody. Each row's raw numbers go to `benchmarks/results/speed_<row>.json`, the tables
-to `docs/benchmarks.md`. About 25 minutes on two cores; `--quick` tries everything out in a few and writes nothing.
+to `docs/benchmarks.md`. About 40 minutes on two cores; `--quick` tries everything out in a few and writes nothing.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ from typing import Any
 from benchmarks import overhead, render
 from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import provenance, write_result
-from benchmarks.settings import OURS, ROWS, SOLVE_ROW, TITLES, Entry, Row
+from benchmarks.settings import OURS, REFERENCE, ROWS, SOLVE_ROW, TITLES, Entry, Row
 from benchmarks.venvs import PINS, CannotInstall, Venv, ours, prepare
 
 NAMES = (*(row.key for row in ROWS), SOLVE_ROW.key, "overhead")
 
 
-def plan_rates(row: Row, threads: Sequence[int], reps: int) -> Iterator[dict[str, Any]]:
-    """Repetition by repetition, thread count by thread count, side by side."""
-    for rep in range(reps):
+def plan_rates(row: Row, threads: Sequence[int], reps: int | None = None) -> Iterator[dict[str, Any]]:
+    """Repetition by repetition, thread count by thread count, side by side; as often as the row says, or `reps`."""
+    for rep in range(reps or max(row.reps, row.peer_reps)):
         for count in threads:
             for entry in row.entries:
-                yield _step(entry, "rate", count, rep)
+                if rep < (reps or _repetitions(row, entry)):
+                    yield _step(entry, "rate", count, rep)
+
+
+def _repetitions(row: Row, entry: Entry) -> int:
+    return row.reps if entry.side in (OURS, REFERENCE) else row.peer_reps
 
 
 def plan_solves(row: Row, seeds: int) -> Iterator[dict[str, Any]]:
@@ -79,7 +84,7 @@ def run_row(row: Row, args: argparse.Namespace, venvs: dict[str, Venv], missing:
         **provenance(versions),
         "settings": row.settings,
         "not_installed": missing,
-        "measurements": measure(row, plan, venvs, args.seconds),
+        "measurements": measure(row, plan, venvs, args.seconds or row.seconds),
     }
 
 
@@ -104,7 +109,7 @@ def _progress(row: str, found: dict[str, Any]) -> None:
     else:
         value = f"{found['seconds']:.2f} s" if found["seconds"] is not None else "not solved"
     print(
-        f"{row:9} {found['entry']:16} {found['threads']} thr  rep {found['rep']}  {value}", file=sys.stderr, flush=True
+        f"{row:12} {found['entry']:16} {found['threads']} thr  rep {found['rep']}  {value}", file=sys.stderr, flush=True
     )
 
 
@@ -112,8 +117,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Speed against other libraries.")
     parser.add_argument("--rows", nargs="+", choices=NAMES, default=list(NAMES), help="which rows (default: all)")
     parser.add_argument("--peers", nargs="*", choices=list(PINS), default=list(PINS), help="which libraries")
-    parser.add_argument("--reps", type=int, default=3, help="repetitions of a rate; the median counts")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least length of a rate's window")
+    parser.add_argument("--reps", type=int, help="repetitions of a rate, instead of the row's; the median counts")
+    parser.add_argument("--seconds", type=float, help="least length of a rate's window, instead of the row's")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="thread counts; the better one counts")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a side for the time to 475")
     parser.add_argument("--quick", action="store_true", help="one short repetition of everything; writes nothing")

@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.page import replace_between, table
 from benchmarks.records import read_result
-from benchmarks.settings import REFERENCE_ENTRY, ROWS, SOLVE_ROW, TITLES, WORLDS, Entry, Row
-from benchmarks.summary import failures, solves, speeds
+from benchmarks.settings import OURS, REFERENCE_ENTRY, ROWS, SOLVE_ROW, TITLES, WORLDS, Entry, Row
+from benchmarks.summary import Speed, failures, solves, speeds
 from benchmarks.venvs import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -45,6 +45,8 @@ def _targets(results: Results) -> str:
             mine = found[entry.key]
             ratio, memory = mine.best / reference.best, mine.peak_rss_mb / reference.peak_rss_mb
             rows.append([f"{row.title} ({WORLDS[entry.vectorization]})", *_verdict(ratio, entry.target, ">=")])
+            fastest = max((found[e.key] for e in row.entries if e.side != OURS and e.key in found), key=_best)
+            rows.append(["- to the fastest other library", *_verdict(mine.best / fastest.best, 1.0, ">=")])
             rows.append(["- its peak memory", *_verdict(memory, 1.0, "<=")])
     if SOLVE_ROW.key in results:
         entry, found_solves = SOLVE_ROW.entries[0], solves(results[SOLVE_ROW.key]["measurements"])
@@ -54,6 +56,10 @@ def _targets(results: Results) -> str:
     if not rows:
         return ""
     return "### Against Stable-Baselines3\n\n" + table(["what", "ratio", "wanted", "met"], rows)
+
+
+def _best(speed: Speed) -> float:
+    return speed.best
 
 
 def _verdict(ratio: float, target: float, sense: str) -> list[str]:
@@ -111,8 +117,8 @@ def _overhead_section(result: dict[str, Any]) -> str:
 
 
 def _label(entry: Entry) -> str:
-    name = f"{TITLES[entry.side]} ({WORLDS[entry.vectorization]})"
-    return f"**{name}**" if entry.side == "rlstudio" else name
+    name = f"{entry.title or TITLES[entry.side]} ({WORLDS[entry.vectorization]})"
+    return f"**{name}**" if entry.side == OURS else name
 
 
 def _footnote(result: dict[str, Any]) -> str:

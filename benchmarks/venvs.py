@@ -18,7 +18,7 @@ TORCH = "torch==2.13.0"
 GYMNASIUM = "gymnasium==1.4.0"
 
 PINS: dict[str, tuple[str, ...]] = {
-    "sb3": ("stable-baselines3==2.9.2",),
+    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
     "skrl": ("skrl[torch]==2.1.1",),
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),

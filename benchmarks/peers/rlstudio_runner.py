@@ -28,22 +28,46 @@ def ppo(spec: Job) -> dict[str, Any]:
     return {"train": {"lr_schedule": "constant", **{name: spec[name] for name in names}}}
 
 
+def a2c(spec: Job) -> dict[str, Any]:
+    names = ("rollout_steps", "gae_lambda", "value_coef", "entropy_coef")
+    return {"train": {"lr_schedule": "constant", "optimizer": "rmsprop", **{name: spec[name] for name in names}}}
+
+
 def dqn(spec: Job) -> dict[str, Any]:
-    train = {
-        "learning_starts": spec["learning_starts"],
-        "train_every": spec["train_every"],
-        "gradient_steps": 1,
-        "target_every": spec["target_every_steps"] // spec["train_every"],  # ours counts updates
-        "double": False,
-        "epsilon_start": spec["epsilon"],
-        "epsilon_end": spec["epsilon"],
-    }
+    return _q_learning(spec, double=False)
+
+
+def qrdqn(spec: Job) -> dict[str, Any]:
+    return _q_learning(spec, quantiles=spec["quantiles"])
+
+
+def _q_learning(spec: Job, **own: Any) -> dict[str, Any]:
+    epsilon = {"epsilon_start": spec["epsilon"], "epsilon_end": spec["epsilon"]}
+    target = {"target_every": spec["target_every_steps"] // spec["train_every"]}  # ours counts updates
+    return _replay(spec, **target, **epsilon, **own)
+
+
+def sac(spec: Job) -> dict[str, Any]:
+    return _replay(spec, tau=spec["tau"])
+
+
+def td3(spec: Job) -> dict[str, Any]:
+    names = ("tau", "policy_delay", "noise_std", "target_noise", "target_noise_clip")
+    return _replay(spec, **{name: spec[name] for name in names})
+
+
+def _replay(spec: Job, **own: Any) -> dict[str, Any]:
+    names = ("learning_starts", "train_every")
+    train = {"gradient_steps": 1, **{name: spec[name] for name in names}, **own}
     return {"train": train, "buffer": {"capacity": spec["buffer"]}}
+
+
+ALGOS = {"ppo": ppo, "a2c": a2c, "dqn": dqn, "qrdqn": qrdqn, "sac": sac, "td3": td3}
 
 
 def experiment(spec: Job) -> ExperimentConfig:
     """The row's settings in our words."""
-    own = {"ppo": ppo, "dqn": dqn}[spec["algo"]](spec)
+    own = ALGOS[spec["algo"]](spec)
     network = {"hidden_sizes": spec["hidden_sizes"], "activation": spec["activation"]}
     train = {name: spec[name] for name in ("batch_size", "lr", "gamma", "max_grad_norm")} | own.pop("train")
     evaluation = {"every_epochs": 0}

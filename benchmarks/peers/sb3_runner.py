@@ -1,16 +1,20 @@
-"""Stable-Baselines3 as its documentation shows it: `make_vec_env` (DummyVecEnv with Monitor) and `learn`."""
+"""Stable-Baselines3 (and SB3 Contrib) as documented: `make_vec_env` (DummyVecEnv with Monitor) and `learn`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from measure import Job, Window, answer, job, since
-from stable_baselines3 import DQN, PPO
+from sb3_contrib import QRDQN
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import VecEnv
 
 ENDLESS = 10**9
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -56,7 +60,7 @@ class Solve(BaseCallback):
 def ppo(spec: Job) -> BaseAlgorithm:
     return PPO(
         "MlpPolicy",
-        make_vec_env(spec["env_id"], spec["num_envs"], seed=spec["seed"]),
+        envs(spec),
         n_steps=spec["rollout_steps"],
         batch_size=spec["batch_size"],
         n_epochs=spec["passes"],
@@ -64,41 +68,99 @@ def ppo(spec: Job) -> BaseAlgorithm:
         clip_range=spec["clip"],
         vf_coef=spec["value_coef"],
         ent_coef=spec["entropy_coef"],
+        max_grad_norm=spec["max_grad_norm"],
+        **shared(spec),
+    )
+
+
+def a2c(spec: Job) -> BaseAlgorithm:
+    return A2C(
+        "MlpPolicy",
+        envs(spec),
+        n_steps=spec["rollout_steps"],
+        gae_lambda=spec["gae_lambda"],
+        vf_coef=spec["value_coef"],
+        ent_coef=spec["entropy_coef"],
+        max_grad_norm=spec["max_grad_norm"],
+        rms_prop_eps=spec["rms_eps"],
         **shared(spec),
     )
 
 
 def dqn(spec: Job) -> BaseAlgorithm:
-    return DQN(
+    return _q_learning(DQN, spec, shared(spec))
+
+
+def qrdqn(spec: Job) -> BaseAlgorithm:
+    given = shared(spec)
+    given["policy_kwargs"]["n_quantiles"] = spec["quantiles"]
+    return _q_learning(QRDQN, spec, given)
+
+
+def _q_learning(kind: type[BaseAlgorithm], spec: Job, given: dict[str, Any]) -> BaseAlgorithm:
+    return kind(
         "MlpPolicy",
-        make_vec_env(spec["env_id"], spec["num_envs"], seed=spec["seed"]),
-        batch_size=spec["batch_size"],
-        buffer_size=spec["buffer"],
-        learning_starts=spec["learning_starts"],
-        train_freq=spec["train_every"],
-        gradient_steps=1,
+        envs(spec),
         target_update_interval=spec["target_every_steps"],
         exploration_initial_eps=spec["epsilon"],
         exploration_final_eps=spec["epsilon"],
+        max_grad_norm=spec["max_grad_norm"],
+        **replay(spec),
+        **given,
+    )
+
+
+def sac(spec: Job) -> BaseAlgorithm:
+    return SAC("MlpPolicy", envs(spec), tau=spec["tau"], **replay(spec), **shared(spec))
+
+
+def td3(spec: Job) -> BaseAlgorithm:
+    env = envs(spec)
+    size = env.action_space.shape[0]
+    return TD3(
+        "MlpPolicy",
+        env,
+        tau=spec["tau"],
+        policy_delay=spec["policy_delay"],
+        target_policy_noise=spec["target_noise"],
+        target_noise_clip=spec["target_noise_clip"],
+        action_noise=NormalActionNoise(np.zeros(size), np.full(size, spec["noise_std"])),
+        **replay(spec),
         **shared(spec),
     )
+
+
+def envs(spec: Job) -> VecEnv:
+    return make_vec_env(spec["env_id"], spec["num_envs"], seed=spec["seed"])
+
+
+def replay(spec: Job) -> dict[str, Any]:
+    return {
+        "batch_size": spec["batch_size"],
+        "buffer_size": spec["buffer"],
+        "learning_starts": spec["learning_starts"],
+        "train_freq": spec["train_every"],
+        "gradient_steps": 1,
+    }
 
 
 def shared(spec: Job) -> dict[str, Any]:
     return {
         "learning_rate": spec["lr"],
         "gamma": spec["gamma"],
-        "max_grad_norm": spec["max_grad_norm"],
         "policy_kwargs": {"net_arch": spec["hidden_sizes"], "activation_fn": ACTIVATIONS[spec["activation"]]},
         "device": "cpu",
         "seed": spec["seed"],
     }
 
 
+BUILD = {"ppo": ppo, "a2c": a2c, "dqn": dqn, "qrdqn": qrdqn, "sac": sac, "td3": td3}
+
+
 def main() -> None:
     spec = job()
     torch.set_num_threads(spec["threads"])
-    model = {"ppo": ppo, "dqn": dqn}[spec["algo"]](spec)
+    model = BUILD[spec["algo"]](spec)
     if spec["what"] == "solve":
         solve = Solve(spec)
         model.learn(spec["max_steps"], callback=solve)

@@ -102,10 +102,11 @@ def test_continuous_actions_are_clipped_for_the_env_and_whole_for_learning():
     assert np.abs(acted.actions).max() <= np.float32(0.1)
     assert np.abs(acted.columns["actions"]).max() > 1
     assert acted.actions.dtype == np.float32
+    assert agent.act(rows(3)).dtype == np.float32
 
 
 def test_an_agent_refuses_a_model_of_another_variant():
-    with pytest.raises(Incompatible, match="QValueAgent acts with a q-value Model, not with policy-value"):
+    with pytest.raises(Incompatible, match="a q-value or quantile-value Model, not with policy-value"):
         QValueAgent(build_model(PolicyValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
 
 

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from rlstudio.algos.dqn import DQNConfig, dqn_loss
 from rlstudio.algos.ppo import PPOConfig, ppo_loss
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
@@ -13,7 +12,6 @@ from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies import PolicyValue
-from rlstudio.models.q_values import QValue
 
 OBS = Box((3,), "float32", (-1,), (1,))
 CHOICES = Spaces(OBS, Discrete(4))
@@ -111,63 +109,3 @@ def test_ppo_by_hand():
     assert metrics["clip_fraction"].item() == 0.5
     assert metrics["kl"].item() == pytest.approx((2 - 1 - math.log(2)) / 2, abs=1e-6)
     assert loss.item() == pytest.approx(policy_loss + 0.5 * value_loss - 0.1 * math.log(2), abs=1e-5)
-
-
-def slow_dqn(model, target, batch, cfg):
-    total, norm = torch.zeros(()), 0.0
-    for i in range(len(batch)):
-        following = batch.next_observations[i : i + 1]
-        with torch.no_grad():
-            values = target(following)[0]
-            choice = model(following)[0].argmax() if cfg.double else values.argmax()
-            goal = batch.rewards[i] + (0.0 if batch.terminated[i] else batch.discounts[i] * values[choice])
-        error = model(batch.observations[i : i + 1])[0, batch.actions[i]] - goal
-        huber = 0.5 * error**2 if error.abs() < 1 else error.abs() - 0.5
-        weight = 1.0 if batch.weights is None else batch.weights[i]
-        total, norm = total + weight * huber, norm + weight
-    return total / norm
-
-
-@pytest.mark.parametrize("double", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_dqn_equals_a_slow_implementation(double, weighted, seed):
-    model, target = (build_model(QValue, CHOICES, NetworkConfig(hidden_sizes=(8,)), Rng(seed + i)) for i in range(2))
-    batch = Batch(
-        observations=draws(seed, 12, 3),
-        next_observations=draws(seed + 1, 12, 3),
-        actions=torch.arange(12) % 4,
-        rewards=2 * draws(seed + 2, 12),
-        terminated=draws(seed + 3, 12) > 0.5,
-        truncated=draws(seed + 4, 12) > 0.5,
-        discounts=torch.full((12,), 0.9),
-        weights=(draws(seed + 5, 12) > 0).float() if weighted else None,
-    )
-    cfg = DQNConfig(double=double)
-    loss, _ = dqn_loss(model, target, batch, cfg)
-    expected = slow_dqn(model, target, batch, cfg)
-    assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
-    assert torch.allclose(gradients(model, loss), gradients(model, expected), atol=1e-6)
-
-
-def test_dqn_by_hand():
-    """Q is its bias: Q = [1, 2, 0, 0], target [5, 3, 0, 0]. Double picks action 1 (its own argmax), worth 3."""
-    model, target = (build_model(QValue, CHOICES, NetworkConfig(hidden_sizes=(4,)), Rng(i)) for i in range(2))
-    for net, bias in ((model, [1.0, 2, 0, 0]), (target, [5.0, 3, 0, 0])):
-        with torch.no_grad():
-            for parameter in net.parameters():
-                parameter.zero_()
-            net.q_net.layers[-1].bias.copy_(torch.tensor(bias))
-    batch = Batch(
-        observations=torch.zeros(2, 3),
-        next_observations=torch.zeros(2, 3),
-        actions=torch.tensor([0, 0]),
-        rewards=torch.tensor([1.0, 1.25]),
-        terminated=torch.tensor([False, True]),
-        truncated=torch.tensor([True, False]),
-        discounts=torch.tensor([0.5, 0.5]),
-    )
-    # Row 0 was truncated: y = 1 + 0.5 * 3 = 2.5 (error 1.5, huber 1.0). Row 1 died: y = 1.25 (error .25, .03125).
-    assert dqn_loss(model, target, batch, DQNConfig(double=True))[0].item() == pytest.approx((1.0 + 0.03125) / 2)
-    # Plain DQN takes the target's own maximum: y = 1 + 0.5 * 5 = 3.5 (error 2.5, huber 2.0).
-    assert dqn_loss(model, target, batch, DQNConfig(double=False))[0].item() == pytest.approx((2.0 + 0.03125) / 2)

@@ -4,6 +4,8 @@ import ast
 import json
 import platform
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,7 +166,7 @@ def test_a_record_says_what_it_ran_on_but_not_whose_machine():
 
 OWN = {
     "rlstudio": {"rlstudio"},
-    "sb3": {"stable_baselines3"},
+    "sb3": {"stable_baselines3", "sb3_contrib"},
     "skrl": {"skrl"},
     "tianshou": {"tianshou"},
     "torchrl": {"torchrl", "tensordict"},
@@ -193,15 +195,32 @@ def test_our_side_runs_the_settings_of_the_row_and_keeps_every_default(row, monk
         assert getattr(cfg.train, ours) == row.settings[theirs]
     assert (cfg.env.num_envs, cfg.env.seed, cfg.runtime.threads) == (row.settings["num_envs"], 7, 2)
     assert list(cfg.policy.network.hidden_sizes) == row.settings["hidden_sizes"]
-    if row.settings["algo"] == "ppo":
-        assert (cfg.train.rollout_steps, cfg.train.passes) == (row.settings["rollout_steps"], row.settings["passes"])
-        assert cfg.train.lr_schedule == "constant"
-    else:
-        assert not cfg.train.double
-        assert cfg.train.epsilon_start == cfg.train.epsilon_end == row.settings["epsilon"]
-        assert cfg.train.target_every * cfg.train.train_every == row.settings["target_every_steps"]
-        assert cfg.buffer.capacity == row.settings["buffer"]
+    _assert_own_fields(cfg, row.settings)
     for section in ("ckpt", "guardrails", "tracking", "gates"):
         value = getattr(cfg, section)
         assert value == type(value)(), f"{section} differs from what a user has"
     assert cfg.eval.every_epochs == (1 if what == "solve" else 0)
+
+
+def _assert_own_fields(cfg, settings):
+    """What only some algorithms have, under the name it has with us."""
+    for name in ("rollout_steps", "passes", "gae_lambda", "quantiles", "tau", "noise_std", "train_every"):
+        if name in settings:
+            assert getattr(cfg.train, name) == settings[name], name
+    if "rollout_steps" in settings:
+        assert cfg.train.lr_schedule == "constant"
+    else:
+        assert cfg.buffer.capacity == settings["buffer"]
+        assert cfg.train.gradient_steps == 1
+    if "epsilon" in settings:
+        assert not cfg.train.double
+        assert cfg.train.epsilon_start == cfg.train.epsilon_end == settings["epsilon"]
+        assert cfg.train.target_every * cfg.train.train_every == settings["target_every_steps"]
+
+
+def test_the_promise_is_between_ours_and_the_reference_and_they_are_measured_most_often():
+    row = replace(ROWS[0], reps=3, peer_reps=1)
+    steps = list(compare.plan_rates(row, threads=[1]))
+    counts = Counter(step["entry"] for step in steps)
+    assert counts == {entry.key: 3 if entry.side in ("rlstudio", "sb3") else 1 for entry in row.entries}
+    assert len(list(compare.plan_rates(row, threads=[1], reps=1))) == len(row.entries)

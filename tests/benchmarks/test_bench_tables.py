@@ -50,6 +50,7 @@ def test_the_report_tells_kept_promises_from_broken_ones():
         rate("rlstudio/native", 1, 0, 280.0, 90.0),
         rate("rlstudio/sync", 1, 0, 210.0),
         rate("sb3/sync", 1, 0, 100.0),
+        rate("skrl/sync", 1, 0, 200.0),
     ]
     solve = [{"entry": "rlstudio/native", "seconds": 1.0, "env_steps": 4096},
              {"entry": "sb3/sync", "seconds": 2.0, "env_steps": 4096}]  # fmt: skip
@@ -57,8 +58,16 @@ def test_the_report_tells_kept_promises_from_broken_ones():
     assert f"{ROWS[0].title} (own NumPy world) | 2.80 | >= 2.7 | yes |" in text
     assert f"{ROWS[0].title} (Gymnasium envs, one by one) | 2.10 | >= 2.2 | **no** |" in text
     assert "- its peak memory | 0.90 | <= 1 | yes |" in text
+    assert text.count("- to the fastest other library | 1.40 | >= 1 | yes |") == 1  # skrl's 200, not the reference
     assert f"{SOLVE_ROW.title} | 0.50 | <= 0.7 | yes |" in text
     assert text.index("RLStudio (own") < text.index("| Stable-Baselines3")
+
+
+def test_an_algorithm_from_a_package_of_its_own_is_named_after_it():
+    (row,) = (row for row in ROWS if row.key == "qrdqn")
+    text = render.report({"qrdqn": stored([rate("sb3/sync", 1, 0, 5.0)])})
+    assert "| SB3 Contrib (Gymnasium envs, one by one) | 5 |" in text
+    assert {entry.side for entry in row.entries} == {"rlstudio", "sb3", "tianshou"}
 
 
 def test_a_report_without_the_reference_has_no_ratios_but_stands():

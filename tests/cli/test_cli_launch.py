@@ -327,12 +327,20 @@ def test_algorithms_and_environments(rlctl: Rlctl) -> None:
     }
     assert "PPO: clipped policy gradient" in rlctl("algos").out
     found = {env["id"]: env for env in rlctl("envs", "--json").document}
-    assert found["CartPole-v1"] == {"id": "CartPole-v1", "origin": "gymnasium.classic_control", "native": True}
+    plain = {"id": "CartPole-v1", "origin": "gymnasium.classic_control", "native": True, "extra": "", "installed": True}
+    assert found["CartPole-v1"] == plain
+    assert found["ALE/Pong-v5"]["extra"] == "atari"
     listed = rlctl("envs", "CARTPOLE").out
     assert "CartPole-v1" in listed
     assert "Acrobot" not in listed
     assert rlctl("envs", "no such thing", "--json").document == []
     assert "no environment" in rlctl("envs", "no such thing").out
+
+
+def test_the_list_of_environments_says_how_to_get_more(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)  # what a missing package looks like to `import`
+    assert "mujoco (not installed)" in rlctl("envs", "HalfCheetah").out
+    assert 'not installed: Ant, HalfCheetah, Hopper, Humanoid, ...; pip install "rlstudio[mujoco]"' in rlctl("envs").out
 
 
 def test_the_schema_is_json_for_one_or_all(rlctl: Rlctl) -> None:

@@ -24,6 +24,9 @@ NATIVE = [
     "rlstudio/GridWorld-v0",
     "rlstudio/Identity-v0",
     "rlstudio/IdentityBox-v0",
+    "Acrobot-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
 ]
 PLAIN = [
     "CartPole-v1",
@@ -36,22 +39,28 @@ PLAIN = [
     "toys/Offset-v0",
     "toys/Leftover-v0",
 ]
-CASES = [
+EXACT = [
     *((id, "native") for id in NATIVE),
     *((id, "sync") for id in PLAIN),
     *((id, "async") for id in ("CartPole-v1", "toys/Views-v0")),
 ]
+INEXACT = [(id, "envpool") for id in ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "LunarLander-v3")]
+CASES = EXACT + INEXACT
 B = 3
+
+
+def named(case):
+    return f"{case[1]}-{case[0]}"
 
 
 def made(case, num_envs=B, seed=7, **fields):
     id, vectorization = case
-    if id == "Acrobot-v1":
-        fields["max_episode_steps"] = 40  # random play does not end within its 500
+    if id.startswith(("Acrobot", "MountainCar")):
+        fields["max_episode_steps"] = 40  # random play does not end within their own limits
     return make_vec_env(EnvConfig(id=id, **fields), num_envs, seed, vectorization=vectorization)
 
 
-@pytest.fixture(params=CASES, ids=lambda case: f"{case[1]}-{case[0]}")
+@pytest.fixture(params=CASES, ids=named)
 def case(request):
     return request.param
 
@@ -170,6 +179,7 @@ def test_successors_are_true_successors(vec):
     assert ends, "no episode ended: the test saw nothing"
 
 
+@pytest.mark.parametrize("case", EXACT, ids=named)
 @pytest.mark.parametrize("steps", [0, 61])
 def test_a_position_is_continued_bit_for_bit_in_a_fresh_object(case, vec, steps):
     vec.reset()
@@ -181,6 +191,7 @@ def test_a_position_is_continued_bit_for_bit_in_a_fresh_object(case, vec, steps)
     other = made(case)
     assert equal(other.seek(position), now)
     assert other.exact is None
+    assert not other.restarted
     assert {
         k: copied(v) if isinstance(v, np.ndarray) else v for k, v in other.position().items()
     }.keys() == position.keys()
@@ -203,6 +214,32 @@ def test_a_position_does_not_change_when_the_env_goes_on(case, num_envs):
     vec.close()
 
 
+@pytest.mark.parametrize("case", INEXACT, ids=named)
+def test_who_cannot_repeat_itself_says_so_and_goes_on_with_new_episodes(case, vec):
+    """Not the same bits, but a run that is right: fresh starts, all told, and the same from the same position."""
+    vec.reset()
+    actions = random_actions(vec, 100)
+    seen = [step.observations for step in played(vec, actions[:61])]
+    position = vec.position()
+    open_episodes = [env for env in range(B) if position["elapsed"][env]]
+    assert open_episodes, "no episode was open: the test saw nothing"
+    first, second = made(case), made(case)
+    starts = copied(first.seek(position))
+    assert "EnvPool" in first.exact
+    assert list(first.restarted) == open_episodes
+    assert equal(starts, second.seek(position))
+    if case[0] != "FrozenLake-v1":  # it starts alike always
+        assert not any(equal(row(starts, env), row(old, env)) for old in seen for env in range(B))
+    for left, right in zip(played(first, actions[61:]), played(second, actions[61:]), strict=True):
+        assert all(equal(a, b) for a, b in zip(left[:5], right[:5], strict=True))
+    assert (first.position()["episodes"] > position["episodes"]).all()
+    first.reset()
+    assert not first.restarted
+    for env in (first, second):
+        env.close()
+
+
+@pytest.mark.parametrize("case", EXACT, ids=named)
 def test_seek_of_the_position_one_is_at_changes_nothing(vec):
     vec.reset()
     actions = random_actions(vec, 30)
@@ -232,7 +269,8 @@ def test_close_again_is_nothing(case):
 
 def test_it_says_what_it_is(case, vec):
     assert vec.vectorization == case[1]
-    assert vec.exact is None
+    assert (vec.exact is None) == (case in EXACT)
+    assert not vec.restarted
     assert vec.num_envs == B
 
 

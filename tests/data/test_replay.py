@@ -37,7 +37,7 @@ def test_it_holds_the_newest_rows_in_order(envs, capacity, chunks):
         ring.add(rollout(total, steps, envs))
         total += steps * envs
     assert len(ring) == min(total, ring.capacity)
-    held = ring._read(ring.oldest, ring.added)["rewards"]
+    held = ring.store.read(ring.oldest, ring.added)["rewards"]
     assert held.tolist() == list(range(total - len(ring), total))
 
 
@@ -107,7 +107,7 @@ def test_of_a_rollout_longer_than_the_ring_the_newest_rows_stay(envs, steps):
     ring.add(rollout(0, 3, envs))
     ring.add(rollout(3 * envs, steps, envs))
     assert ring.added == (3 + steps) * envs
-    held = ring._read(ring.oldest, ring.added)["rewards"]
+    held = ring.store.read(ring.oldest, ring.added)["rewards"]
     assert held.tolist() == list(range(ring.added - len(ring), ring.added))
 
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from rlstudio.envs.config import WRAPPERS, EnvConfig
+from rlstudio.envs.config import MINIGRID_WRAPPERS, WRAPPERS, EnvConfig
 
 
 def test_defaults():
@@ -47,8 +47,10 @@ def test_wrappers_as_calls_and_through_json():
 
 def test_every_allowed_wrapper_exists():
     import gymnasium.wrappers
+    import minigrid.wrappers
 
     assert all(hasattr(gymnasium.wrappers, name) for name in WRAPPERS)
+    assert all(hasattr(minigrid.wrappers, name) for name in MINIGRID_WRAPPERS)
 
 
 def test_every_field_is_documented():

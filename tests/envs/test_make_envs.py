@@ -20,7 +20,8 @@ from rlstudio.envs.single import Recipe
         ({"id": "CartPole-v1", "wrappers": ["FlattenObservation"]}, "sync"),
         ({"id": "CartPole-v1", "max_episode_steps": 50, "vectorization": "native"}, "native"),
         ({"id": "CartPole-v1", "vectorization": "async"}, "async"),
-        ({"id": "Acrobot-v1"}, "sync"),
+        ({"id": "Acrobot-v1"}, "native"),
+        ({"id": "Blackjack-v1"}, "sync"),
         ({"id": "rlstudio/Chain-v0", "kwargs": {"n": 9}, "max_episode_steps": 5}, "native"),
         ({"id": "rlstudio/Chain-v0", "wrappers": ["FlattenObservation"]}, "sync"),
     ],
@@ -35,15 +36,13 @@ def test_what_auto_becomes(fields, kind):
         ({"id": "Cartpole-v1"}, UnknownName, "env.id: unknown 'Cartpole-v1'; did you mean CartPole-v1?"),
         ({"id": "rlstudio/Chian-v0"}, UnknownName, "did you mean rlstudio/Chain-v0"),
         ({"id": "Zzzzzz"}, UnknownName, "rlctl envs"),
-        ({"id": "ALE/Pong-v5"}, UserError, r'pip install "gymnasium\[atari\]"'),
-        ({"id": "HalfCheetah-v5"}, UserError, r'pip install "gymnasium\[mujoco\]"'),
-        ({"id": "LunarLander-v3"}, UserError, r'pip install "gymnasium\[box2d\]"'),
+        ({"id": "phys2d/CartPole-v1"}, UserError, "run `pip install jax`"),
         ({"id": "CartPole-v1", "kwargs": {"x": 1}}, ConfigError, "env.kwargs.*unexpected keyword argument 'x'"),
         ({"id": "CartPole-v1", "kwargs": {"x": 1}, "vectorization": "native"}, ConfigError, "env.kwargs"),
         ({"id": "CartPole-v1", "kwargs": {"x": 1}, "vectorization": "async"}, ConfigError, "env.kwargs"),
         ({"id": "rlstudio/Chain-v0", "kwargs": {"m": 1}}, ConfigError, "env.kwargs"),
         ({"id": "rlstudio/Chain-v0", "kwargs": {"n": 1}}, ConfigError, "n must be at least 2"),
-        ({"id": "Acrobot-v1", "vectorization": "native"}, ConfigError, "no native world"),
+        ({"id": "Blackjack-v1", "vectorization": "native"}, ConfigError, "no native world"),
         ({"id": "CartPole-v1", "vectorization": "native", "wrappers": ["ClipAction"]}, ConfigError, "no env.wrappers"),
         ({"id": "CartPole-v1", "wrappers": ["GrayscaleObservation"]}, ConfigError, "env.wrappers: Grayscale"),
         ({"id": "CartPole-v1", "wrappers": [{"FrameStackObservation": {"n": 4}}]}, ConfigError, "env.wrappers: Frame"),
@@ -84,7 +83,8 @@ def test_known_envs_lists_ours_and_gymnasiums():
     found = {info.id: info for info in known_envs()}
     assert found["CartPole-v1"].native
     assert found["CartPole-v1"].origin == "gymnasium.classic_control"
-    assert not found["Acrobot-v1"].native
+    assert found["Acrobot-v1"].native
+    assert not found["Blackjack-v1"].native
     assert found["rlstudio/GridWorld-v0"].origin == "rlstudio"
     assert list(found) == sorted(found)
 

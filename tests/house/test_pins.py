@@ -21,8 +21,24 @@ PINS = {
     for name, pinned in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
 }
 
+EXTRAS = PROJECT["optional-dependencies"]
+FAMILIES = ("box2d", "mujoco", "minigrid", "atari")
+PINNED = [*PROJECT["dependencies"], *(text for name in (*FAMILIES, "envpool", "dev") for text in EXTRAS[name])]
 
-@pytest.mark.parametrize("text", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+
+def test_envs_is_every_family_but_the_large_one() -> None:
+    assert EXTRAS["envs"] == [f"rlstudio[{','.join(FAMILIES)}]"]
+
+
+def test_the_code_names_the_extras_as_the_project_does() -> None:
+    from rlstudio.envs.extras import ENVPOOL
+    from rlstudio.envs.extras import EXTRAS as KNOWN
+
+    assert tuple(extra.name for extra in KNOWN) == FAMILIES
+    assert ENVPOOL.name in EXTRAS
+
+
+@pytest.mark.parametrize("text", PINNED)
 def test_each_dependency_is_pinned_inside_its_range_and_installed(text: str) -> None:
     requirement = Requirement(text)
     pinned = PINS[canonicalize_name(requirement.name)]

@@ -18,6 +18,7 @@ from rlstudio.experiment.status import RunState
 pytestmark = pytest.mark.real_process
 
 CASES = [(algo, vectorization) for algo in ("ppo", "dqn") for vectorization in ("native", "sync", "async")]
+CASES += [(algo, "native") for algo in TRAIN if algo not in ("ppo", "dqn")]
 
 
 def kill_until_done(cfg, runs_dir: Path, kills: int, span: float, seed: int) -> int:

@@ -18,17 +18,26 @@ from rlstudio.experiment.run_folder import RunFolder, list_runs
 from rlstudio.experiment.status import RunState
 
 TRAIN = {
+    "a2c": {"epochs": 12, "steps_per_epoch": 120, "rollout_steps": 5, "normalize_rewards": True},
     "ppo": {"epochs": 12, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},
     "dqn": {"epochs": 12, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "target_every": 20,
             "train_every": 4, "n_step": 3},
+    "qrdqn": {"epochs": 12, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "target_every": 20,
+              "train_every": 4, "n_step": 2, "quantiles": 8, "dueling": True, "prioritized": {}},
+    "sac": {"epochs": 12, "steps_per_epoch": 64, "batch_size": 16, "learning_starts": 80, "train_every": 8,
+            "gradient_steps": 3, "n_step": 3},
+    "td3": {"epochs": 12, "steps_per_epoch": 64, "batch_size": 16, "learning_starts": 32, "random_steps": 80,
+            "train_every": 8, "gradient_steps": 3, "noise": "ornstein_uhlenbeck", "lr_schedule": "linear"},
 }  # fmt: skip
 
 
 def config(algo: str, vectorization: str, **sections) -> ExperimentConfig:
     """Small, but with everything in play: normalizer, evaluation, roll-back grid, several checkpoints."""
-    network = {"hidden_sizes": [16], "normalize_observations": algo == "ppo"}
+    exploration = {"exploration": "state_dependent", "exploration_hold": 8} if algo == "sac" else {}
+    network = {"hidden_sizes": [16], **exploration, "normalize_observations": algo in ("ppo", "a2c")}
+    env_id = "Pendulum-v1" if algo in ("sac", "td3") else "CartPole-v1"
     data = {
-        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7, "vectorization": vectorization},
+        "env": {"id": env_id, "num_envs": 2, "seed": 7, "vectorization": vectorization},
         "policy": {"algo": algo, "network": network},
         "train": TRAIN[algo],
         "buffer": {"capacity": 512},

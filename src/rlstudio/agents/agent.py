@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlstudio.core.batch import Batch
+from rlstudio.core.action_mask import FORBIDDEN, ActionMask
+from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Acted, Array
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.spaces import Dict, Spaces
+from rlstudio.data.carry import without_rows
 
 
 class Agent:
@@ -27,6 +29,7 @@ class Agent:
             )
         self.model = model
         self.spaces = spaces
+        self._mask = ActionMask.of(spaces)
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """Agents without randomness of their own draw nothing."""
@@ -37,7 +40,40 @@ class Agent:
 
     def act(self, observations: Any) -> np.ndarray:
         """The greedy action for one observation or a batch of them, in the environment's own numbering."""
-        space = self.spaces.observation
+        if self.remembers:
+            raise UserError(
+                "this agent remembers, and `agent.act` would forget after each step; "
+                "call `episode = agent.episode()` at the start of an episode and `episode.act(observation)` in it"
+            )
+        return self.episode().act(observations)
+
+    def episode(self) -> Episode:
+        """A new episode, to act in step by step; for a vector of environments, an episode in each."""
+        return Episode(self)
+
+    def permitted(self, outputs: np.ndarray, observations: Array) -> np.ndarray:
+        """Logits or values [N, choices] without those that the observation's action mask forbids."""
+        if self._mask is None:
+            return outputs
+        return np.where(self._mask.allowed(observations), outputs, FORBIDDEN)
+
+    def with_actions(self, batch: Batch) -> Batch:
+        """The batch with greedy actions added; of an agent that remembers, each from the carry stored with its row."""
+        carry = _arrays(batch.carry) if self.remembers else None
+        acted = self.step(_arrays(batch.observations), carry)
+        return batch.with_(actions=torch.from_numpy(acted.actions.copy()))
+
+
+class Episode:
+    """An agent in the midst of an episode: keeps what the agent remembers from one `act` to the next."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.carry: Any = None
+
+    def act(self, observations: Any) -> np.ndarray:
+        """The greedy action for one observation or a batch of them, in the environment's own numbering."""
+        space = self.agent.spaces.observation
         if isinstance(space, Dict):
             arrays = {name: np.asarray(observations[name]) for name, _ in space.items()}
             name, entry = space.items()[0]
@@ -47,14 +83,18 @@ class Agent:
             array = np.asarray(observations)
             single = array.ndim == len(space.shape)
             rows = array[None] if single else array
-        actions: np.ndarray = self.step(rows).actions + getattr(self.spaces.action, "start", 0)
+        acted = self.agent.step(rows, self.carry)
+        self.carry = acted.carry
+        start = getattr(self.agent.spaces.action, "start", 0)
+        actions: np.ndarray = acted.actions + np.asarray(start) if start else acted.actions
         return actions[0] if single else actions
 
-    def with_actions(self, batch: Batch) -> Batch:
-        """The batch with greedy actions added."""
-        observations = batch.observations
-        if isinstance(observations, dict):
-            rows: Array = {name: column.numpy(force=True) for name, column in observations.items()}
-        else:
-            rows = observations.numpy(force=True)
-        return batch.with_(actions=torch.from_numpy(self.step(rows).actions.copy()))
+    def restart(self, envs: Any = None) -> None:
+        """Start afresh: everywhere, or in the environments given by their numbers or as a mask (`terminated`)."""
+        self.carry = None if envs is None else without_rows(self.carry, np.asarray(envs))
+
+
+def _arrays(column: Column) -> Array:
+    if isinstance(column, dict):
+        return {name: rows.numpy(force=True) for name, rows in column.items()}
+    return column.numpy(force=True)

@@ -8,13 +8,14 @@ flat weights and of its normalizer, so it never has to be told that they changed
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rlstudio.core.contracts import Array
-from rlstudio.core.spaces import Box
+from rlstudio.core.spaces import Box, Dict, Space
 from rlstudio.models.encoder import Encoder, FlatEncoder
 from rlstudio.models.mlp import MLP
 from rlstudio.models.normalizer import CLIP
@@ -30,32 +31,43 @@ NUMPY_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {"tanh": np.tanh, "rel
 
 
 class NumpyKernel:
-    """An MLP over a flat Box. The returned array is reused by the next call with as many rows."""
+    """An MLP over a flat Box, which may come with an action mask. The returned array is reused by the next call with as
+    many rows."""
 
     name = "numpy"
 
     def __init__(self, encoder: FlatEncoder, net: MLP) -> None:
-        linears = [(_view(layer.weight).T, _view(layer.bias)) for layer in net.layers]  # type: ignore[arg-type]
+        linears = [(view(layer.weight).T, view(layer.bias)) for layer in net.layers]  # type: ignore[arg-type]
         *self.hidden, self.last = linears
         self.activation = NUMPY_ACTIVATIONS[net.activation]
         self.size = encoder.size
+        self.entry = encoder.entry
         normalizer = encoder.normalizer
-        self.moments = None if normalizer is None else (_view(normalizer.mean), _view(normalizer.inverse_std))
+        self.moments = None if normalizer is None else (view(normalizer.mean), view(normalizer.inverse_std))
         self._outputs: dict[int, list[np.ndarray]] = {}
 
     def __call__(self, observations: Array) -> np.ndarray:
-        x = observations.reshape(-1, self.size)  # type: ignore[union-attr]
+        return self.outputs(self.features(observations))
+
+    def features(self, observations: Array) -> np.ndarray:
+        """What the encoder makes of them."""
+        shown = observations if self.entry is None else observations[self.entry]
+        x: np.ndarray = shown.reshape(-1, self.size)  # type: ignore[union-attr]
+        if x.dtype != np.float32:
+            x = x.astype(np.float32)
+        if self.moments is not None:
+            mean, inverse_std = self.moments
+            x = np.clip((x - mean) * inverse_std, -CLIP, CLIP)
+        return x
+
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """What the network makes of features."""
         rows = len(x)
         outputs = self._outputs.get(rows)
         if outputs is None:
             # Memory from torch is 64-byte aligned: products see the same alignment, hence give the same bits, always.
             widths = [weight.shape[1] for weight, _ in (*self.hidden, self.last)]
             outputs = self._outputs[rows] = [torch.empty(rows, width).numpy() for width in widths]
-        if x.dtype != np.float32:
-            x = x.astype(np.float32)
-        if self.moments is not None:
-            mean, inverse_std = self.moments
-            x = np.clip((x - mean) * inverse_std, -CLIP, CLIP)
         for (weight, bias), out in zip(self.hidden, outputs, strict=False):
             x = np.matmul(x, weight, out=out)
             x += bias
@@ -64,6 +76,11 @@ class NumpyKernel:
         x = np.matmul(x, weight, out=outputs[-1])
         x += bias
         return x
+
+    def with_hidden(self, observations: Array) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs, and what the last hidden layer gave."""
+        outputs = self(observations)
+        return outputs, self._outputs[len(outputs)][-2]
 
 
 class TorchKernel:
@@ -77,20 +94,24 @@ class TorchKernel:
 
     @torch.inference_mode()
     def __call__(self, observations: Array) -> np.ndarray:
-        device = next(self.net.parameters()).device
-        if isinstance(observations, dict):
-            inputs: Tensor | dict[str, Tensor] = {k: torch.as_tensor(v, device=device) for k, v in observations.items()}
-        else:
-            inputs = torch.as_tensor(observations, device=device)
+        inputs = tensors(observations, next(self.net.parameters()).device)
         return self.net(self.encoder(inputs)).cpu().numpy()  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def with_hidden(self, observations: Array) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs of an MLP, and what its last hidden layer gave."""
+        assert isinstance(self.net, MLP)
+        inputs = tensors(observations, next(self.net.parameters()).device)
+        hidden = self.net.hidden(self.encoder(inputs))
+        return self.net.output(hidden).cpu().numpy(), hidden.cpu().numpy()
 
 
 def acting_kernel(encoder: Encoder, net: nn.Module) -> NumpyKernel | TorchKernel:
     """The lightest kernel that fits."""
     light = (
         isinstance(encoder, FlatEncoder)
-        and isinstance(encoder.space, Box)
-        and encoder.space.dtype != "uint8"  # bytes are scaled by the encoder
+        and isinstance(space := _only(encoder.space), Box)
+        and space.dtype != "uint8"  # bytes are scaled by the encoder
         and isinstance(net, MLP)
         and net.activation in NUMPY_ACTIVATIONS
         and next(net.parameters()).device.type == "cpu"
@@ -102,5 +123,18 @@ def acting_kernel(encoder: Encoder, net: nn.Module) -> NumpyKernel | TorchKernel
     return TorchKernel(encoder, net)
 
 
-def _view(tensor: Tensor) -> np.ndarray:
+def _only(space: Space) -> Space:
+    """The one entry of a Dict that has no other, or the space itself."""
+    return space.items()[0][1] if isinstance(space, Dict) and len(space.items()) == 1 else space
+
+
+def tensors(rows: Array, device: torch.device) -> Any:
+    """A copy in torch's own memory, whose alignment, hence the bits of products, is the same in every process."""
+    if isinstance(rows, dict):
+        return {name: torch.tensor(array, device=device) for name, array in rows.items()}
+    return torch.tensor(rows, device=device)
+
+
+def view(tensor: Tensor) -> np.ndarray:
+    """A parameter or buffer as NumPy sees it: the same memory."""
     return tensor.detach().numpy()

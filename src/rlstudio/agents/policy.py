@@ -1,8 +1,9 @@
-"""PolicyAgent: acts with the policy of a policy-value or policy-only Model.
+"""PolicyAgent: acts with the policy of a policy-value or policy-only Model, recurrent ones included.
 
 With noise it samples, without it takes the mode: `argmax(logits + Gumbel noise)` is an exact sample of the softmax, and
 `mean + std * normal` one of the Gaussian. Gaussian actions are clipped to the bounds for the environment; learning sees
-the unclipped ones (column `actions`), whose log-probability the policy knows.
+the unclipped ones (column `actions`), whose log-probability the policy knows. Choices that an action mask forbids are
+never taken.
 """
 
 from __future__ import annotations
@@ -13,35 +14,54 @@ import numpy as np
 import torch
 
 from rlstudio.agents.agent import Agent
+from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
+from rlstudio.agents.memory_kernels import memory_kernel
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
 from rlstudio.models.policies import PolicyOnly, PolicyValue
+from rlstudio.models.recurrent import RecurrentPolicyValue
 
 
 class PolicyAgent(Agent):
-    fits = ("policy-value", "policy-only")
+    fits = ("policy-value", "policy-only", "recurrent-policy-value")
 
-    def __init__(self, model: PolicyValue | PolicyOnly, spaces: Spaces) -> None:
+    def __init__(self, model: PolicyValue | PolicyOnly | RecurrentPolicyValue, spaces: Spaces) -> None:
         super().__init__(model, spaces)
-        self._outputs = acting_kernel(model.encoder, model.policy_net)
-        self.acting = self._outputs.name
+        if isinstance(model, RecurrentPolicyValue):
+            self.remembers = True
+            self._recall = memory_kernel(model)
+            self.acting = self._recall.name
+        else:
+            self._outputs = acting_kernel(model.encoder, model.policy_net)
+            self.acting = self._outputs.name
         if isinstance(spaces.action, MultiDiscrete):
             self._splits = np.cumsum(spaces.action.nvec)[:-1]
         if isinstance(spaces.action, Box):
             self._low, self._high = spaces.action.bounds()
+        exploration = model.head.exploration
+        self._held = None if exploration is None else HeldNoise(exploration)
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
+        if self._held is not None:
+            return self._held.draw(generator, steps, num_envs)
         shape = (steps, num_envs, self.model.head.outputs)
         if isinstance(self.spaces.action, Box):
             return generator.standard_normal(shape, np.float32)
         # The open interval keeps both logarithms finite.
         uniform = generator.random(shape, np.float32) * (1 - 2e-7) + 1e-7
-        return -np.log(-np.log(uniform))  # type: ignore[no-any-return]
+        return -np.log(-np.log(uniform))
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
-        outputs = self._outputs(observations)
+        if self._held is not None and noise is not None:
+            mean, hidden = self._outputs.with_hidden(observations)
+            actions = mean + self._held(hidden, noise)
+            return Acted(self._bounded(actions), {"actions": actions}, carry)
+        if self.remembers:
+            outputs, carry = self._recall(observations, carry)
+        else:
+            outputs = self._outputs(observations)
         space = self.spaces.action
         if isinstance(space, Box):
             if noise is None:
@@ -49,6 +69,7 @@ class PolicyAgent(Agent):
             std = self.model.head.log_std.detach().exp().cpu().numpy()
             actions = outputs + std * noise
             return Acted(self._bounded(actions), {"actions": actions}, carry)
+        outputs = self.permitted(outputs, observations)
         if noise is not None:
             outputs = outputs + noise
         if isinstance(space, MultiDiscrete):
@@ -64,4 +85,4 @@ class PolicyAgent(Agent):
     @torch.no_grad()
     def with_values(self, batch: Batch) -> Batch:
         """The batch with the Model's value estimates added."""
-        return batch.with_(values=self.model.value(batch.observations))
+        return batch.with_(values=self.model.value(**batch.only(self.model.reads)))

@@ -10,16 +10,22 @@ from rlstudio.agents.agent import Agent
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.q_values import QValue
+from rlstudio.models.q_values import QuantileValue, QValue, ranking_net
 
 
 class QValueAgent(Agent):
-    fits = ("q-value",)
+    """Of a quantile-value Model, a choice's value is the mean of its quantiles."""
 
-    def __init__(self, model: QValue, spaces: Spaces) -> None:
+    fits = ("q-value", "quantile-value")
+
+    def __init__(self, model: QValue | QuantileValue, spaces: Spaces) -> None:
         super().__init__(model, spaces)
-        self._outputs = acting_kernel(model.encoder, model.q_net)
+        self._outputs = acting_kernel(model.encoder, ranking_net(model))
+        self._quantiles = model.quantiles if isinstance(model, QuantileValue) else 1
         self.acting = self._outputs.name
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
-        return Acted(self._outputs(observations).argmax(-1), {}, carry)
+        values = self._outputs(observations)
+        if self._quantiles > 1:
+            values = values.reshape(len(values), -1, self._quantiles).mean(-1)
+        return Acted(self.permitted(values, observations).argmax(-1), {}, carry)

@@ -3,8 +3,9 @@
     A = GAE(gamma, lambda)      R = A + V_old      r = pi(a|s) / pi_old(a|s)
     loss = -E[min(r A, clip(r, 1-eps, 1+eps) A)] + c_v E[(V - R)^2] - c_e E[H(pi)]
 
-Dims: T rollout steps, B envs, N minibatch rows. Discrete and continuous policies and padding are Models and columns,
-not branches: the loss sees model(**batch.only(model.reads)) and batch.weights.
+Dims: T rollout steps, B envs, N minibatch rows (of a recurrent Model: sequences [L, b]). Discrete, continuous, masked
+and recurrent policies and padding are Models and columns, not branches: the loss sees model(**batch.only(model.reads))
+and batch.weights.
 """
 
 from __future__ import annotations
@@ -15,23 +16,25 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
+from rlstudio.algos.advantages import advantages
 from rlstudio.algos.config import TrainConfig
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.batcher import Batcher
 from rlstudio.data.reward_scale import RewardScale
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.sources import StreamSource
-from rlstudio.models.build import build_model
+from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import entropy, log_prob
 from rlstudio.models.policies import PolicyValue
+from rlstudio.models.recurrent import RecurrentPolicyValue
 from rlstudio.ops.errors import value_errors
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
-from rlstudio.ops.returns import gae
 
 
 class PPOConfig(TrainConfig):
@@ -43,6 +46,9 @@ class PPOConfig(TrainConfig):
 
     passes: PositiveInt = 20
     """Times one rollout is reused."""
+
+    sequence_length: PositiveInt | None = None
+    """Steps through which a policy with memory learns; must divide `rollout_steps`; null takes the whole rollout."""
 
     gae_lambda: float = Field(0.98, ge=0, le=1)
     """Trace decay of the advantage: 0 is one-step TD, 1 is Monte Carlo."""
@@ -72,12 +78,17 @@ class PPO(Trainer):
 
     def __init__(self, cfg: PPOConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        self.model = build_model(PolicyValue, runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
         self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps, runtime.device)
         self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device) if cfg.normalize_rewards else None
-        self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"))
+        if cfg.sequence_length is not None and (not self.agent.remembers or steps % cfg.sequence_length):
+            why = (
+                f"must divide the {steps} steps of a rollout" if self.agent.remembers else "there is no network.memory"
+            )
+            raise ConfigError(f"train.sequence_length: {why}; leave it out")
+        self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"), cfg.sequence_length)
         self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
 
     def update(self, rollout: Batch) -> Metrics:
@@ -91,6 +102,8 @@ class PPO(Trainer):
                 stop = stop.logical_or(row["kl"] > self.cfg.target_kl)
             row["grad_norm"] = self.optimizer.step(loss, skip=stop)
             rows.append(row)
+            if stop.is_cpu and bool(stop):  # the same weights for less work; on a GPU asking would stall it
+                break
         if self.model.encoder.normalizer is not None:
             flat = rollout.flatten()
             self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights)
@@ -99,26 +112,12 @@ class PPO(Trainer):
 
     @torch.no_grad()
     def with_advantages(self, rollout: Batch) -> Batch:
-        """V is read at the true successor, so a time limit bootstraps and a death does not.
-
-        The trace stops at a row that does not count (the guard's zeros are no experience) and bootstraps there.
-        """
+        """With what the passes compare to: the old policy, and how much better it did than its values said."""
         flat = rollout.flatten()
         policy, values_N = self.model(**flat.only(self.model.reads))
         values_TB = values_N.view(rollout.shape)
-        next_values_TB = self.model.value(flat.next_observations).view(rollout.shape)
-        cuts_TB = rollout.dones
-        if rollout.weights is not None:
-            cuts_TB[:-1] |= rollout.weights[1:] == 0
-        advantages_TB = gae(
-            rollout.rewards,
-            values_TB,
-            next_values_TB,
-            rollout.terminated,
-            cuts_TB,
-            self.cfg.gamma,
-            self.cfg.gae_lambda,
-        )
+        next_values_TB = self.model.successor_values(rollout)
+        advantages_TB = advantages(rollout, values_TB, next_values_TB, self.cfg.gamma, self.cfg.gae_lambda)
         return rollout.without("next_observations", "rewards", "terminated", "truncated").with_(
             log_probs=log_prob(policy, flat.actions).view(rollout.shape),
             values=values_TB,
@@ -132,11 +131,12 @@ class PPO(Trainer):
         return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg)[1]
 
     def stateful(self) -> dict[str, Stateful]:
-        parts = {"model": self.model, "optimizer": self.optimizer, "source": self.source, "batcher": self.batcher}
+        parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer}
+        parts |= {"source": self.source, "batcher": self.batcher}
         return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
 
 
-def ppo_loss(model: PolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Tensor, Metrics]:
+def ppo_loss(model: PolicyValue | RecurrentPolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Tensor, Metrics]:
     policy, values_N = model(**batch.only(model.reads))
     log_ratio_N = log_prob(policy, batch.actions) - batch.log_probs
     ratio_N = log_ratio_N.exp()

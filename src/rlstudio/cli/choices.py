@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from rlstudio.cli import completion
 from rlstudio.cli.options import Imports, Json
 from rlstudio.cli.terminal import stdout
 from rlstudio.core.errors import EnvFault, UserError
+
+if TYPE_CHECKING:
+    from rlstudio.envs.make import EnvInfo
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
@@ -44,6 +47,7 @@ def envs(
 ) -> None:
     """List the environments."""
     from rlstudio.cli.imports import import_modules
+    from rlstudio.envs.extras import EXTRAS
     from rlstudio.envs.make import known_envs
 
     import_modules(modules or ())
@@ -55,7 +59,15 @@ def envs(
     if not found:
         out.line(f"no environment has {filter_text!r} in its id; rlctl envs lists all of them")
         return
-    out.table(["env", "from", "native world"], [[env.id, env.origin, "yes" if env.native else ""] for env in found])
+    rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in found]
+    out.table(["env", "from", "native world", "extra"], rows)
+    for extra in EXTRAS:
+        if not extra.installed and not filter_text:
+            out.line(f"not installed: {extra.shown}; {extra.command}")
+
+
+def _extra(env: EnvInfo) -> str:
+    return env.extra if env.installed else f"{env.extra} (not installed)"
 
 
 def schema(

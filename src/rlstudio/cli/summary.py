@@ -39,10 +39,12 @@ def _world(session: Session) -> str:
     from rlstudio.envs.worlds import OURS
 
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
-    if kind != "native":
+    if kind not in ("native", "envpool"):
         return f"{env_id} (Gymnasium, {kind})"
-    own = env_id.startswith(OURS)
-    return f"{env_id} (native world)" if own else f"{env_id} (native world for training, Gymnasium for evaluation)"
+    if env_id.startswith(OURS):
+        return f"{env_id} (native world)"
+    world = "native world" if kind == "native" else "EnvPool"
+    return f"{env_id} ({world} for training, Gymnasium for evaluation)"
 
 
 def result(session: Session, progress: Progress) -> list[str]:

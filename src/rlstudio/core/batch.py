@@ -143,6 +143,21 @@ class Batch:
             return self._map(lambda tensor: tensor.index_select(0, rows), self.lead, infos)
         return self._map(lambda tensor: tensor[indices], self.lead, infos)
 
+    def sequences(self, length: int) -> Batch:
+        """[T, B] as [length, T / length * B]: each environment's rows in shorter pieces, side by side."""
+        steps, envs = self.shape
+        if steps % length:
+            raise ValueError(f"{steps} steps cannot be cut into sequences of {length}")
+        if steps == length:
+            return self
+        cut = (steps // length, length, envs)
+        return self._map(lambda tensor: tensor.view(*cut, *tensor.shape[2:]).transpose(0, 1).flatten(1, 2), 2)
+
+    def pick(self, indices: Tensor) -> Batch:
+        """Of [T, B], the environments or sequences at `indices` along the second dimension."""
+        columns = indices.to(self.device)
+        return self._map(lambda tensor: tensor.index_select(1, columns), self.lead)
+
     def flatten(self) -> Batch:
         """[T, B] rows as one dimension [T * B]; a sample stays as it is. Views, made once: a Batch never changes."""
         if self.lead == 1:

@@ -123,7 +123,17 @@ def _source(module: str) -> str:
     return spec.origin
 
 
-ALGOS = Catalog("algo", {"ppo": "rlstudio.algos.ppo:PPO", "dqn": "rlstudio.algos.dqn:DQN"})
+ALGOS = Catalog(
+    "algo",
+    {
+        "a2c": "rlstudio.algos.a2c:A2C",
+        "dqn": "rlstudio.algos.dqn:DQN",
+        "ppo": "rlstudio.algos.ppo:PPO",
+        "qrdqn": "rlstudio.algos.qrdqn:QRDQN",
+        "sac": "rlstudio.algos.sac:SAC",
+        "td3": "rlstudio.algos.td3:TD3",
+    },
+)
 SINKS = Catalog(
     "sink",
     {

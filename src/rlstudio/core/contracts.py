@@ -6,7 +6,7 @@ checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -69,6 +69,11 @@ class VecEnv(Protocol):
     def step(self, actions: np.ndarray) -> Step: ...
 
     def position(self) -> State: ...
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        """Environments that the last `seek` put at an episode's start instead of into its middle."""
+        ...
 
     def seek(self, position: State) -> Array:
         """Go to a position (perhaps of another process) and return the observations to act on there."""

@@ -15,6 +15,15 @@ from rlstudio.core.errors import UserError
 
 
 @dataclass(frozen=True)
+class Stack:
+    """The first axis of a Box is `size` successive frames, from old to new; in an episode younger than that, the first
+    places hold its first frame (`reset`) or zeros (`zero`)."""
+
+    size: int
+    padding: str
+
+
+@dataclass(frozen=True)
 class Box:
     """Numbers of one shape and dtype; `low` and `high` are flat tuples (one bound per element) or one bound for all."""
 
@@ -22,6 +31,7 @@ class Box:
     dtype: str
     low: tuple[float, ...]
     high: tuple[float, ...]
+    stack: Stack | None = None
 
     @property
     def size(self) -> int:
@@ -54,9 +64,10 @@ class Discrete:
 
 @dataclass(frozen=True)
 class MultiDiscrete:
-    """Several choices at once; `nvec[i]` options for the i-th, numbered from 0."""
+    """Several choices at once; `nvec[i]` options for the i-th, numbered from `start[i]` (none given: from 0)."""
 
     nvec: tuple[int, ...]
+    start: tuple[int, ...] = ()
 
     dtype: str = "int64"
 
@@ -92,11 +103,12 @@ def to_json(space: Space) -> dict[str, Any]:
     match space:
         case Box():
             bounds = {side: [repr(float(v)) for v in getattr(space, side)] for side in ("low", "high")}
-            return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype, **bounds}
+            stack = {} if space.stack is None else {"stack": [space.stack.size, space.stack.padding]}
+            return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype, **bounds, **stack}
         case Discrete():
             return {"kind": "discrete", "n": space.n, "start": space.start}
         case MultiDiscrete():
-            return {"kind": "multi_discrete", "nvec": list(space.nvec)}
+            return {"kind": "multi_discrete", "nvec": list(space.nvec), "start": list(space.start)}
         case Dict():
             return {"kind": "dict", "entries": {name: to_json(entry) for name, entry in space.items()}}
 
@@ -105,11 +117,12 @@ def from_json(value: dict[str, Any]) -> Space:
     match value["kind"]:
         case "box":
             low, high = (tuple(float(v) for v in value[side]) for side in ("low", "high"))
-            return Box(tuple(value["shape"]), value["dtype"], low, high)
+            stack = Stack(*value["stack"]) if "stack" in value else None
+            return Box(tuple(value["shape"]), value["dtype"], low, high, stack)
         case "discrete":
             return Discrete(value["n"], value["start"])
         case "multi_discrete":
-            return MultiDiscrete(tuple(value["nvec"]))
+            return MultiDiscrete(tuple(value["nvec"]), tuple(value.get("start", ())))
         case "dict":
             return Dict(tuple((name, from_json(entry)) for name, entry in value["entries"].items()))  # type: ignore[misc]
     raise UserError(f"unknown space kind {value['kind']!r}; known: box, dict, discrete, multi_discrete")

@@ -55,6 +55,8 @@ class Collector:
                 noise = self._explore_noise.at(first + t)
                 acted = acted._replace(actions=self.explore(acted.actions, noise, observations))
             packer.write_before(t, observations, acted)
+            if agent.remembers:
+                packer.write_carry(t, self.carry, acted.carry)
             step = env.step(acted.actions)
             packer.write_after(t, step)
             observations, self.carry = step.observations, acted.carry
@@ -62,7 +64,7 @@ class Collector:
                 self._forget(ended.nonzero()[0])
         self.observations = observations
         self.vector_steps += steps
-        rollout = self.guard(packer.batch, env.spaces.action)
+        rollout = self.guard(packer.batch(), env.spaces.action)
         # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
         self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
         return rollout
@@ -93,3 +95,7 @@ class Collector:
             self.explore.load_state_dict(state.get("explore", {}))
         if state["started"]:
             self.observations = self.env.seek(state["env"])
+            if self.env.restarted:
+                envs = np.array(self.env.restarted)
+                self._forget(envs)
+                self.episodes.forget(envs)

@@ -35,6 +35,11 @@ class EpisodeLog:
         self.open_returns += totals_TB[-1]
         self.open_lengths += len(rewards_TB)
 
+    def forget(self, envs: np.ndarray) -> None:
+        """The open episodes of these environments will never end."""
+        self.open_returns[envs] = 0.0
+        self.open_lengths[envs] = 0
+
     def take(self) -> tuple[list[float], list[int]]:
         """Episodes finished since the last call."""
         taken = self.returns, self.lengths

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array, State
 from rlstudio.core.spaces import Discrete
 
 
 class EpsilonGreedy:
-    """With probability epsilon a uniformly random choice instead of the agent's. The trainer sets `epsilon`."""
+    """With probability epsilon a uniformly random choice instead of the agent's, of those that the observation's action
+    mask allows. The trainer sets `epsilon`."""
 
     remembers = False
 
     def __init__(self, space: Discrete, epsilon: float) -> None:
         self.n = space.n
         self.epsilon = epsilon
+        self._mask = ActionMask((space.n,))
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """[steps, num_envs, 2]: a number that decides, and the random choice."""
@@ -24,7 +27,15 @@ class EpsilonGreedy:
         return np.stack([decide, choice], -1)
 
     def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
-        return np.where(noise[:, 0] < self.epsilon, noise[:, 1].astype(np.int64), actions)
+        random = noise[:, 0] < self.epsilon
+        if isinstance(observations, dict) and ACTION_MASK in observations:
+            return np.where(random, self._among(self._mask.allowed(observations), noise[:, 0]), actions)
+        return np.where(random, noise[:, 1].astype(np.int64), actions)
+
+    def _among(self, allowed: np.ndarray, decide: np.ndarray) -> np.ndarray:
+        """One of the allowed choices: where it is below epsilon, decide / epsilon is again uniform in [0, 1)."""
+        ranks = np.floor(decide / max(self.epsilon, 1e-12) * allowed.sum(-1))
+        return (allowed.cumsum(-1) > ranks[:, None]).argmax(-1)  # type: ignore[no-any-return]
 
     def forget(self, envs: np.ndarray) -> None:
         """Every choice is made on its own."""

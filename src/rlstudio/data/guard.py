@@ -6,6 +6,7 @@ once, and by every reason there is. Rewards may be clipped here. Everything is o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,11 +46,10 @@ class RowGuard:
     def _findings(self, rollout: Batch, action_space: Space) -> list[tuple[str, np.ndarray | None]]:
         rewards = rollout.rewards.numpy()
         findings: list[tuple[str, np.ndarray | None]] = [("rewards", _not_finite(rewards))]
-        for name in ("observations", "next_observations"):
-            column = getattr(rollout, name)
-            for tensor in column.values() if isinstance(column, dict) else [column]:
-                if tensor.is_floating_point():
-                    findings.append(("observations", _not_finite(tensor.numpy())))
+        # What an agent remembers of a bad observation is as bad, until the episode ends.
+        for tensor in _tensors(rollout, "observations", "next_observations", "carry"):
+            if tensor.is_floating_point():
+                findings.append(("observations", _not_finite(tensor.numpy())))
         if self.reward_range is not None:
             low, high = self.reward_range
             findings.append(("reward_range", np.isfinite(rewards) & ((rewards < low) | (rewards > high))))
@@ -101,7 +101,12 @@ def _within(choices: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def _neutralise(rollout: Batch, bad: np.ndarray) -> None:
     """Zeros in place of the bad rows' numbers: a weight of zero alone would still let NaN through (0 * NaN = NaN)."""
     mask = torch.from_numpy(bad)
-    for name in ("observations", "next_observations", "actions", "rewards"):
-        column = getattr(rollout, name)
-        for tensor in column.values() if isinstance(column, dict) else [column]:
-            tensor[mask] = 0
+    for tensor in _tensors(rollout, "observations", "next_observations", "actions", "rewards", "carry"):
+        tensor[mask] = 0
+
+
+def _tensors(rollout: Batch, *names: str) -> Iterator[torch.Tensor]:
+    """The tensors of those of these columns that the rollout has."""
+    for name in names:
+        column = getattr(rollout, name) if name in rollout else {}
+        yield from column.values() if isinstance(column, dict) else [column]

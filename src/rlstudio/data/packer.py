@@ -20,6 +20,9 @@ Write = Callable[[int, Array], None]
 
 
 class Packer:
+    """Of an agent that remembers, a block also has `carry` (before the step) and `resets` (an episode starts here). The
+    first row never resets: its stored carry is fresh already where it should be."""
+
     def __init__(self, spaces: Spaces, steps: int, num_envs: int) -> None:
         self.steps = steps
         lead = (steps, num_envs)
@@ -37,7 +40,8 @@ class Packer:
         }
         self._put_observations = _writer(self.arrays["observations"])
         self._put_successors = _writer(self.arrays["next_observations"])
-        self.batch = Batch(lead=2, **self.tensors)
+        self._put_carry: Write | None = None
+        self._batch = Batch(lead=2, **self.tensors)
         self._actions, self.rewards, self.terminated, self.truncated = (
             column.numpy()
             for name in ("actions", "rewards", "terminated", "truncated")
@@ -49,12 +53,28 @@ class Packer:
         self._put_observations(t, observations)
         self._actions[t] = acted.columns.get("actions", acted.actions)
 
+    def write_carry(self, t: int, carry: Array | None, after: dict[str, np.ndarray]) -> None:
+        """What the agent remembered before step t (None: nothing at all), and for its shape what it did after."""
+        if self._put_carry is None:
+            lead = self._actions.shape[:2]
+            columns = {name: torch.zeros((*lead, *rows.shape[1:])) for name, rows in after.items()}
+            self._resets = torch.zeros(lead, dtype=torch.bool)
+            self._put_carry = _writer({name: column.numpy() for name, column in columns.items()})
+            self._batch = self._batch.with_(carry=columns, resets=self._resets)
+        self._put_carry(t, {name: np.zeros_like(rows) for name, rows in after.items()} if carry is None else carry)
+
     def write_after(self, t: int, step: Step) -> None:
         """What came of it."""
         self._put_successors(t, step.successors)
         self.rewards[t] = step.rewards
         self.terminated[t] = step.terminated
         self.truncated[t] = step.truncated
+
+    def batch(self) -> Batch:
+        """The whole block."""
+        if self._put_carry is not None:
+            self._resets[1:] = self._batch.dones[:-1]
+        return self._batch
 
 
 def _allocate(space: Space, lead: tuple[int, int]) -> Column:

@@ -1,9 +1,8 @@
 """ReplayBuffer: a ring of transitions, one write per rollout, one gather per minibatch.
 
-Rows live in one NumPy structured array, so a transition is one contiguous record: a gather touches one place per row
-instead of one per column. Memory is committed only as rows arrive. Rows are numbered by arrival for ever; row n sits in
-slot n % capacity. For checkpoints the live rows are cut into segments on a fixed grid of row numbers: a full segment
-never changes, so it is written once, and where the cuts lie does not depend on when a checkpoint is taken.
+Rows are numbered by arrival for ever; a store (`data/rows.py`, `data/frames.py`) keeps the newest of them. For
+checkpoints these are cut into segments on a fixed grid of row numbers: a full segment never changes, so it is written
+once, and where the cuts lie does not depend on when a checkpoint is taken.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ import torch
 
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Segment, State
-from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
+from rlstudio.core.spaces import Box, Spaces
+from rlstudio.data.frames import FrameStore, frame_dtype, stores_frames
+from rlstudio.data.rows import RowStore, row_dtype
 from rlstudio.ops.returns import n_step
 
 SEGMENT_ROWS = 16_384
-DOT = "."  # joins a column and its entry: observations.camera
+SEGMENT_BYTES = 2**25  # segments of large rows have fewer of them: their last, partial one is written every time
 
 
 class ReplayBuffer:
@@ -29,11 +30,12 @@ class ReplayBuffer:
     def __init__(self, spaces: Spaces, capacity: int, num_envs: int) -> None:
         self.num_envs = num_envs
         self.capacity = max(capacity // num_envs, 1) * num_envs
-        self.dtype = row_dtype(spaces)
-        self.rows = np.zeros(self.capacity, self.dtype)
-        self.columns = {name: self.rows[name] for name in self.dtype.names or ()}
+        frames = stores_frames(spaces)
+        self.store = (
+            FrameStore(spaces, self.capacity, num_envs) if frames else RowStore(row_dtype(spaces), self.capacity)
+        )
+        self.segment_rows = _segment_rows(row_bytes(spaces))
         self.added = 0
-        self.weighted = False  # whether any row ever came with a weight: without, samples leave the column out
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -46,125 +48,90 @@ class ReplayBuffer:
     def add(self, rollout: Batch) -> None:
         """Append the rows of a rollout [T, B] (or of a sample [N]) in order of time; of too many, the newest stay."""
         flat = rollout.flatten()
-        if len(flat) > self.capacity:
-            self.added += len(flat) - self.capacity
-            flat = flat.select(slice(len(flat) - self.capacity, None))
-        count = len(flat)
-        start = self.added % self.capacity
-        upto = min(start + count, self.capacity)
-        self.weighted |= flat.weights is not None
-        for name, ring in self.columns.items():
-            source = _column(flat, name)
-            ring[start:upto] = source[: upto - start]
-            if upto - start < count:
-                ring[: count - (upto - start)] = source[upto - start :]
-        self.added += count
+        for start in range(0, len(flat), self.capacity):
+            part = flat if len(flat) <= self.capacity else flat.select(slice(start, start + self.capacity))
+            self.store.put(self.added, part)
+            self.added += len(part)
 
     def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
-        """Uniform rows with replacement; with `horizon` > 1 each is an n-step transition.
-
-        An n-step row starts at a row whose whole window is held, sums rewards up to the end of its episode, and carries
-        the successor, flags and discount of the window's last live row.
-        """
+        """Uniform rows with replacement; with `horizon` > 1 each is an n-step transition."""
         window = (horizon - 1) * self.num_envs
         available = len(self) - window
         if available <= 0:
             raise ValueError(f"replay holds {len(self)} rows; windows of {horizon} steps need more than {window}")
-        numbers = self.oldest + generator.integers(0, available, batch_size)
+        return self.at(self.oldest + generator.integers(0, available, batch_size), horizon, gamma)
+
+    def at(self, numbers: np.ndarray, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """The rows of these numbers; column `rows` says which they are.
+
+        An n-step row starts at a row whose whole window is held, sums rewards up to the end of its episode, and carries
+        the successor, flags and discount of the window's last live row.
+        """
+        columns = self.store.gather(numbers)
+        columns["rows"] = torch.from_numpy(numbers)
         if horizon == 1:
-            return self._gather(numbers, discounts=_filled(batch_size, gamma))
-        return self._windows(numbers, horizon, gamma)
-
-    def _windows(self, numbers: np.ndarray, horizon: int, gamma: float) -> Batch:
-        offsets = np.arange(horizon) * self.num_envs
-        slots_KN = (numbers[None, :] + offsets[:, None]) % self.capacity
-        rewards_KN = torch.from_numpy(self.columns["rewards"][slots_KN])
-        dones_KN = torch.from_numpy(self.columns["terminated"][slots_KN] | self.columns["truncated"][slots_KN])
-        sums_N, last_N, discounts_N = n_step(rewards_KN, dones_KN, gamma)
-        first = self._gather(numbers)
-        last = self._gather(numbers + last_N.numpy() * self.num_envs)
-        columns = last.only(("next_observations", "terminated", "truncated"))
-        if self.weighted:
-            live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
-            columns["weights"] = torch.from_numpy(self.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
-        return first.with_(rewards=sums_N, discounts=discounts_N, **columns)
-
-    def _gather(self, numbers: np.ndarray, **columns: Column) -> Batch:
-        rows = self.rows.take(numbers % self.capacity)
-        for name in self.dtype.names or ():
-            if name == "weights" and not self.weighted:
-                continue
-            tensor = torch.from_numpy(rows[name])
-            column, dot, entry = name.partition(DOT)
-            if dot:
-                columns.setdefault(column, {})[entry] = tensor  # type: ignore[index]
-            else:
-                columns[name] = tensor
+            columns["discounts"] = _filled(len(numbers), gamma)
+        else:
+            columns.update(self._window_ends(numbers, horizon, gamma))
         return Batch._of(columns, 1)
+
+    def _window_ends(self, numbers: np.ndarray, horizon: int, gamma: float) -> dict[str, Column]:
+        store = self.store
+        offsets = np.arange(horizon) * self.num_envs
+        slots_KN = (numbers[None, :] + offsets[:, None]) % store.slots
+        rewards_KN = torch.from_numpy(store.columns["rewards"][slots_KN])
+        dones_KN = torch.from_numpy(store.columns["terminated"][slots_KN] | store.columns["truncated"][slots_KN])
+        sums_N, last_N, discounts_N = n_step(rewards_KN, dones_KN, gamma)
+        last = store.gather(numbers + last_N.numpy() * self.num_envs)
+        ends = {name: last[name] for name in ("next_observations", "terminated", "truncated")}
+        if store.weighted:
+            live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
+            ends["weights"] = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
+        return {**ends, "rewards": sums_N, "discounts": discounts_N}
 
     # -- state ------------------------------------------------------------------------------------------------------
 
     def _pieces(self) -> Iterable[tuple[int, int]]:
-        """Live row numbers cut on the grid: a partial first piece, full segments, a partial last one."""
-        start = self.oldest
+        """Numbers of the stored rows cut on the grid: a partial first piece, full segments, a partial last one."""
+        start = max(self.added - self.store.slots, 0)
         while start < self.added:
-            stop = min((start // SEGMENT_ROWS + 1) * SEGMENT_ROWS, self.added)
+            stop = min((start // self.segment_rows + 1) * self.segment_rows, self.added)
             yield start, stop
             start = stop
-
-    def _read(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        slots = np.arange(start, stop) % self.capacity
-        return {name: column[slots] for name, column in self.columns.items()}
 
     def state_dict(self) -> State:
         segments, ends = [], {}
         for start, stop in self._pieces():
-            if stop - start == SEGMENT_ROWS:
-                segments.append(Segment(f"rows-{start:015d}", lambda a=start, b=stop: self._read(a, b)))  # type: ignore[misc]
+            if stop - start == self.segment_rows:
+                segments.append(Segment(f"rows-{start:015d}", lambda a=start, b=stop: self.store.read(a, b)))  # type: ignore[misc]
             else:
-                ends[f"{start:015d}"] = self._read(start, stop)
-        counts = {"added": self.added, "capacity": self.capacity, "weighted": self.weighted}
-        return {**counts, "ends": ends, "segments": segments}
+                ends[f"{start:015d}"] = self.store.read(start, stop)
+        counts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
+        return {**self.store.state_dict(), **counts}
 
     def load_state_dict(self, state: State) -> None:
         if int(state["capacity"]) != self.capacity:
             raise ValueError(f"checkpoint holds a replay of {state['capacity']} rows, this one has {self.capacity}")
         self.added = int(state["added"])
-        self.weighted = bool(state["weighted"])
+        self.store.load_state_dict(state)
         ends, segments = state["ends"], iter(state["segments"])
         for start, stop in self._pieces():
-            columns = next(segments).columns() if stop - start == SEGMENT_ROWS else ends[f"{start:015d}"]
-            slots = np.arange(start, stop) % self.capacity
-            for name, column in self.columns.items():
-                column[slots] = columns[name]
+            columns = next(segments).columns() if stop - start == self.segment_rows else ends[f"{start:015d}"]
+            self.store.write(start, stop, columns)
 
 
-def row_dtype(spaces: Spaces) -> np.dtype:
-    """The record of one transition."""
-    fields: list[tuple] = []
-    for column in ("observations", "next_observations"):
-        fields += _fields(column, spaces.observation)
-    fields += _fields("actions", spaces.action)
-    fields += [("rewards", "f4"), ("weights", "f4"), ("terminated", "?"), ("truncated", "?")]
-    return np.dtype(fields, align=True)
+def row_bytes(spaces: Spaces) -> int:
+    """What one row of a full buffer takes. With frames stored once, the last frame of each episode comes on top."""
+    if stores_frames(spaces):
+        assert isinstance(spaces.observation, Box)
+        return frame_dtype(spaces).itemsize + spaces.observation.size // spaces.observation.shape[0]
+    return row_dtype(spaces).itemsize
 
 
-def _fields(column: str, space: Space) -> list[tuple]:
-    if isinstance(space, Dict):
-        return [_field(f"{column}{DOT}{name}", entry) for name, entry in space.items()]
-    return [_field(column, space)]
-
-
-def _field(name: str, space: Leaf) -> tuple:
-    return (name, space.dtype, space.shape)
-
-
-def _column(batch: Batch, name: str) -> np.ndarray:
-    if name == "weights" and batch.weights is None:
-        return _filled(len(batch), 1.0).numpy()
-    column, dot, entry = name.partition(DOT)
-    tensor = getattr(batch, column)
-    return (tensor[entry] if dot else tensor).numpy()  # type: ignore[no-any-return]
+def _segment_rows(size: int) -> int:
+    """As many rows as fit into a segment's bytes: a power of two, from 64 on."""
+    fitting = max(SEGMENT_BYTES // size, 64)
+    return min(1 << (fitting.bit_length() - 1), SEGMENT_ROWS)
 
 
 @cache

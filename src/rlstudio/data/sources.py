@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collector import Collector
+from rlstudio.data.priorities import Priorities
 from rlstudio.data.replay import ReplayBuffer
 
 
@@ -59,6 +64,7 @@ class ReplaySource:
         updates: int = 1,
         horizon: int = 1,
         gamma: float = 1.0,
+        priorities: Priorities | None = None,
         device: str = "cpu",
     ) -> None:
         if horizon * replay.num_envs > replay.capacity:
@@ -75,6 +81,7 @@ class ReplaySource:
         self.updates = updates
         self.horizon = horizon
         self.gamma = gamma
+        self.priorities = priorities
         self.device = device
         self.samples = 0
         self.last: Batch | None = None
@@ -86,10 +93,18 @@ class ReplaySource:
         if missing > 0:
             self._collect(-(-missing // self.replay.num_envs))
         self.samples += 1
-        generator = self.rng.generator(self.samples)
-        batch = self.replay.sample(self.batch_size, generator, horizon=self.horizon, gamma=self.gamma)
+        batch = self._draw(self.rng.generator(self.samples))
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
+
+    def _draw(self, generator: np.random.Generator) -> Batch:
+        if self.priorities is None:
+            return self.replay.sample(self.batch_size, generator, horizon=self.horizon, gamma=self.gamma)
+        self.priorities.extend(self.replay.added)
+        numbers, importance = self.priorities.draw(self.batch_size, generator)
+        batch = self.replay.at(numbers, self.horizon, self.gamma)
+        weights = torch.from_numpy(importance)
+        return batch.with_(weights=weights if batch.weights is None else weights * batch.weights)
 
     def _collect(self, vector_steps: int) -> None:
         chunk = max(self.every // self.replay.num_envs, 1)
@@ -99,13 +114,19 @@ class ReplaySource:
             self.replay.add(rollout)
             vector_steps -= steps
 
-    def feedback(self, rows: Any, values: Any) -> None:
-        """Uniform sampling has no priorities."""
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
+        """How far off each of these rows was; without priorities nobody asks."""
+        if self.priorities is not None:
+            self.priorities.feedback(rows.numpy(force=True), values.numpy(force=True))
 
     def state_dict(self) -> State:
-        return {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), "samples": self.samples}
+        priorities = {} if self.priorities is None else {"priorities": self.priorities.state_dict()}
+        counts = {"samples": self.samples, **priorities}
+        return {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), **counts}
 
     def load_state_dict(self, state: State) -> None:
         self.collector.load_state_dict(state["collector"])
         self.replay.load_state_dict(state["replay"])
         self.samples = int(state["samples"])
+        if self.priorities is not None:
+            self.priorities.load_state_dict(state["priorities"])

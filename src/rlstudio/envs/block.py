@@ -14,6 +14,7 @@ from zlib import crc32
 import gymnasium
 import numpy as np
 
+from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.buffers import Buffers, leaves, row_views
@@ -49,7 +50,8 @@ class EnvBlock:
         self._seeds = EpisodeNoise(seed, first + count, 1)
         self._envs: list[gymnasium.Env | None] = [None] * count
         self._steps: list[Any] = [None] * count
-        self._deliver = [deliverer(spaces.observation, rows.observations, i) for i in range(count)]
+        mask = ActionMask.of(spaces)
+        self._deliver = [deliverer(spaces.observation, rows.observations, i, mask) for i in range(count)]
         self._deliver_last = [deliverer(spaces.observation, rows.successors, i) for i in range(count)]
         self._episodes = [0] * count
         self._clock = 0  # steps of the block; an env is at the clock since its start, and truncated when due

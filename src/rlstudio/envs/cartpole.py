@@ -5,7 +5,8 @@
     x''     = temp - m_p l t'' cos t / m             one Euler step of 0.02 s
     reward 1 per step; ends beyond |x| 2.4 or |t| 12 degrees, truncated after 500 steps
 
-State [x, x', t, t'] in float64, observation the same in float32.
+State [x, x', t, t'] in float64, observation the same in float32. `rlstudio/CartPoleNoVel-v1` shows [x, t] only: the
+velocities must be told from what was seen before, so it takes a policy with a memory.
 """
 
 from __future__ import annotations
@@ -57,6 +58,17 @@ class CartPole:
         return CartPoleKernel(num_envs)
 
 
+class CartPoleNoVel(CartPole):
+    id = "rlstudio/CartPoleNoVel-v1"
+    spaces = Spaces(Box((2,), "float32", tuple(-bound for bound in HIGH[::2]), HIGH[::2]), Discrete(2))
+
+    def observe(self, states: Any, xp: Any = np) -> Any:
+        return states[..., ::2]
+
+    def kernel(self, num_envs: int) -> CartPoleKernel:
+        return CartPoleKernel(num_envs, velocities=False)
+
+
 class CartPoleKernel:
     """The dynamics above, operation by operation, in 24 NumPy calls on reused arrays: the same bits in half the time.
 
@@ -65,7 +77,7 @@ class CartPoleKernel:
     Results go to another array than they come from: in place NumPy takes thrice the time when there is one env.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, velocities: bool = True) -> None:
         block = np.zeros((6, num_envs))
         self._moving, self._rates = block[:4], block[2:]
         self._position, self._theta, self._theta_dot = block[:2], block[1], block[3]
@@ -90,8 +102,10 @@ class CartPoleKernel:
                 TAU,
             )
         )
-        self.observations = np.zeros((num_envs, 4), np.float32)
-        self._shown = self.observations.reshape(num_envs, 2, 2)
+        shown = 2 if velocities else 1
+        self.observations = np.zeros((num_envs, 2 * shown), np.float32)
+        self._shown = self.observations.reshape(num_envs, 2, shown)
+        self._to_show = self._by_column[:, :, :shown]
         self.rewards = np.ones(num_envs, np.float32)
         self.terminated = np.zeros(num_envs, bool)
 
@@ -121,7 +135,7 @@ class CartPoleKernel:
         np.absolute(self._position, self._distance)
         np.greater(self._distance, self._limits, self._beyond)
         np.logical_or(self._beyond_x, self._beyond_theta, self.terminated)
-        np.copyto(self._shown, self._by_column)
+        np.copyto(self._shown, self._to_show)
         self.rewards.fill(1)  # the caller may have changed them
 
     def states(self) -> np.ndarray:
@@ -129,4 +143,4 @@ class CartPoleKernel:
 
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._by_column[envs] = states.reshape(-1, 2, 2)
-        self.observations[envs] = states
+        self._shown[envs] = self._to_show[envs]

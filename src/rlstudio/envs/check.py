@@ -11,6 +11,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
+from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Box, Discrete, Leaf, MultiDiscrete, Spaces
 from rlstudio.core.spaces import Dict as DictSpace
@@ -20,7 +21,7 @@ from rlstudio.envs.convert import convert_spaces
 from rlstudio.envs.deliver import Misfit, deliverer
 from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.probe import PROBE_SEEDS, episode_digest, random_actions, used_differs
+from rlstudio.envs.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
 from rlstudio.envs.single import Recipe, one_line
 
 STEPS = 200
@@ -81,9 +82,10 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
             return
         seen.update(_out_of_bounds(spaces, rows))
 
+    mask = ActionMask.of(spaces)
     look(env.reset(seed=PROBE_SEEDS[0])[0])
     for action in random_actions(spaces, PROBE_SEEDS[0], STEPS):
-        observation, reward, terminated, truncated, _ = env.step(action)
+        observation, reward, terminated, truncated, _ = env.step(permitted(mask, rows.observations, 0, action))
         elapsed += 1
         look(observation)
         seen.update(_oddities(reward, terminated, truncated))
@@ -152,10 +154,11 @@ def _check_replay(cfg: EnvConfig, spaces: Spaces, report: Report) -> None:
     first, second = (make_vec_env(cfg, 2, vectorization="sync") for _ in range(2))
     assert isinstance(first, GymnasiumVecEnv)
     try:
-        first.reset()
+        observations, mask = first.reset(), ActionMask.of(spaces)
         lanes = [random_actions(spaces, seed, STEPS) for seed in PROBE_SEEDS[:2]]
         for actions in zip(*lanes, strict=True):
-            first.step(np.array(actions))
+            taken = [permitted(mask, observations, row, action) for row, action in enumerate(actions)]
+            observations = first.step(np.array(taken)).observations
         second.seek(first.position())
         if second.exact:
             report.add("error", f"replaying an episode does not lead to the same place: {second.exact}")

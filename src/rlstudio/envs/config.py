@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, field_validator
 from rlstudio.core.config import Config
 from rlstudio.core.errors import suggest
 
-Vectorization = Literal["auto", "native", "sync", "async"]
+Vectorization = Literal["auto", "native", "sync", "async", "envpool"]
 
 WRAPPERS = (
     "AtariPreprocessing",
@@ -33,6 +33,20 @@ WRAPPERS = (
     "TimeAwareObservation",
 )
 """Wrappers of `gymnasium.wrappers` that take plain values, write nothing and whose state ends with the episode."""
+
+MINIGRID_WRAPPERS = (
+    "DictObservationSpaceWrapper",
+    "DirectionObsWrapper",
+    "FlatObsWrapper",
+    "FullyObsWrapper",
+    "ImgObsWrapper",
+    "OneHotPartialObsWrapper",
+    "RGBImgObsWrapper",
+    "RGBImgPartialObsWrapper",
+    "SymbolicObsWrapper",
+    "ViewSizeWrapper",
+)
+"""The same of `minigrid.wrappers`: how a MiniGrid world is shown."""
 
 ELSEWHERE = {
     "TimeLimit": "set env.max_episode_steps instead",
@@ -58,14 +72,19 @@ class EnvConfig(Config):
     """Master seed of the run; every episode is seeded by (seed, env, episode)."""
 
     vectorization: Vectorization = "auto"
-    """`native`: our own NumPy world; `sync`: Gymnasium envs in this process; `async`: in worker processes; `auto` takes
-    the native world where there is one and nothing below changes it, else `sync`."""
+    """`native`: our own NumPy world; `sync`: Gymnasium envs in this process; `async`: in worker processes; `envpool`:
+    EnvPool's C++ worlds, which resume but not bit for bit; `auto` takes the native world where there is one and nothing
+    below changes it, else `sync`."""
 
     kwargs: Kwargs = {}
     """Arguments of the environment's constructor."""
 
     wrappers: tuple[str | dict[str, Kwargs], ...] = Field((), max_length=32)
-    """Gymnasium wrappers from the inside out: names, or `{name: {argument: value}}`."""
+    """Wrappers of Gymnasium and MiniGrid from the inside out: names, or `{name: {argument: value}}`."""
+
+    action_mask: Literal["none", "info", "method"] = "none"
+    """Where the env tells which choices are allowed, to be shown as the entry `action_mask` of the observation: in its
+    `info`, or by its method `action_masks()`; `none` where it shows that entry by itself or has no mask."""
 
     max_episode_steps: int | None = Field(None, ge=1)
     """Truncate episodes after this many steps instead of the registered limit."""
@@ -86,10 +105,9 @@ class EnvConfig(Config):
         for name, _ in _pairs(value):
             if name in ELSEWHERE:
                 raise ValueError(f"wrapper {name}: {ELSEWHERE[name]}")
-            if name not in WRAPPERS:
-                raise ValueError(
-                    f"unknown wrapper {name!r}{suggest(name, WRAPPERS) or '; known: ' + ', '.join(WRAPPERS)}"
-                )
+            known = WRAPPERS + MINIGRID_WRAPPERS
+            if name not in known:
+                raise ValueError(f"unknown wrapper {name!r}{suggest(name, known) or '; known: ' + ', '.join(known)}")
         return value
 
     def wrapper_calls(self) -> list[tuple[str, dict[str, Any]]]:

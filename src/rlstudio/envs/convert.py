@@ -7,14 +7,17 @@ agent ever sees an offset.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from gymnasium.wrappers import FrameStackObservation
 
+from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, Stack
 
 REMEDY = "add the wrapper FlattenObservation or convert it inside the env"
 
@@ -23,12 +26,47 @@ def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
     """What `env` shows and takes, or a refusal that names the part that does not fit."""
     observation = env.observation_space
     if isinstance(observation, gym_spaces.Dict):
+        _refuse_text(observation, id)
         shown: Space = Dict(
             tuple((name, _entry(observation[name], f"{id}: observation {name!r}")) for name in sorted(observation))
         )
     else:
         shown = _leaf(observation, f"{id}: observation")
-    return Spaces(shown, _action(env.action_space, id))
+        if isinstance(shown, Box):
+            shown = replace(shown, stack=_stack(env))
+    spaces = Spaces(shown, convert_action(env.action_space, id))
+    try:
+        ActionMask.of(spaces)
+    except Incompatible as error:
+        raise Incompatible(f"{id}: {error}") from error
+    return spaces
+
+
+def _refuse_text(observation: gym_spaces.Dict, id: str) -> None:
+    """No Model reads words. MiniGrid's mission is the case that everybody meets; it has a space of its own."""
+    text = [name for name, space in observation.items() if isinstance(space, gym_spaces.Text) or _is_mission(space)]
+    if text:
+        kept = ", ".join(sorted(observation.keys() - set(text)))
+        shorter = " (of MiniGrid also ImgObsWrapper or FlatObsWrapper)" if _is_mission(observation[text[0]]) else ""
+        raise Incompatible(
+            f"{id}: observation {text[0]!r} is text; leave it out with"
+            f" env.wrappers=[{{FilterObservation: {{filter_keys: [{kept}]}}}}]{shorter}"
+        )
+
+
+def _is_mission(space: gym_spaces.Space) -> bool:
+    return type(space).__name__ == "MissionSpace"
+
+
+def _stack(env: gymnasium.Env) -> Stack | None:
+    """How the outermost wrapper stacks frames, where storage can take the stack apart and build it again."""
+    if isinstance(env, Renumbered):  # shifts actions; a Box it leaves alone
+        env = env.env
+    if not isinstance(env, FrameStackObservation) or env.padding_type not in ("reset", "zero"):
+        return None
+    frame = env.env.observation_space
+    images = frame.dtype == np.uint8 and frame.shape is not None and len(frame.shape) in (2, 3)
+    return Stack(env.stack_size, env.padding_type) if images and 1 < env.stack_size < 256 else None
 
 
 def _entry(space: gym_spaces.Space, where: str) -> Leaf:
@@ -55,13 +93,17 @@ def _leaf(space: gym_spaces.Space, where: str) -> Leaf:
     )
 
 
-def _action(space: gym_spaces.Space, id: str) -> Leaf:
+def convert_action(space: gym_spaces.Space, id: str) -> Leaf:
+    """What an env takes."""
     where = f"{id}: action"
     match space:
         case gym_spaces.Box() if space.dtype.kind == "f":
             return Box(tuple(space.shape), "float32", _bounds(space.low, "float32"), _bounds(space.high, "float32"))
         case gym_spaces.Discrete():
             return Discrete(int(space.n), int(space.start))  # told to `Agent.act`; within, choices count from 0
+        case gym_spaces.MultiDiscrete() if space.nvec.ndim == 1:
+            start = tuple(int(first) for first in space.start) if np.any(space.start) else ()
+            return MultiDiscrete(tuple(int(n) for n in space.nvec), start)
         case gym_spaces.MultiDiscrete() | gym_spaces.MultiBinary():
             return _leaf(space, where)
     raise Incompatible(f"{where} is {space}; supported are Box of floats, Discrete, MultiDiscrete and MultiBinary")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array
 from rlstudio.core.spaces import Box, Dict, Leaf, Space
 from rlstudio.envs.buffers import row_views
@@ -22,11 +23,12 @@ class Misfit(Exception):
     """The env broke its own spaces; the message says how."""
 
 
-def deliverer(space: Space, rows: Array, index: int) -> Deliver:
-    """A function that puts an observation of env `index` into `rows`, or raises Misfit."""
+def deliverer(space: Space, rows: Array, index: int, mask: ActionMask | None = None) -> Deliver:
+    """A function that puts an observation of env `index` into `rows`, or raises Misfit; with the rule of its action
+    mask, also where an observation to act on allows no action."""
     views = list(row_views(rows, index))
     if isinstance(space, Dict):
-        return _dict_deliverer(space, views)
+        return _dict_deliverer(space, views, mask)
     return _leaf_deliverer(space, views[0], "observation")
 
 
@@ -50,7 +52,7 @@ def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
     return deliver
 
 
-def _dict_deliverer(space: Dict, views: list[np.ndarray]) -> Deliver:
+def _dict_deliverer(space: Dict, views: list[np.ndarray], mask: ActionMask | None) -> Deliver:
     parts = [
         (name, _leaf_deliverer(leaf, view, f"observation {name!r}"))
         for (name, leaf), view in zip(space.items(), views, strict=True)
@@ -63,6 +65,10 @@ def _dict_deliverer(space: Dict, views: list[np.ndarray]) -> Deliver:
             raise Misfit(f"observation is {got}, its space says a dict of {sorted(names)}")
         for name, part in parts:
             part(value[name])
+        if mask is not None and mask.is_empty(np.asarray(value[ACTION_MASK])):
+            raise Misfit(
+                f"observation {ACTION_MASK!r} allows no action; end such an episode, or allow one that does nothing"
+            )
 
     return deliver
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
@@ -44,6 +46,10 @@ class GymnasiumVecEnv:
             return self._quiet
         self._rows.complete_successors(ended)
         return self._quiet._replace(successors=self._rows.successors, infos=infos)
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        return self._journal.restarted
 
     def position(self) -> State:
         return self._journal.position()

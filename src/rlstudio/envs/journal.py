@@ -30,6 +30,7 @@ class Journal:
         self._log = np.zeros((FIRST_CAPACITY, *actions.shape), actions.dtype)
         self._starts = np.zeros(self.num_envs, np.int64)  # the log row of each open episode's first action
         self._now = 0
+        self.restarted: list[int] = []  # envs whose episode could not be found again since the last `adopt`
 
     def restart(self) -> None:
         """All envs show the first observation of their episode 0."""
@@ -37,6 +38,7 @@ class Journal:
         self._starts[:] = 0
         self._now = 0
         self.digests = [digest_of(views) for views in self._views]
+        self.restarted = []
 
     def record(self, actions: np.ndarray, ended: np.ndarray | None) -> None:
         """A step was taken and the rows show its result."""
@@ -75,6 +77,7 @@ class Journal:
             raise Incompatible(
                 f"a position of {position.get('world', position.get('kind'))} does not fit Gymnasium envs"
             )
+        self.restarted = []
         lengths = np.asarray(position["lengths"])
         if len(lengths) != self.num_envs:
             raise Incompatible(f"a position of {len(lengths)} envs does not fit {self.num_envs}")
@@ -94,6 +97,7 @@ class Journal:
             return None
         if digest is None:  # it stands at the start of its episode now
             self._starts[index] = self._now
+            self.restarted.append(index)
             reason = "its episode ended early when its actions were replayed"
         else:
             reason = "it showed other observations when its actions were replayed"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.envs import extras
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.native import NativeVecEnv
 from rlstudio.envs.worlds import OURS, WORLDS, make_world
@@ -26,6 +27,8 @@ class EnvInfo:
     id: str
     origin: str  # "rlstudio" or the package of the env's class
     native: bool  # has a world of our own
+    extra: str = ""  # of the installation that it needs
+    installed: bool = True  # whether that extra is there
 
 
 def make_vec_env(
@@ -54,16 +57,27 @@ def make_vec_env(
         from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
 
         return GymnasiumVecEnv(recipe, num_envs, seed)
+    if kind == "envpool":
+        from rlstudio.envs.envpool_env import EnvPoolVecEnv
+
+        return EnvPoolVecEnv(recipe, num_envs, seed)
     from rlstudio.envs.process_env import ProcessVecEnv
 
     return ProcessVecEnv(recipe, num_envs, seed, step_timeout=step_timeout, max_restarts=max_restarts)
 
 
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
-    """What runs: `native`, `sync` or `async`."""
+    """What runs: `native`, `sync`, `async` or `envpool`."""
     wanted = wanted or cfg.vectorization
+    masked = cfg.action_mask != "none"
+    if masked and wanted in ("native", "envpool"):
+        raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
     if wanted == "auto":
-        changed = cfg.wrappers or (not cfg.id.startswith(OURS) and (cfg.kwargs or cfg.max_episode_steps is not None))
+        changed = (
+            masked
+            or cfg.wrappers
+            or (not cfg.id.startswith(OURS) and (cfg.kwargs or cfg.max_episode_steps is not None))
+        )
         return "native" if cfg.id in WORLDS and not changed else "sync"
     if wanted == "native" and cfg.id not in WORLDS:
         near = suggest(cfg.id, WORLDS) or f"; native are: {', '.join(WORLDS)}"
@@ -81,15 +95,23 @@ def make_single(cfg: EnvConfig, render_mode: str | None = None) -> gymnasium.Env
 
 
 def known_envs() -> list[EnvInfo]:
-    """All registered ids, ours included, in name order."""
+    """All registered ids in name order: ours, Gymnasium's and those of installed extras."""
     import gymnasium
 
-    found = {id: EnvInfo(id, _origin(str(spec.entry_point)), id in WORLDS) for id, spec in gymnasium.registry.items()}
-    found |= {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OURS)}
+    extras.register_installed()
+    found = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OURS)}
+    for id, spec in gymnasium.registry.items():
+        if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
+            continue  # Gymnasium keeps these names only to say that they have moved
+        origin = _origin(spec.entry_point)
+        extra = extras.extra_of(id, origin)
+        needs = ("", True) if extra is None else (extra.name, extra.installed)
+        found[id] = EnvInfo(id, origin, id in WORLDS, *needs)
     return [found[id] for id in sorted(found)]
 
 
-def _origin(entry_point: str) -> str:
+def _origin(entry_point: Any) -> str:
     """`gymnasium.envs.classic_control.cartpole:CartPoleEnv` is of `gymnasium.classic_control`."""
-    parts = entry_point.partition(":")[0].split(".")
+    module = entry_point.partition(":")[0] if isinstance(entry_point, str) else str(entry_point.__module__)
+    parts = module.split(".")
     return f"gymnasium.{parts[2]}" if parts[:2] == ["gymnasium", "envs"] and len(parts) > 2 else parts[0]

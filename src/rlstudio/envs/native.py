@@ -11,6 +11,7 @@ the Step of a quiet step is built once. A `Kernel` holds the arrays; a world may
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -107,6 +108,7 @@ class NativeVecEnv:
 
     vectorization = "native"
     exact: str | None = None
+    restarted: Sequence[int] = ()
 
     def __init__(self, world: World, num_envs: int, seed: int, limit: int | None = None) -> None:
         self.spaces = world.spaces

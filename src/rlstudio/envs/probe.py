@@ -8,6 +8,8 @@ from zlib import crc32
 import gymnasium
 import numpy as np
 
+from rlstudio.core.action_mask import ACTION_MASK, ActionMask
+from rlstudio.core.contracts import Array
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.envs.block import digest_of
@@ -53,9 +55,10 @@ def episode_digest(
     observation, _ = env.reset(seed=seed)
     deliver(observation)
     digest = digest_of(views)
+    mask = ActionMask.of(spaces)
     for action in random_actions(spaces, seed, steps):
         tick()
-        observation, reward, terminated, truncated, _ = env.step(action)
+        observation, reward, terminated, truncated, _ = env.step(permitted(mask, rows.observations, 0, action))
         deliver(observation)
         digest = crc32(np.array([reward, terminated, truncated], np.float64).data, digest_of(views, digest))
         if terminated or truncated:
@@ -76,3 +79,14 @@ def random_actions(spaces: Spaces, seed: int, steps: int) -> list[int | np.ndarr
             return list(generator.uniform(low, high, (steps, *box.shape)).astype(np.float32))
         case Dict():
             raise TypeError("actions are never a Dict")
+
+
+def permitted(mask: ActionMask | None, observations: Array, row: int, action: int | np.ndarray) -> int | np.ndarray:
+    """The action itself, or in place of one that the env forbids another that it allows."""
+    if mask is None:
+        return action
+    assert isinstance(observations, dict)
+    allowed = mask.allowed({ACTION_MASK: observations[ACTION_MASK][row]})
+    options = [np.flatnonzero(allowed[part]) for part in mask.parts]
+    chosen = [int(some[choice % len(some)]) for some, choice in zip(options, np.atleast_1d(action), strict=True)]
+    return chosen[0] if np.ndim(action) == 0 else np.array(chosen)

@@ -13,7 +13,7 @@ import mmap
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -128,6 +128,10 @@ class ProcessVecEnv:
         rows.complete_successors(ended)
         infos = {int(env): info for reply in replies for env, info in reply.items()}
         return self._quiet._replace(successors=rows.successors, infos=infos)
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        return self._journal.restarted
 
     def position(self) -> State:
         return self._journal.position()

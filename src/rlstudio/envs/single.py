@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import re
 from typing import Any
 
@@ -15,11 +16,11 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
-from rlstudio.envs.config import EnvConfig
+from rlstudio.envs import extras
+from rlstudio.envs.action_mask import MaskShown
+from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.convert import Renumbered
 from rlstudio.envs.worlds import OURS, WORLDS, make_world
-
-EXTRAS = {"ALE/": "gymnasium[atari]", "phys2d/": "gymnasium[jax]", "tabular/": "gymnasium[jax]"}
 
 
 class Recipe:
@@ -27,6 +28,7 @@ class Recipe:
 
     def __init__(self, cfg: EnvConfig, spec: EnvSpec | None = None) -> None:
         self.cfg = cfg
+        extras.prepare(cfg.id)
         ours = cfg.id.startswith(OURS) and cfg.id in WORLDS
         self.spec = spec if spec is not None or ours else find_spec(cfg.id)
 
@@ -44,10 +46,18 @@ class Recipe:
             env = gymnasium.wrappers.TimeLimit(env, self.limit)
         for name, kwargs in self.cfg.wrapper_calls():
             try:
-                env = getattr(gymnasium.wrappers, name)(env, **kwargs)
+                env = _wrapper(name)(env, **kwargs)
+            except UserError:
+                raise
+            except gymnasium.error.DependencyNotInstalled as error:  # they all mean OpenCV
+                raise UserError(f"env.wrappers: {name} needs OpenCV; run `{extras.ATARI.command}`") from error
             except Exception as error:
-                raise ConfigError(f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}") from error
-        return Renumbered(env) if Renumbered.needed(env) else env
+                remedy = "; set env.kwargs.frameskip=1" if "Disable frame-skipping" in str(error) else ""
+                raise ConfigError(
+                    f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}{remedy}"
+                ) from error
+        env = Renumbered(env) if Renumbered.needed(env) else env
+        return env if self.cfg.action_mask == "none" else MaskShown(env, self.cfg.action_mask, self.cfg.id)
 
     def _made(self, render_mode: str | None) -> gymnasium.Env:
         id = self.cfg.id
@@ -89,13 +99,20 @@ class Recipe:
 
 
 def find_spec(id: str) -> EnvSpec:
+    if id not in gymnasium.registry:
+        extras.register_installed()  # a name of theirs that does not look like one, or one to suggest
     if id in gymnasium.registry:
         return gymnasium.registry[id]
-    for prefix, extra in EXTRAS.items():
-        if id.startswith(prefix):
-            raise UserError(f'env.id: {id} is not registered; run `pip install "{extra}"`')
     known = [*gymnasium.registry, *WORLDS]
     raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
+
+
+def _wrapper(name: str) -> Any:
+    """The class of an allowed name."""
+    if name in MINIGRID_WRAPPERS:
+        extras.MINIGRID.load("env.wrappers", name)
+        return getattr(importlib.import_module("minigrid.wrappers"), name)
+    return getattr(gymnasium.wrappers, name)
 
 
 def _check_renders(spec: EnvSpec, render_mode: str) -> None:

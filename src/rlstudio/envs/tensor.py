@@ -7,6 +7,7 @@ vector is faster.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ class TensorVecEnv:
 
     vectorization = "tensor"
     exact: str | None = None
+    restarted: Sequence[int] = ()
 
     def __init__(
         self,

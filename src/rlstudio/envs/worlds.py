@@ -7,23 +7,26 @@ from typing import Any
 
 from rlstudio.core.errors import ConfigError
 from rlstudio.envs.acrobot import Acrobot
-from rlstudio.envs.cartpole import CartPole
+from rlstudio.envs.cartpole import CartPole, CartPoleNoVel
 from rlstudio.envs.chain import Chain
 from rlstudio.envs.gridworld import GridWorld
 from rlstudio.envs.identity import Identity, IdentityBox
 from rlstudio.envs.mountaincar import MountainCar, MountainCarContinuous
 from rlstudio.envs.native import World
 from rlstudio.envs.pendulum import Pendulum
+from rlstudio.envs.recall import Recall
 
 WORLDS: dict[str, Callable[..., World]] = {
     kind.id: kind
     for kind in (
         Acrobot,
         CartPole,
+        CartPoleNoVel,
         Chain,
         GridWorld,
         Identity,
         IdentityBox,
+        Recall,
         Pendulum,
         MountainCar,
         MountainCarContinuous,

@@ -11,7 +11,9 @@ from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, describe
 from rlstudio.data.guard import RowGuard
-from rlstudio.data.replay import row_dtype
+from rlstudio.data.priorities import ROW_BYTES as PRIORITY_BYTES
+from rlstudio.data.replay import row_bytes
+from rlstudio.data.rows import row_dtype
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config import ExperimentConfig
@@ -59,13 +61,14 @@ def _check_fit(cfg: ExperimentConfig, env: VecEnv) -> None:
 def _check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
     """A buffer that cannot fit is refused now, not after hours when it fills."""
     if ALGOS.load(cfg.policy.algo).off_policy:
-        field, rows = "buffer.capacity", cfg.buffer.capacity
+        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(env.spaces)
+        size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
     else:
-        field, rows = "train.steps_per_epoch", cfg.train.steps_per_epoch
-    needed = rows * row_dtype(env.spaces).itemsize
+        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(env.spaces).itemsize
+    needed = rows * size
     total = psutil.virtual_memory().total
     if needed > MEMORY_SHARE * total:
         raise ConfigError(
-            f"{field}: {rows:,} rows of {row_dtype(env.spaces).itemsize:,} bytes need {needed / 2**30:,.1f} GiB,"
+            f"{field}: {rows:,} rows of {size:,} bytes need {needed / 2**30:,.1f} GiB,"
             f" this machine has {total / 2**30:,.1f}; lower it"
         )

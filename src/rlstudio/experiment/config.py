@@ -195,7 +195,7 @@ def _check_sizes(cfg: ExperimentConfig) -> None:
         rows, what = cfg.buffer.capacity, "buffer.capacity"
     else:
         rows, what = (steps * num_envs if steps else epoch), "one rollout"
-    if cfg.train.batch_size > rows:
+    if cfg.train.batch_size is not None and cfg.train.batch_size > rows:
         refuse(("train", "batch_size"), f"{cfg.train.batch_size} rows, but {what} has only {rows}; lower it")
 
 

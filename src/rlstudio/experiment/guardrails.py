@@ -32,7 +32,7 @@ class Guardrails:
                 f" more than guardrails.max_bad_rows = {self.cfg.max_bad_rows:.1%}; check the environment"
             )
         skipped = report.metrics["guard/skipped_share"]
-        if skipped > self.cfg.max_skipped and self._without_target_kl(trainer):
+        if skipped > self.cfg.max_skipped:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
         if not bool(torch.isfinite(trainer.optimizer.flat.data).all()):
             return "the weights are not finite"
@@ -41,11 +41,6 @@ class Guardrails:
             if reason := self._beyond(name, value):
                 return reason
         return None
-
-    @staticmethod
-    def _without_target_kl(trainer: Trainer) -> bool:
-        """A target KL skips by design."""
-        return getattr(trainer.cfg, "target_kl", None) is None
 
     def _check_limits(self, report: Report) -> None:
         """Which metrics there are is known only now; a limit on none of them would guard nothing."""

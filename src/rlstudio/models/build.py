@@ -1,4 +1,4 @@
-"""Building Models on flat storage."""
+"""Building Models on flat storage, and which variant a network section asks for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TypeVar
 
 from torch import nn
 
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.policies import PolicyValue
+from rlstudio.models.recurrent import RecurrentPolicyValue
 from rlstudio.ops.flat import flatten
 
 M = TypeVar("M", bound=nn.Module)
@@ -24,5 +27,24 @@ def build_model(
 ) -> M:
     """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
     model = variant(spaces, network, rng).to(device)
+    if network.memory != "none" and not isinstance(model, RecurrentPolicyValue):
+        raise Incompatible(
+            f"policy.network.memory: a {getattr(model, 'variant', type(model).__name__)} Model has no {network.memory};"
+            " set it to none, or use ppo or a2c"
+        )
     flatten(model)
     return model
+
+
+def build_policy_value(
+    spaces: Spaces, network: NetworkConfig, rng: Rng, device: str = "cpu"
+) -> PolicyValue | RecurrentPolicyValue:
+    """The policy-value Model that the network section describes, with or without memory."""
+    if network.memory == "none":
+        return build_model(PolicyValue, spaces, network, rng, device)
+    if network.exploration != "independent":
+        raise Incompatible(
+            f"policy.network.exploration: a policy with memory ({network.memory}) has no {network.exploration} noise;"
+            " set it to independent"
+        )
+    return build_model(RecurrentPolicyValue, spaces, network, rng, device)

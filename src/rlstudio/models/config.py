@@ -17,10 +17,22 @@ class NetworkConfig(Config):
     """Non-linearity after each hidden layer."""
 
     kind: Literal["auto", "mlp", "cnn"] = "auto"
-    """`auto` takes a CNN for images and an MLP for everything else."""
+    """`auto` takes a CNN for images (in a dict, for each of at least 36 x 36) and an MLP for everything else."""
+
+    memory: Literal["none", "gru", "lstm"] = "none"
+    """Recurrent memory between the encoder and the networks, for worlds that show only part of themselves."""
+
+    memory_size: PositiveInt = Field(64, le=65536)
+    """Units of the memory."""
 
     normalize_observations: bool = False
     """Standardise observations by running statistics that are part of the Model and ship with it."""
 
     log_std_init: float = Field(0.0, ge=-10, le=2)
     """First log standard deviation of Gaussian policies."""
+
+    exploration: Literal["independent", "state_dependent"] = "independent"
+    """Noise of continuous policies: drawn for each step, or a function of the state that is held for several steps."""
+
+    exploration_hold: PositiveInt = Field(16, le=256)
+    """Steps for which state-dependent noise stays the same function."""

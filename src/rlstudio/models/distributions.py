@@ -50,7 +50,7 @@ def log_prob(policy: Policy, actions: Tensor) -> Tensor:
             return F.log_softmax(logits, -1).gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
         case MultiCategorical(logits, nvec):
             parts = [Categorical(part) for part in _parts(logits, nvec)]
-            return torch.stack([log_prob(part, actions[:, i]) for i, part in enumerate(parts)]).sum(0)
+            return torch.stack([log_prob(part, actions[..., i]) for i, part in enumerate(parts)]).sum(0)
         case Gaussian(mean, log_std):
             return _gaussian_log_prob(mean, log_std, actions)
         case SquashedGaussian(mean, log_std, scale, shift):
@@ -96,6 +96,18 @@ def sample(policy: Policy, noise: Tensor) -> Tensor:
             return mean + log_std.exp() * noise
         case SquashedGaussian(mean, log_std, scale, shift):
             return torch.tanh(mean + log_std.exp() * noise) * scale + shift
+
+
+def sample_with_log_prob(policy: SquashedGaussian, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """An action and its log-density [N], both with gradients; cheaper and more exact than `sample`, then `log_prob`.
+
+    The density is that of the action scaled to [-1, 1], so it does not depend on the environment's units.
+    """
+    mean, log_std, scale, shift = policy
+    raw = mean + log_std.exp() * noise
+    log_slope = 2.0 * (log(2.0) - raw - F.softplus(-2.0 * raw))
+    log_probs = (-0.5 * noise.square() - log_std - HALF_LOG_2PI - log_slope).sum(-1)
+    return torch.tanh(raw) * scale + shift, log_probs
 
 
 def _parts(logits: Tensor, nvec: tuple[int, ...]) -> tuple[Tensor, ...]:

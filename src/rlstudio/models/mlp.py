@@ -1,4 +1,4 @@
-"""Multi-layer perceptron: features [N, D] in, outputs [N, O] out."""
+"""Multi-layer perceptron: features [..., D] in, outputs [..., O] out."""
 
 from __future__ import annotations
 
@@ -41,12 +41,23 @@ class MLP(nn.Module):
         self._between = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            outputs: Tensor = self.forward(x.reshape(-1, x.shape[-1]))
+            return outputs.view(*x.shape[:-1], -1)
         if self.activation == "tanh" and x.device.type == "cpu" and x.dtype == torch.float32:
             return _TanhOnCpu.apply(x, *(tensor for pair in self._linears for tensor in pair))  # type: ignore[no-any-return, no-untyped-call]
-        *hidden, (weight, bias) = self._linears
-        for hidden_weight, hidden_bias in hidden:
-            x = self._between(F.linear(x, hidden_weight, hidden_bias))
-        return F.linear(x, weight, bias)
+        return self.output(self.hidden(x))
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """What the last hidden layer gives."""
+        for weight, bias in self._linears[:-1]:
+            x = self._between(F.linear(x, weight, bias))
+        return x
+
+    def output(self, hidden: Tensor) -> Tensor:
+        """The outputs, from what the last hidden layer gave."""
+        weight, bias = self._linears[-1]
+        return F.linear(hidden, weight, bias)
 
 
 class _TanhOnCpu(torch.autograd.Function):

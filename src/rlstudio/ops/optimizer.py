@@ -1,6 +1,6 @@
-"""Adam on flat storage, with gradient clipping and a skip flag that a bad step cannot get past.
+"""Adam and RMSprop on flat storage, with gradient clipping and a skip flag that a bad step cannot get past.
 
-    g <- clip(reduce(grad), max_grad_norm)        theta <- Adam(theta, g)        unless skip or not finite(g)
+    g <- clip(reduce(grad), max_grad_norm)        theta <- rule(theta, g)        unless skip or not finite(g)
 
 A skipped step changes neither weights nor moments nor the step count. (Feeding zeros would not do: Adam's moments still
 move the weights.) Nothing reads the flag on the host, so the same code runs eagerly and inside a CUDA graph.
@@ -18,7 +18,7 @@ from rlstudio.ops.flat import flatten
 
 
 class Optimizer:
-    """Owns the gradients of one Model: nothing else touches `.grad`."""
+    """Adam. Owns the gradients of one Model: nothing else touches `.grad`."""
 
     def __init__(
         self,
@@ -38,13 +38,17 @@ class Optimizer:
         self.mean, self.square = torch.zeros_like(data), torch.zeros_like(data)
         self.lr = torch.tensor(lr, device=data.device)
         self.count = torch.zeros((), device=data.device)
+        self._age = self.count  # what the correction of young moments goes by
         self.skipped = torch.zeros((), device=data.device)
         self._one = torch.ones((), device=data.device)
         self.calls = 0
         self.never = torch.zeros((), dtype=torch.bool, device=data.device)
 
     def step(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
-        """Backward, clip, update. Returns the gradient's norm before clipping."""
+        """Backward, clip, update. Returns the gradient's norm before clipping.
+
+        `skipped` counts the steps that were not finite; those that the caller asked to skip are no fault.
+        """
         flat = self.flat
         self.calls += 1
         flat.grad.zero_()
@@ -54,12 +58,12 @@ class Optimizer:
         norm: Tensor = torch.linalg.vector_norm(flat.grad)
         # NaN compares false, so this is true for inf and NaN alike.
         bad = torch.logical_not(norm < torch.inf)
+        self.skipped.add_(bad)
         if skip is not None:
             bad = torch.logical_or(bad, skip)
         found = bad.float()
         keep = self._one - found
         self.count.add_(keep)
-        self.skipped.add_(found)
         scale = None
         if self.max_grad_norm is not None:
             scale = (norm / self.max_grad_norm).clamp_(min=1.0)
@@ -69,7 +73,7 @@ class Optimizer:
             [self.mean],
             [self.square],
             [],
-            [self.count],
+            [self._age],
             lr=self.lr,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -92,3 +96,25 @@ class Optimizer:
         for name, tensor in self._tensors().items():
             tensor.copy_(torch.as_tensor(state[name]))
         self.calls = int(state["calls"])
+
+
+class RMSprop(Optimizer):
+    """Each weight's step divided by the running root mean square of its gradient (Tieleman and Hinton 2012).
+
+        s <- alpha s + (1 - alpha) g^2        theta <- theta - lr g / (sqrt(s) + eps)
+
+    That is Adam without momentum and with moments so old that nothing is left to correct, so the same kernel does it,
+    with the same guarantees. The defaults are those usual for A2C.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        lr: float,
+        max_grad_norm: float | None = None,
+        reduce: Callable[[Tensor], None] | None = None,
+        alpha: float = 0.99,
+        eps: float = 1e-5,
+    ) -> None:
+        super().__init__(model, lr, max_grad_norm, reduce, betas=(0.0, alpha), eps=eps)
+        self._age = torch.full_like(self.count, torch.inf)  # alpha ** age = 0

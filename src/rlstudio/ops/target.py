@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlstudio.core.contracts import State
 from rlstudio.ops.flat import Flat, flatten
@@ -25,11 +26,13 @@ class Target:
         self.calls = 0
 
     @torch.no_grad()
-    def refresh(self, every: int = 1, tau: float = 1.0) -> None:
-        """Every `every` calls move the copy by `tau` of the way."""
+    def refresh(self, every: int = 1, tau: float = 1.0, skip: Tensor | None = None) -> None:
+        """Every `every` calls move the copy by `tau` of the way, unless the tensor `skip` is true."""
         self.calls += 1
         if self.calls % every == 0:
-            if tau == 1.0:
+            if skip is not None:
+                self.flat.data.lerp_(self.source.data, tau * torch.logical_not(skip).float())
+            elif tau == 1.0:
                 self.flat.data.copy_(self.source.data)
             else:
                 self.flat.data.lerp_(self.source.data, tau)

@@ -1,0 +1,53 @@
+"""BoundedAgent: acts with a squashed or deterministic policy, whose actions fill the bounds and never leave them.
+
+With noise a squashed policy samples; a deterministic one does the same thing every time, and the Collector explores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlstudio.agents.agent import Agent
+from rlstudio.agents.held_noise import HeldNoise
+from rlstudio.agents.kernels import acting_kernel
+from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.spaces import Box, Spaces
+from rlstudio.models.continuous import LOG_STD_RANGE, DeterministicPolicy, SquashedPolicy
+
+
+class BoundedAgent(Agent):
+    fits = ("squashed-policy", "deterministic-policy")
+
+    def __init__(self, model: SquashedPolicy | DeterministicPolicy, spaces: Spaces) -> None:
+        super().__init__(model, spaces)
+        assert isinstance(spaces.action, Box)
+        self._outputs = acting_kernel(model.encoder, model.policy_net)
+        self.acting = self._outputs.name
+        self._samples = isinstance(model, SquashedPolicy)
+        exploration = model.exploration if isinstance(model, SquashedPolicy) else None
+        self._held = None if exploration is None else HeldNoise(exploration)
+        self._size = spaces.action.size
+        self._low, self._high = spaces.action.bounds()
+        self._scale, self._shift = (part.numpy(force=True) for part in (model.bounds.scale, model.bounds.shift))
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
+        if not self._samples:
+            return super().noise(generator, steps, num_envs)
+        if self._held is not None:
+            return self._held.draw(generator, steps, num_envs)
+        return generator.standard_normal((steps, num_envs, self._size), np.float32)
+
+    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+        if noise is None or not self._samples:
+            raw = self._outputs(observations)[:, : self._size]
+        elif self._held is not None:
+            mean, hidden = self._outputs.with_hidden(observations)
+            raw = mean + self._held(hidden, noise)
+        else:
+            mean, log_std = np.split(self._outputs(observations), 2, axis=-1)
+            raw = mean + np.exp(np.clip(log_std, *LOG_STD_RANGE)) * noise
+        actions = np.tanh(raw) * self._scale + self._shift
+        # Rounding may step over a bound by a bit.
+        return Acted(np.clip(actions, self._low, self._high).astype(self._low.dtype, copy=False), {}, carry)

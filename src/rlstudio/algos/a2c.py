@@ -1,0 +1,130 @@
+"""A2C: advantage policy gradient, the synchronous form of A3C.  Mnih et al. 2016, arXiv:1602.01783.
+
+    A = GAE(gamma, lambda)      R = A + V      (no gradient through either)
+    loss = -E[log pi(a|s) A] + c_v E[(V - R)^2] - c_e E[H(pi)]
+
+Dims: T rollout steps, B envs. A fresh rollout, one update with all of it, and it is thrown away: the values of the loss
+are those of the advantages. Discrete, continuous, masked and recurrent policies and padding are Models and columns, not
+branches: the loss sees model(**rollout.only(model.reads)) and rollout.weights.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from rlstudio.agents.policy import PolicyAgent
+from rlstudio.algos.advantages import advantages
+from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.errors import ConfigError
+from rlstudio.core.rng import Rng
+from rlstudio.data.reward_scale import RewardScale
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.sources import StreamSource
+from rlstudio.models.build import build_policy_value
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.distributions import entropy, log_prob
+from rlstudio.models.policies import PolicyValue
+from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.ops.means import standardize, weighted_mean
+from rlstudio.ops.optimizer import Optimizer, RMSprop
+
+OPTIMIZERS = {"rmsprop": RMSprop, "adam": Optimizer}
+
+
+class A2CConfig(TrainConfig):
+    steps_per_epoch: PositiveInt = Field(4000, le=10**9)
+    """Environment steps per epoch, all environments together."""
+
+    batch_size: PositiveInt | None = Field(None, le=10**7)  # type: ignore[assignment]
+    """May be stated; refused when it is not the whole rollout, rollout_steps * num_envs rows."""
+
+    lr: PositiveFloat = Field(7e-4, le=10.0)
+    """Learning rate at the start."""
+
+    optimizer: Literal["rmsprop", "adam"] = "rmsprop"
+    """`rmsprop` (decay 0.99, epsilon 1e-5) as in the paper; `adam` as in the other algorithms."""
+
+    rollout_steps: PositiveInt = 5
+    """Steps per environment and update."""
+
+    gae_lambda: float = Field(1.0, ge=0, le=1)
+    """Trace decay of the advantage: 0 is one-step TD, 1 the paper's sum of all rewards of the rollout."""
+
+    value_coef: NonNegativeFloat = 0.5
+    """Weight of the value loss."""
+
+    entropy_coef: NonNegativeFloat = 0.0
+    """Weight of the entropy bonus."""
+
+    normalize_advantages: bool = False
+    """Standardise the advantages of each rollout."""
+
+    normalize_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+
+
+class A2C(Trainer):
+    Config = A2CConfig
+    off_policy = False
+
+    def __init__(self, cfg: A2CConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+        rows = cfg.rollout_steps * runtime.num_envs
+        if cfg.batch_size not in (None, rows):
+            raise ConfigError(f"train.batch_size: a2c learns from a whole rollout of {rows} rows at once; leave it out")
+        self.cfg = cfg
+        self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.agent = PolicyAgent(self.model, runtime.spaces)
+        collector = runtime.collector(self.agent, rng.fork("collector"))
+        self.source = StreamSource(collector, cfg.rollout_steps, runtime.device)
+        self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device) if cfg.normalize_rewards else None
+        optimizer = OPTIMIZERS[cfg.optimizer]
+        self.optimizer = optimizer(self.model, cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+
+    def update(self, rollout: Batch) -> Metrics:
+        if self.reward_scale is not None:
+            rollout = self.reward_scale(rollout)
+        loss, metrics = a2c_loss(self.model, rollout, self.cfg)
+        metrics["grad_norm"] = self.optimizer.step(loss)
+        if self.model.encoder.normalizer is not None:
+            flat = rollout.flatten()
+            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights)
+        return metrics
+
+    def losses(self, batch: Batch) -> Metrics:
+        if self.reward_scale is not None:
+            batch = self.reward_scale.apply(batch)
+        return a2c_loss(self.model, batch, self.cfg)[1]
+
+    def stateful(self) -> dict[str, Stateful]:
+        parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer, "source": self.source}
+        return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
+
+
+def a2c_loss(model: PolicyValue | RecurrentPolicyValue, rollout: Batch, cfg: A2CConfig) -> tuple[torch.Tensor, Metrics]:
+    policy, values_TB = model(**rollout.only(model.reads))
+    with torch.no_grad():
+        next_values_TB = model.successor_values(rollout)
+        advantages_TB = advantages(rollout, values_TB.detach(), next_values_TB, cfg.gamma, cfg.gae_lambda)
+        returns_TB = advantages_TB + values_TB
+        if cfg.normalize_advantages:
+            advantages_TB = standardize(advantages_TB, rollout.weights)
+
+    policy_loss = -weighted_mean(log_prob(policy, rollout.actions) * advantages_TB, rollout.weights)
+    value_loss = weighted_mean((values_TB - returns_TB).square(), rollout.weights)
+    with torch.set_grad_enabled(cfg.entropy_coef > 0):  # without weight there is no gradient to compute
+        mean_entropy = weighted_mean(entropy(policy), rollout.weights)
+    loss = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * mean_entropy
+    metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+    return loss, {name: value.detach() for name, value in metrics.items()}
+
+
+if __name__ == "__main__":
+    from rlstudio.cli.algorithm import main
+
+    main("a2c")

@@ -1,0 +1,128 @@
+"""Environments that come with an extra of the installation: which ids they are, and how they are made known.
+
+An extra is imported when one of its ids is asked for and never before. The packages are also quietened here: ALE greets
+on every start, and MuJoCo writes its warnings into a file of the working directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec as find_module
+from types import ModuleType
+
+from rlstudio.core.errors import UserError
+
+
+def _quiet_ale(ale_py: ModuleType) -> None:
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+
+
+def _quiet_mujoco(mujoco: ModuleType) -> None:
+    mujoco.set_mju_user_warning(_warn)
+
+
+def _warn(text: str) -> None:
+    """What is deprecated in a model file is up to whoever ships it; an unstable simulation concerns the user."""
+    if "deprecated" not in text:
+        warnings.warn(f"MuJoCo: {text}", RuntimeWarning, stacklevel=2)
+
+
+def _nothing(module: ModuleType) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Extra:
+    name: str
+    """Of the optional dependency: `pip install "rlstudio[name]"`."""
+
+    module: str
+    """What it brings."""
+
+    ids: str
+    """Pattern of how they start."""
+
+    shown: str
+    """The same for a reader."""
+
+    registers: bool = False
+    """Its ids are known once it is imported; those of the others Gymnasium knows by itself."""
+
+    prepare: Callable[[ModuleType], None] = _nothing
+
+    @property
+    def command(self) -> str:
+        return f'pip install "rlstudio[{self.name}]"'
+
+    @property
+    def installed(self) -> bool:
+        """Without importing it."""
+        if self.module in sys.modules:
+            return sys.modules[self.module] is not None
+        return find_module(self.module) is not None
+
+    def load(self, field: str, wanted: str) -> ModuleType:
+        """Import it for `wanted`, the value of `field`; ids it has are registered then."""
+        try:
+            module = importlib.import_module(self.module)
+        except ImportError as error:
+            if isinstance(error, ModuleNotFoundError) and error.name == self.module:
+                raise UserError(f"{field}: {wanted} needs {self.module}; run `{self.command}`") from error
+            reason = " ".join(str(error).split())
+            raise UserError(f"{field}: {self.module} is installed but does not start: {reason}") from error
+        self.prepare(module)
+        return module
+
+
+BOX2D = Extra("box2d", "Box2D", "LunarLander|BipedalWalker|CarRacing", "LunarLander, BipedalWalker, CarRacing")
+MUJOCO = Extra(
+    "mujoco",
+    "mujoco",
+    "(Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer"
+    "|Walker2d)-v",
+    "Ant, HalfCheetah, Hopper, Humanoid, ...",
+    prepare=_quiet_mujoco,
+)
+MINIGRID = Extra("minigrid", "minigrid", "MiniGrid-|BabyAI-", "MiniGrid-*, BabyAI-*", registers=True)
+ATARI = Extra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers=True, prepare=_quiet_ale)
+ENVPOOL = Extra("envpool", "envpool", "(?!)", "vectorization: envpool")
+
+EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
+"""Those that bring ids."""
+
+
+def extra_of(id: str, package: str = "") -> Extra | None:
+    """The extra that an id belongs to, installed or not; some ids of a `package` look like anybody's."""
+    return next((extra for extra in EXTRAS if re.match(extra.ids, id) or package == extra.module), None)
+
+
+def prepare(id: str) -> None:
+    """Make the id known and its package ready, or say in one line what to install."""
+    _set_defaults()
+    extra = extra_of(id)
+    if extra is not None:
+        extra.load("env.id", id)
+
+
+def register_installed() -> None:
+    """Make the ids of every installed extra known: for lists and for suggestions. One that is broken has none."""
+    _set_defaults()
+    for extra in EXTRAS:
+        if extra.registers and extra.installed:
+            with suppress(UserError):
+                extra.load("env.id", extra.shown)
+
+
+def _set_defaults() -> None:
+    """What packages read when they are imported: pygame greets on standard output, and MuJoCo picks its renderer (the
+    usual one needs a display, and may abort without)."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if sys.platform == "linux" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")

@@ -1,0 +1,46 @@
+"""A run on EnvPool: it says that it is not exact, is judged on the plain env, and goes on after a stop all the same."""
+
+import pytest
+
+from rlstudio.experiment.checkpoint import Checkpoints
+from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.launch import resume, start
+from rlstudio.experiment.status import RunState
+
+TRAIN = {
+    "ppo": {"epochs": 4, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},
+    "dqn": {"epochs": 4, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "n_step": 3},
+}
+
+
+@pytest.mark.parametrize("algo", TRAIN)
+def test_a_run_that_cannot_be_exact_says_so_and_goes_on(algo, tmp_path):
+    cfg = experiment_from(
+        {
+            "env": {"id": "CartPole-v1", "num_envs": 4, "vectorization": "envpool"},
+            "policy": {"algo": algo, "network": {"hidden_sizes": [16]}},
+            "train": TRAIN[algo],
+            "buffer": {"capacity": 512},
+            "eval": {"every_epochs": 0, "final_episodes": 2},
+            "ckpt": {"every_epochs": 1, "every_seconds": None},
+        }
+    )
+    with start(cfg, tmp_path) as session:
+        for tick in session:
+            if tick.report is not None and session.position.epoch == 2:
+                break
+    folder = session.folder
+    assert not folder.read_status().exact
+    (newest, *_) = Checkpoints(folder.path, folder.id, lease=None).list()
+    assert newest.fields["exact"] is False
+    assert "EnvPool can neither seed nor replay an episode" in newest.fields["exact_reason"]
+
+    with resume(folder) as session:
+        assert session.trainer.source.collector.env_steps == newest.fields["env_steps"]
+        assert session.env.restarted
+        for _ in session:
+            pass
+        assert session.evaluation.vectorization == "sync"
+    status = folder.read_status()
+    assert (status.state, status.epoch, status.env_steps) == (RunState.COMPLETED, 4, 4 * 128)
+    assert not status.exact

@@ -1,0 +1,37 @@
+"""The promise of exact resume for policies with memory: killed in the midst of episodes, the end is the same bits."""
+
+import pytest
+from test_exact_resume import kill_until_done, timed_reference
+from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
+
+from rlstudio.experiment.checkpoint import Checkpoints
+from rlstudio.experiment.load import load_agent
+
+pytestmark = pytest.mark.real_process
+
+
+def recurrent(memory: str, algo: str = "ppo", **sections):
+    network = {"hidden_sizes": [16], "normalize_observations": True, "memory": memory, "memory_size": 8}
+    train = {**TRAIN[algo], "sequence_length": 8} if algo == "ppo" else TRAIN[algo]
+    env = {"id": "rlstudio/CartPoleNoVel-v1", "num_envs": 2, "seed": 7}
+    return config(algo, "native", env=env, policy={"algo": algo, "network": network}, train=train, **sections)
+
+
+@pytest.mark.parametrize(("algo", "memory"), [("ppo", "gru"), ("a2c", "lstm")])
+def test_random_kills(algo, memory, tmp_path):
+    cfg = recurrent(memory, algo, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
+    reference, span = timed_reference(cfg, tmp_path / "whole")
+    kill_until_done(cfg, tmp_path / "killed", kills=3, span=span, seed=1)
+    assert_same_result(only_run(tmp_path / "killed"), reference)
+
+
+def test_a_checkpoint_in_the_midst_of_an_episode_holds_the_memory_of_it(tmp_path):
+    run = run_to_the_end(recurrent("lstm"), tmp_path)
+    content = Checkpoints(run.path, run.id, None).newest_good().loaded.content
+    acting = content["trainer_state"]["source"]["collector"]
+    open_episodes = acting["episodes"]["open_lengths"] > 0
+    assert open_episodes.any()
+    for part in ("h", "c"):
+        assert acting["carry"][part].shape == (2, 2, 8)
+        assert acting["carry"][part][open_episodes].any()
+    assert load_agent(run.path).episode().act([0.0, 0.0]) in (0, 1)
