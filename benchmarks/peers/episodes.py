@@ -1,4 +1,4 @@
-"""The judge of the learning table: greedy episodes on a plain Gymnasium environment, the same for every side."""
+"""The judge of the learning table: greedy episodes on a plain environment, the same for every side."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import gymnasium
 
 
-def play(act: Callable[[Any], Any], env_id: str, episodes: int, first_seed: int) -> list[float]:
-    """The return of each episode; episode k starts from `reset(seed=first_seed + k)`."""
-    env = gymnasium.make(env_id)
+def play(begin: Callable[[], Callable[[Any], Any]], env: gymnasium.Env, episodes: int, first_seed: int) -> list[float]:
+    """The return of each episode; episode k starts from `reset(seed=first_seed + k)`, with what `begin` gives to act."""
     returns = []
     for number in range(episodes):
         observation, _ = env.reset(seed=first_seed + number)
-        total, over = 0.0, False
+        act, total, over = begin(), 0.0, False
         while not over:
             observation, reward, terminated, truncated, _ = env.step(act(observation))
             total += float(reward)

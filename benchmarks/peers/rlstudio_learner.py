@@ -9,6 +9,7 @@ from pathlib import Path
 from episodes import play
 from measure import answer, job
 
+from rlstudio.envs.make import make_single
 from rlstudio.experiment.config import load_experiment
 from rlstudio.experiment.launch import start
 from rlstudio.experiment.load import load_agent
@@ -26,7 +27,7 @@ def main() -> None:
         seconds = time.perf_counter() - began
         curve = [(x.step, x.value) for x in read_metrics(session.folder.path, ["eval/return_mean"])]
         agent = load_agent(session.folder.path, "last")
-        returns = play(agent.act, cfg.env.id, spec["episodes"], spec["first_seed"])
+        returns = play(lambda: agent.episode().act, make_single(cfg.env), spec["episodes"], spec["first_seed"])
     answer(returns=returns, env_steps=env_steps, seconds=round(seconds, 1), curve=curve)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from episodes import play
@@ -46,7 +47,7 @@ def main() -> None:
         rows = env.normalize_obs(observation[None]) if isinstance(env, VecNormalize) else observation[None]
         return int(model.predict(rows, deterministic=True)[0][0])
 
-    returns = play(act, zoo["env_id"], spec["episodes"], spec["first_seed"])
+    returns = play(lambda: act, gymnasium.make(zoo["env_id"]), spec["episodes"], spec["first_seed"])
     answer(returns=returns, env_steps=model.num_timesteps, seconds=round(seconds, 1))
 
 
