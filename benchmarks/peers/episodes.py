@@ -9,7 +9,7 @@ import gymnasium
 
 
 def play(begin: Callable[[], Callable[[Any], Any]], env: gymnasium.Env, episodes: int, first_seed: int) -> list[float]:
-    """The return of each episode; episode k starts from `reset(seed=first_seed + k)`, with what `begin` gives to act."""
+    """The return of each episode; episode k starts from `reset(seed=first_seed + k)`, with the act of `begin()`."""
     returns = []
     for number in range(episodes):
         observation, _ = env.reset(seed=first_seed + number)
