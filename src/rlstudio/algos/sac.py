@@ -66,6 +66,10 @@ class SAC(Trainer):
         self.target_entropy = wanted if fixed is None else None
         self.rng = rng.fork("update")
 
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        return (self.optimizer, self.policy_optimizer)
+
     def update(self, batch: Batch) -> Metrics:
         noise_2ND = self.noise(batch)
         loss, metrics = sac_q_loss(self.q, self.target.model, self.model, batch, noise_2ND[0])
@@ -81,10 +85,6 @@ class SAC(Trainer):
         shape = (2, len(batch), self.model.bounds.size)
         numbers = self.rng.generator(self.optimizer.calls).standard_normal(shape, "float32")
         return torch.from_numpy(numbers).to(batch.device)
-
-    def progress(self, fraction: float) -> None:
-        super().progress(fraction)
-        self.policy_optimizer.lr.copy_(self.optimizer.lr)
 
     def losses(self, batch: Batch) -> Metrics:
         noise_2ND = self.noise(batch)

@@ -79,6 +79,10 @@ class TD3(Trainer):
         self.policy_optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
         self.rng = rng.fork("update")
 
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        return (self.optimizer, self.policy_optimizer)
+
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = td3_q_loss(
             self.q, self.target.model, self.policy_target.model, batch, self.noise(batch), self.cfg
@@ -96,10 +100,6 @@ class TD3(Trainer):
         shape = (len(batch), self.model.bounds.size)
         numbers = self.rng.generator(self.optimizer.calls).standard_normal(shape, "float32")
         return torch.from_numpy(numbers).to(batch.device)
-
-    def progress(self, fraction: float) -> None:
-        super().progress(fraction)
-        self.policy_optimizer.lr.copy_(self.optimizer.lr)
 
     def losses(self, batch: Batch) -> Metrics:
         noise_ND = self.noise(batch)

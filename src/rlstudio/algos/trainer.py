@@ -26,6 +26,11 @@ class Trainer:
     source: StreamSource | ReplaySource
     optimizer: Optimizer
 
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """All there are. The first is `optimizer`, whose calls are the gradient steps of the run."""
+        return (self.optimizer,)
+
     def train_step(self) -> Metrics:
         """One learning step: fetch a Batch, learn from it."""
         return self.update(self.source.next())
@@ -45,7 +50,9 @@ class Trainer:
 
     def progress(self, fraction: float) -> None:
         """Told by the loop before each step how much of the run is behind us."""
-        self.optimizer.lr.fill_(learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction))
+        lr = learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction)
+        for optimizer in self.optimizers:
+            optimizer.lr.fill_(lr)
 
     def stateful(self) -> dict[str, Stateful]:
         raise NotImplementedError  # abstract

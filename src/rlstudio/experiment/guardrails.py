@@ -34,7 +34,7 @@ class Guardrails:
         skipped = report.metrics["guard/skipped_share"]
         if skipped > self.cfg.max_skipped:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
-        if not bool(torch.isfinite(trainer.optimizer.flat.data).all()):
+        if not all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in trainer.optimizers):
             return "the weights are not finite"
         self._check_limits(report)
         for name, value in report.metrics.items():

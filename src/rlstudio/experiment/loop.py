@@ -59,7 +59,8 @@ class Position:
         returns, lengths = collector.episodes.take()
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = optimizer.calls - self.gradient_steps
-        skipped, bad_rows = float(optimizer.skipped), collector.guard.bad_rows
+        skipped = sum(float(one.skipped) for one in trainer.optimizers)
+        bad_rows = collector.guard.bad_rows
         metrics |= {
             "rollout/return_mean": float(np.mean(returns)) if returns else nan,
             "rollout/length_mean": float(np.mean(lengths)) if lengths else nan,
