@@ -66,7 +66,25 @@ class Setting:
         return {**told, "config": self.cell.config, "overrides": [*self.overrides, *UNJUDGED]}
 
 
-SETTINGS: tuple[Setting, ...] = ()
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "ppo_cartpole",
+        ("env.num_envs=64", "train.batch_size=512", "train.passes=10", "train.lr=2e-3"),
+    ),
+    Setting("ppo_pendulum", ("env.num_envs=32", "train.rollout_steps=128", "train.batch_size=256", "train.lr=2e-3")),
+    Setting("a2c_cartpole", ("env.num_envs=40", "train.epochs=50", "train.lr=3e-3")),
+    Setting("a2c_pendulum", ("env.num_envs=64", "train.lr=5e-3")),
+    Setting(
+        "dqn_cartpole",
+        ("env.num_envs=8", "train.train_every=16", "train.gradient_steps=4", "train.batch_size=128"),
+    ),
+    Setting(
+        "qrdqn_cartpole",
+        ("env.num_envs=8", "train.train_every=16", "train.gradient_steps=4", "train.batch_size=128"),
+    ),
+    Setting("sac_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
+    Setting("td3_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
+)
 
 
 def train(settings: Sequence[Setting], seeds: int, episodes: int, venv: Venv) -> int:
