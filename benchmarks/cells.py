@@ -79,5 +79,7 @@ CELLS: tuple[Cell, ...] = (
     _cell("qrdqn_acrobot", -100.0, -69.1, 10.0, 100_000),
     _cell("qrdqn_mountaincar", -110.0, -106.0, 15.5, 120_000),
     _cell("sac_pendulum", None, -157.0, 88.7, 20_000),
+    _cell("sac_mountaincar_continuous", 90.0, 94.7, 1.1, 50_000),
     _cell("td3_pendulum", None, -151.9, 90.2, 20_000),
+    _cell("td3_mountaincar_continuous", 90.0, 93.5, 0.1, 300_000),
 )
