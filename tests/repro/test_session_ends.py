@@ -162,7 +162,7 @@ def test_a_roll_back_to_the_start_forgets_the_old_rows(tmp_path, monkeypatch):
     stored = Checkpoints(run.path, run.id, None).newest_good().loaded.content
     again = build_trainer(cfg, build_env(cfg)).source.replay
     again.load_state_dict(stored["trainer_state"]["source"]["replay"])
-    assert np.array_equal(again.rows, replay.rows)
+    assert np.array_equal(again.store.rows, replay.store.rows)
 
 
 def test_a_limit_on_a_metric_that_does_not_exist_is_refused(tmp_path):
