@@ -226,7 +226,7 @@ def test_developers_can_see_the_traceback(rlctl: Rlctl, monkeypatch: pytest.Monk
 
 
 def test_a_defect_outside_a_run(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstudio.experiment.run_folder.list_runs", lambda _: 1 / 0)
+    monkeypatch.setattr("rlstudio.control.home.Home.entries", lambda *_: 1 / 0)
     result = rlctl("ls")
     assert (result.code, result.out) == (1, "")
     assert (

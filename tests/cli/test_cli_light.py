@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.run_folder import RunFolder
-from rlstudio.experiment.status import RunState
 
 CODE = """
 import sys

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstudio.cli.describe import run_document
-from rlstudio.experiment.run_folder import find_run
+from rlstudio.control.home import Home
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
 PATIENCE = 120.0
@@ -71,7 +71,8 @@ def end_all() -> None:
 
 def show(place: Path, runs: str = "runs") -> dict[str, Any]:
     """The newest run, as `rlctl show last --json` tells it."""
-    return run_document(find_run(place / runs, "last"))
+    entry = Home(place / runs).find("last")
+    return run_document(entry.status, entry.folder)
 
 
 def wait_until_trained(place: Path, epochs: int = 3) -> None:

@@ -138,7 +138,7 @@ def test_a_run_that_cannot_reach_a_safe_point_leaves_without(place: Path) -> Non
     assert process.returncode == 143
     assert stopped.returncode == 0
     run = show(place)
-    assert (run["state"], run["reason"]) == ("INTERRUPTED", "signal")
+    assert (run["state"], run["reason"]) == ("INTERRUPTED", "user")
 
 
 def test_kill_9_shows_as_interrupted_and_resumes(place: Path) -> None:

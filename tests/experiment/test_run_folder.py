@@ -11,10 +11,11 @@ from dataclasses import replace
 import pytest
 
 from rlstudio.core.errors import RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.run_folder import RUN_ID, RunFolder, find_run, list_runs
-from rlstudio.experiment.status import RunState, Status, parse_status
+from rlstudio.experiment.status import Status, parse_status
 
 
 def create(runs_dir, **changes):

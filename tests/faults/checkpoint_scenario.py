@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from rlstudio.core.contracts import Segment
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint import Checkpoints, state_hash
 from rlstudio.experiment.lease import FileLease
+from rlstudio.experiment.manifest import VERSION
 from rlstudio.experiment.metrics import MetricsWriter, Record
 from rlstudio.experiment.run_folder import RunFolder
-from rlstudio.experiment.status import RunState, Status
+from rlstudio.experiment.status import Status
 
 STEPS = (100, 200, 300)
 
@@ -25,7 +27,7 @@ def content(step: int, offset: int = 0) -> dict[str, Any]:
     newest = step // 100
     segments = [Segment(f"rows-{n}", lambda n=n: {"x": np.full((16, 2), n, np.float32)}) for n in (newest - 1, newest)]
     return {
-        "version": 1,
+        "version": VERSION,
         "module_state": {"model": {"w": np.full((4, 3), step, np.float32), "b": np.arange(3) + step}},
         "trainer_state": {"optimizer": {"m": np.full(12, step / 7)}, "gradient_steps": step * 2, "replay": segments},
         "replay_meta": {"size": step},

@@ -23,7 +23,10 @@ PINS = {
 
 EXTRAS = PROJECT["optional-dependencies"]
 FAMILIES = ("box2d", "mujoco", "minigrid", "atari")
-PINNED = [*PROJECT["dependencies"], *(text for name in (*FAMILIES, "envpool", "dev") for text in EXTRAS[name])]
+PINNED = [
+    *PROJECT["dependencies"],
+    *(text for name in (*FAMILIES, "envpool", "postgres", "dev") for text in EXTRAS[name]),
+]
 
 
 def test_envs_is_every_family_but_the_large_one() -> None:

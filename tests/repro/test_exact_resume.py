@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
 
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints
 from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.status import RunState
 
 pytestmark = pytest.mark.real_process
 

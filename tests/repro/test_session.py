@@ -21,6 +21,7 @@ from rlstudio.core.errors import (
     RunBusy,
     UserError,
 )
+from rlstudio.core.run_state import RunState
 from rlstudio.envs.native import NativeVecEnv
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Checkpoints
@@ -30,7 +31,6 @@ from rlstudio.experiment.load import load_agent
 from rlstudio.experiment.loop import Position, train
 from rlstudio.experiment.metrics import read_metrics
 from rlstudio.experiment.run_folder import RunFolder
-from rlstudio.experiment.status import RunState
 
 
 def kinds(run: RunFolder) -> list[str]:

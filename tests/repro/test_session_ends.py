@@ -9,6 +9,7 @@ import pytest
 from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
 
 from rlstudio.core.errors import ConfigError, GateFailed, Incompatible, StorageError, UserError
+from rlstudio.core.run_state import RunState
 from rlstudio.data import replay as replay_module
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Checkpoints
@@ -17,7 +18,6 @@ from rlstudio.experiment.launch import resume, start
 from rlstudio.experiment.load import load_agent
 from rlstudio.experiment.session import Session
 from rlstudio.experiment.signals import Interrupted
-from rlstudio.experiment.status import RunState
 
 
 def stopped_at(tmp_path, epoch: int, **sections):

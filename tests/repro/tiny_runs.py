@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config import ExperimentConfig, experiment_from
 from rlstudio.experiment.launch import resume, start
 from rlstudio.experiment.metrics import first_difference
 from rlstudio.experiment.run_folder import RunFolder, list_runs
-from rlstudio.experiment.status import RunState
 
 TRAIN = {
     "a2c": {"epochs": 12, "steps_per_epoch": 120, "rollout_steps": 5, "normalize_rewards": True},

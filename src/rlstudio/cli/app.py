@@ -1,7 +1,7 @@
 """`rlctl` (also called `rlstudio`): one program, its commands, and how it ends.
 
-`--help`, `ls`, `show`, `logs`, `stop`, `algos` and completion never import torch: this module and those it imports stay
-light, and a command imports what it needs when it runs.
+Everything but training, evaluating and drawing films never imports torch: this module and those it imports stay light,
+and a command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from rlstudio.cli import choices, failures, judge, launch, logs, plot, runs
+from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, runs
 from rlstudio.cli.terminal import stdout
 
 PROGRAMS = ("rlctl", "rlstudio")
 INTERRUPTED = 130
 
 SECTIONS: dict[str, dict[str, Any]] = {
-    "Train": {"launch": launch.launch, "run": launch.run, "resume": launch.resume, "stop": runs.stop},
-    "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "rm": runs.rm},
+    "Train": {"launch": launch.launch, "run": launch.run, "resume": launch.resume, "fork": fork.fork},
+    "Steer": {"stop": control.stop, "cancel": control.cancel, "queue": control.queue, "worker": control.worker},
+    "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "diff": diff.diff},
     "Judge": {"eval": judge.evaluate, "play": judge.play},
+    "Keep": {"adopt": runs.adopt, "rm": runs.rm, "gc": control.gc},
     "Choose": {"algos": choices.algos, "envs": choices.envs, "schema": choices.schema, "check": choices.check},
 }
 

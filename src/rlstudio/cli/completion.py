@@ -14,11 +14,11 @@ Offers = list[tuple[str, str]]
 
 def runs(ctx: typer.Context, incomplete: str) -> Offers:
     """Names and ids, with what each run is."""
-    from rlstudio.experiment.run_folder import list_runs
+    from rlstudio.control.home import Home
 
     folder = ctx.params.get("runs_dir") or usual_runs_dir()
     offers: dict[str, str] = {}
-    for status in list_runs(Path(folder)):
+    for status in (entry.status for entry in Home(Path(folder)).entries()):
         told = f"{status.state.lower()}, {status.algo} on {status.env_id}"
         offers.setdefault("last", f"the newest: {told}")
         offers.setdefault(status.name, told)

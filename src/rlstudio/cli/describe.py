@@ -8,18 +8,29 @@ from rlstudio.cli import text
 from rlstudio.cli.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
+    from rlstudio.control.home import Entry
     from rlstudio.experiment.run_folder import RunFolder
+    from rlstudio.experiment.status import Status
+
+STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial")
+"""What only the store knows of a run."""
 
 
-def run_document(folder: RunFolder) -> dict[str, Any]:
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """One run of a list."""
+    known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
+    return {**entry.status.to_json(), **known}
+
+
+def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     """The status with where the run lies and its checkpoints, oldest first."""
     from rlstudio.experiment.checkpoint import Checkpoints
     from rlstudio.experiment.manifest import folder_name
 
-    status = folder.read_status().to_json()
-    infos = reversed(Checkpoints(folder.path, folder.id, lease=None).list())
-    status["path"] = str(folder.path)
-    status["checkpoints"] = [
+    document = status.to_json()
+    infos = Checkpoints(folder.path, folder.id, lease=None).list() if folder.path.is_dir() else []
+    document["path"] = str(folder.path)
+    document["checkpoints"] = [
         {
             "step": info.step,
             "epoch": info.fields.get("epoch"),
@@ -28,9 +39,9 @@ def run_document(folder: RunFolder) -> dict[str, Any]:
             "path": str(folder.path / folder_name(info.step)),
             "size": sum(file.size for file in info.files.values()) + sum(ref.size for ref in info.segments),
         }
-        for info in infos
+        for info in reversed(infos)
     ]
-    return status
+    return document
 
 
 def print_run(out: Terminal, run: dict[str, Any]) -> None:
@@ -39,6 +50,7 @@ def print_run(out: Terminal, run: dict[str, Any]) -> None:
     out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}", STATE_STYLES.get(state, ""))
     exact = "yes" if run["exact"] else f"no, {run['exact_reason']}"
     bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
+    parent = run.get("parent_id") and f"{run['parent_id']} at {run['parent_step']:,} steps"
     facts = {
         "message": run["message"],
         "algorithm": run["algo"],
@@ -49,6 +61,9 @@ def print_run(out: Terminal, run: dict[str, Any]) -> None:
         "exact resume": exact,
         "config hash": run["config_hash"],
         "state hash": run["state_hash"] or "-",
+        "forked from": parent,
+        "owner": run.get("owner"),
+        "attempt": run.get("attempt") if (run.get("attempt") or 0) > 1 else None,
         "created": f"{run['created_at']} ({text.age(run['created_at'])} ago)",
         "folder": run["path"],
     }

@@ -79,9 +79,9 @@ def play(
 
 def _load(run: str, checkpoint: str, runs_dir: Path) -> tuple[RunFolder, LoadedAgent]:
     from rlstudio.cli.imports import import_modules
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.control.home import Home
 
-    folder = find_run(runs_dir, run)
+    folder = Home(runs_dir).folder_to_read(run)
     from rlstudio.experiment.load import load_imports, load_run
 
     import_modules(load_imports(folder))

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli import completion
+from rlstudio.cli.describe import entry_document
 from rlstudio.cli.options import Imports, Json, Overrides, Quiet, RunsDir
-from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.source import Chosen, Request, choose
 from rlstudio.cli.terminal import stdout
 from rlstudio.cli.voice import Manner
+from rlstudio.core.errors import UserError
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.run_folder import RunFolder
+    from rlstudio.control.home import Home
+    from rlstudio.control.store.records import Run
+    from rlstudio.experiment.config import ExperimentConfig
 
 MAX_SEEDS = 1000
 
@@ -23,6 +27,12 @@ Name = Annotated[str | None, typer.Option("--name", help="What the run is called
 MasterSeed = Annotated[int | None, typer.Option("--seed", help="Master seed, short for env.seed=N.")]
 Seeds = Annotated[
     int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Launch N runs one after the other, seed by seed.")
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", "-d", help="Put it into the queue and come back at once; it runs in the background.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete configuration; train and write nothing.")]
 
@@ -45,6 +55,8 @@ def launch(
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     dry_run: DryRun = False,
+    detach: Detach = False,
+    key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -52,7 +64,7 @@ def launch(
 
     \b
     rlctl launch -f configs/ppo/cartpole.yaml train.lr=1e-3 env.num_envs=32
-    rlctl launch --algo dqn --env CartPole-v1 --seeds 5
+    rlctl launch --algo dqn --env CartPole-v1 --seeds 5 --detach
     """
     from rlstudio.cli.imports import import_modules
 
@@ -62,10 +74,15 @@ def launch(
     if dry_run:
         _rehearse(chosen, json)
         return 0
-    from rlstudio.cli.training import run_seeds
-    from rlstudio.experiment.launch import start
+    from rlstudio.control.home import Home
 
-    starts = [partial(start, cfg, runs_dir) for cfg in chosen.experiments]
+    home = Home(runs_dir)
+    if detach or key is not None:
+        return _enqueue(home, chosen.experiments, key, Manner(quiet, json))
+    from rlstudio.cli.training import run_seeds
+    from rlstudio.control.start import start
+
+    starts = [partial(start, home, cfg) for cfg in chosen.experiments]
     return run_seeds(starts, chosen.origin, Manner(quiet, json))
 
 
@@ -78,11 +95,13 @@ def run(
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     dry_run: DryRun = False,
+    detach: Detach = False,
+    key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Start a run from a file: the same as `launch -f FILE`."""
-    return launch(overrides, file, None, None, name, seed, seeds, modules, runs_dir, dry_run, quiet, json)
+    return launch(overrides, file, None, None, name, seed, seeds, modules, runs_dir, dry_run, detach, key, quiet, json)
 
 
 def resume(
@@ -97,26 +116,33 @@ def resume(
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    detach: Detach = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Go on with a run, bit for bit, or extend a finished one."""
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.control.home import Home
 
     given = [*([run] if run else []), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
-    folder = find_run(runs_dir, reference)
-    return _continue(folder, given, allow_inexact, Manner(quiet, json))
+    home = Home(runs_dir)
+    known = home.known(reference)
+    if detach and allow_inexact:
+        raise UserError("--allow-inexact with --detach: accept it where you can see it; leave one of them out")
+    return _continue(home, known, given, detach, allow_inexact, Manner(quiet, json))
 
 
-def _continue(folder: RunFolder, overrides: list[str], allow_inexact: bool, manner: Manner) -> int:
+def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
     from rlstudio.cli.imports import import_modules
     from rlstudio.cli.training import run_seeds
-    from rlstudio.experiment import launch as launching
+    from rlstudio.control import start as starting
+    from rlstudio.control.folders import folder_of
     from rlstudio.experiment.load import load_imports
 
-    import_modules(load_imports(folder))
-    session = launching.resume(folder, overrides, allow_inexact=allow_inexact)
+    import_modules(load_imports(folder_of(home, run)))
+    if detach:
+        return tell_queued(home, [starting.requeue(home, run, overrides)], manner)
+    session = starting.resume(home, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
         stretched = session.cfg.train.lr_schedule == "linear"
@@ -125,18 +151,38 @@ def _continue(folder: RunFolder, overrides: list[str], allow_inexact: bool, mann
     return run_seeds([lambda: session], origin, manner)
 
 
+def _enqueue(home: Home, experiments: list[ExperimentConfig], key: str | None, manner: Manner) -> int:
+    from rlstudio.control.start import enqueue
+
+    queued = []
+    for index, cfg in enumerate(experiments):
+        own = key if key is None or len(experiments) == 1 else f"{key}/{index}"
+        queued.append(enqueue(home, cfg, key=own))
+    return tell_queued(home, queued, manner)
+
+
+def tell_queued(home: Home, queued: list[Run], manner: Manner) -> int:
+    from rlstudio.control.service import ensure_worker
+
+    ensure_worker(home)
+    out = stdout()
+    where = in_runs_dir(home.runs_dir)
+    if manner.json:
+        out.document([entry_document(home.find(run.id)) for run in queued])
+        return 0
+    for run in queued:
+        told = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
+        out.line(run.id if manner.quiet else told)
+    return 0
+
+
 def _rehearse(chosen: Chosen, json: bool) -> None:
     """What would run, after the same refusals that `start` makes."""
     from rlstudio.core.config import config_hash, to_yaml
-    from rlstudio.experiment.build import build_env, build_trainer
-    from rlstudio.experiment.machine import pick_device
+    from rlstudio.experiment.launch import rehearse
 
     cfg = chosen.experiments[0]
-    env = build_env(cfg)
-    try:
-        build_trainer(cfg, env, pick_device(cfg.runtime.device))
-    finally:
-        env.close()
+    rehearse(cfg).close()
     seeds = [experiment.env.seed for experiment in chosen.experiments]
     out = stdout()
     if json:

@@ -14,23 +14,26 @@ from rlstudio.cli import text
 from rlstudio.cli.options import Run, RunsDir
 from rlstudio.cli.progress import KEY_METRICS
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
-from rlstudio.cli.terminal import Terminal, stdout
+from rlstudio.cli.terminal import Terminal, stderr, stdout
+from rlstudio.core.run_state import OWNED, RunState
 
 if TYPE_CHECKING:
+    from rlstudio.control.home import Home
     from rlstudio.experiment.metrics import Record
     from rlstudio.experiment.run_folder import RunFolder
 
     Writer = Callable[[Terminal, list[dict[str, Any]], list[Record]], None]
 
 POLL_SECONDS = 0.3
+ACTIVE = OWNED | {RunState.QUEUED}
 SHOWN = {
     "rollout/return_mean": "return",
     **{f"train/{name}": name for name in KEY_METRICS},
     "eval/return_mean": "eval",
     "time/steps_per_second": "steps/s",
 }
-UNTOLD = ("created",)
-"""Events whose fields are the whole status: `show` has them."""
+UNTOLD = ("created", "lineage")
+"""Events whose fields are the whole status or the whole origin: `show` has them."""
 
 MAX_MOMENT = 2.0**35
 """Seconds since 1970 that a calendar still has a year for."""
@@ -43,18 +46,31 @@ def logs(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Print the events and the key metrics of a run."""
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.control.home import Home
 
-    stream = _Stream(find_run(runs_dir, run), stdout(), follow, _write_json if json else _write_lines)
+    home = Home(runs_dir)
+    if follow:
+        _wait_for_start(home, run)
+    stream = _Stream(home, home.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
     stream.run()
+
+
+def _wait_for_start(home: Home, run: str) -> None:
+    """A queued run has nothing to tell before a worker starts it."""
+    told = False
+    while (entry := home.find(run)).status.state == "QUEUED" and not entry.has_folder:
+        if not told:
+            stderr().line(f"run {entry.id}: is in the queue; waiting for it to start")
+            told = True
+        time.sleep(POLL_SECONDS)
 
 
 class _Stream:
     """Events and metrics as they come. Metrics are waited for by their reader; each time it has caught up, everything
     that is new is written in the order of time."""
 
-    def __init__(self, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
-        self._folder, self._out, self._write = folder, out, write
+    def __init__(self, home: Home, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
+        self._home, self._folder, self._out, self._write = home, folder, out, write
         self._over = not follow
         self._events_told = 0
         self._records: list[Record] = []
@@ -67,15 +83,13 @@ class _Stream:
 
     def _caught_up(self) -> bool:
         """Whether to look again: once more after the run has ended, for what it wrote at the last moment."""
-        from rlstudio.experiment.status import OWNED
-
         events = list(self._folder.events())
         self._write(self._out, events[self._events_told :], self._records)
         self._out.flush()
         self._events_told, self._records = len(events), []
         if self._over:
             return False
-        self._over = self._folder.read_status().state not in OWNED
+        self._over = self._home.find(self._folder.id).status.state not in ACTIVE
         if not self._over:
             time.sleep(POLL_SECONDS)
         return True

@@ -33,13 +33,14 @@ def plot(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Draw learning curves, with a band over seeds."""
+    from rlstudio.control.home import Home
     from rlstudio.experiment.output_file import output_path
     from rlstudio.experiment.plot import SUFFIXES, choose_metric, plot_runs
-    from rlstudio.experiment.run_folder import find_run
 
     if out is not None:
         output_path(out, SUFFIXES)
-    folders = {folder.id: folder for folder in (find_run(runs_dir, run) for run in runs)}
+    home = Home(runs_dir)
+    folders = {folder.id: folder for folder in map(home.folder_to_read, runs)}
     read = [(folder.read_status(), _series(folder.path)) for folder in folders.values()]
     key = choose_metric((name for _, series in read for name in series), metric)
     curves = _curves(read, key)

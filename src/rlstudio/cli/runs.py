@@ -1,13 +1,8 @@
-"""`ls`, `show`, `stop` and `rm`: runs as files. Nothing here imports torch."""
+"""`ls`, `show`, `rm` and `adopt`: the runs of a store and their folders. Nothing here imports torch."""
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +12,12 @@ from rlstudio.cli import text
 from rlstudio.cli.options import Json, Run, Runs, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import STATE_STYLES, Cell, stdout
-from rlstudio.core.errors import RLStudioError, RunBusy, UserError
+from rlstudio.core.errors import RunBusy, UserError
 
 if TYPE_CHECKING:
     from rlstudio.experiment.status import Status
 
 SHOWN = 20
-STOP_SECONDS = 6.0
-"""A run leaves within 5 s of the signal, saved or not."""
 
 
 def ls(
@@ -35,20 +28,22 @@ def ls(
     json: Json = False,
 ) -> None:
     """List the runs, newest first."""
-    from rlstudio.experiment.run_folder import list_runs
+    from rlstudio.cli.describe import entry_document
+    from rlstudio.control.home import Home
 
-    everything = list_runs(runs_dir)
+    home = Home(runs_dir)
     count = limit if limit is not None else (0 if json else SHOWN)
-    shown = everything[:count] if count else everything
+    shown = home.entries(count or None)
     out = stdout()
     if json:
-        out.document([status.to_json() for status in shown])
-    elif not everything:
+        out.document([entry_document(entry) for entry in shown])
+    elif not shown:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
-        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(status) for status in shown])
-        if len(shown) < len(everything):
-            out.line(f"{len(everything) - len(shown)} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
+        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry.status) for entry in shown])
+        older = home.count() - len(shown)
+        if older > 0:
+            out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
 
 def _row(status: Status) -> list[str | Cell]:
@@ -64,71 +59,42 @@ def _row(status: Status) -> list[str | Cell]:
     ]
 
 
-def show(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+def show(
+    run: Run,
+    lineage: Annotated[bool, typer.Option("--lineage", help="Where it comes from and what came of it.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
     """Show one run: state, progress, evaluation, hashes, checkpoints."""
-    from rlstudio.cli.describe import print_run, run_document
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.cli.describe import entry_document, print_run, run_document
+    from rlstudio.control.home import Home
 
-    document = run_document(find_run(runs_dir, run))
+    home = Home(runs_dir)
+    entry = home.find(run)
+    if lineage:
+        from rlstudio.cli.lineage import show_lineage
+
+        show_lineage(home, entry, json)
+        return
+    document = {**run_document(entry.status, entry.folder), **entry_document(entry)}
     if json:
         stdout().document(document)
     else:
         print_run(stdout(), document)
 
 
-def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """End a running run at its next safe point; it can be resumed."""
-    from rlstudio.experiment.run_folder import find_run
-    from rlstudio.experiment.status import OWNED
+def adopt(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run folders, here or elsewhere.")],
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Take run folders into the store; one that lies elsewhere is copied here."""
+    from rlstudio.control.adopt import adopt_path
+    from rlstudio.control.home import Home
 
-    folder = find_run(runs_dir, run)
-    status = folder.read_status()
-    if status.state not in OWNED:
-        raise UserError(f"run {folder.id}: is not running ({status.state}); there is nothing to stop")
-    if status.host != os.uname().nodename:
-        raise UserError(f"run {folder.id}: runs on {status.host}; stop it there")
-    with _process(status) as descriptor:
-        if descriptor is not None:
-            _ask_to_end(descriptor, folder.id)
-            if not _ended(descriptor, STOP_SECONDS):
-                raise RLStudioError(
-                    f"run {folder.id}: process {status.pid} was asked to stop and is still there after"
-                    f" {STOP_SECONDS:g} s; look again with: rlctl show {folder.id}{in_runs_dir(runs_dir)}"
-                )
-    after = folder.read_status()
-    again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {folder.id}{in_runs_dir(runs_dir)}"
-    stdout().line(f"run {folder.id}: {after.state} at {after.env_steps:,} steps{again}")
-
-
-@contextmanager
-def _process(status: Status) -> Iterator[int | None]:
-    """A handle on the very process that owns the run (a pid alone may be another one's by now); None if it is gone."""
-    from rlstudio.experiment.process import Owner, is_gone
-
-    try:
-        descriptor = os.pidfd_open(status.pid)
-    except ProcessLookupError:
-        yield None
-        return
-    try:
-        # The handle keeps meaning the process it was opened for, so its start time is compared after opening.
-        gone = is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start))
-        yield None if gone else descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _ask_to_end(descriptor: int, run_id: str) -> None:
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-    except PermissionError as error:
-        raise UserError(f"run {run_id}: its process belongs to another user, who alone can stop it") from error
-
-
-def _ended(descriptor: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
+    home = Home(runs_dir)
+    for folder in folders:
+        run = adopt_path(home, folder)
+        stdout().line(f"run {run.id}: adopted, {run.state}")
 
 
 def rm(
@@ -136,21 +102,24 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> int:
-    """Delete runs with all they hold. Running ones are refused."""
-    from rlstudio.experiment.run_folder import find_run
-    from rlstudio.experiment.status import OWNED
+    """Delete runs with all they hold. Running ones are refused, and those that others were forked from."""
+    from rlstudio.control.home import Home
+    from rlstudio.control.remove import refuse_referred, remove
+    from rlstudio.core.run_state import OWNED
 
-    folders = {folder.id: folder for folder in (find_run(runs_dir, run) for run in runs)}
-    for folder in folders.values():
-        if folder.read_status().state in OWNED:
+    home = Home(runs_dir)
+    entries = {entry.id: entry for entry in (home.find(run) for run in runs)}
+    for entry in entries.values():
+        if entry.status.state in OWNED:
             raise RunBusy(
-                f"run {folder.id}: is running; end it first with: rlctl stop {folder.id}{in_runs_dir(runs_dir)}"
+                f"run {entry.id}: is running; end it first with: rlctl stop {entry.id}{in_runs_dir(runs_dir)}"
             )
-    if not yes and not _confirmed(list(folders), runs_dir):
+    refuse_referred(home, set(entries))
+    if not yes and not _confirmed(list(entries), runs_dir):
         return 1
-    for folder in folders.values():
-        folder.remove()
-        stdout().line(f"run {folder.id}: removed")
+    for entry in entries.values():
+        remove(home, entry)
+        stdout().line(f"run {entry.id}: removed")
     return 0
 
 

@@ -58,11 +58,11 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
         except Interrupted as stop:
             again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
             _end(voice, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
-            return Outcome(run_document(session.folder), code=128 + stop.signum, goes_on=False)
+            return Outcome(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
             _end(voice, f"run {session.folder.id}: {error}")
             goes_on = isinstance(error, OWN_FAULTS)
-            return Outcome(run_document(session.folder), session.evaluation, error.exit_code, goes_on)
+            return Outcome(run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on)
         except Exception as error:
             path = session.folder.artifacts_path / "traceback.txt"
             with suppress(OSError):  # the session has written most of it already
@@ -71,7 +71,7 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
             voice.say(line)
-        return Outcome(run_document(session.folder), session.evaluation)
+        return Outcome(run_document(session.status, session.folder), session.evaluation)
 
 
 def _end(voice: Voice, line: str) -> None:

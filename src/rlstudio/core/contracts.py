@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -154,10 +155,32 @@ class Trainer(Protocol):
 
 
 class Lease(Protocol):
-    """The right to write a run. `check` raises LeaseLost when another owner has taken it."""
+    """The right to write a run, and its line to whoever remembers all runs.
+
+    Everything a run commits passes here with the number of its ownership, `token`: a process whose run was taken over
+    gets `LeaseLost` and has written nothing.
+    """
 
     token: int
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """Before each commit; `LeaseLost` when another owner has taken the run."""
+        ...
+
+    def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
+        """The run changes its state; returns what it became: a stop that was asked for is not a mere signal."""
+        ...
+
+    def safe_point(self) -> bool:
+        """Told at every Tick: the run gets somewhere. True when somebody wants it to stop here."""
+        ...
+
+    def tell(self, facts: State) -> None:
+        """How far the run is. Cheap: called for every epoch."""
+        ...
+
+    def publish(self, checkpoints: Sequence[State]) -> None:
+        """These checkpoints (step, state_hash, manifest_sha256) are whole on disk, and no others."""
+        ...
 
     def release(self) -> None: ...

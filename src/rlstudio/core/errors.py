@@ -46,6 +46,16 @@ class StorageError(RLStudioError):
     exit_code = 3
 
 
+class StoreBusy(StorageError):
+    """The store was held by others for too long; nothing was changed, and trying again may help."""
+
+    exit_code = 75
+
+
+class Conflict(UserError):
+    """The run is not in a state that allows what was asked for."""
+
+
 class CheckpointError(RLStudioError):
     """A checkpoint does not verify: the file and the reason are named."""
 

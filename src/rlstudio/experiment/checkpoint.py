@@ -1,8 +1,8 @@
 """Checkpoints: the whole state of a run, whole or not at all.
 
-The content has the logical schema of version 1:
+The content has the logical schema of version 2:
 
-    {"version": 1, "module_state": State, "trainer_state": State, "replay_meta": State, "rng_state": State,
+    {"version": 2, "module_state": State, "trainer_state": State, "replay_meta": State, "rng_state": State,
      "meta": JSON}
 
 On disk, `checkpoints/step-000000000400/` holds `tensors.safetensors`, `state.json` and `MANIFEST.json` (few files: a
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlstudio import __version__
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.experiment.files import Folder, temporary
@@ -32,15 +33,17 @@ from rlstudio.experiment.manifest import (
     TENSORS,
     VERSION,
     CheckpointInfo,
+    Origin,
     SegmentRef,
     TooNew,
     folder_name,
     manifest_bytes,
     read_manifest,
 )
+from rlstudio.experiment.migrations import MIGRATIONS, Content, migrated
 from rlstudio.experiment.safetensors_file import read_tensors, write_tensors
 from rlstudio.experiment.segments import Segments, open_verified
-from rlstudio.experiment.state_hash import SECTIONS, combine, hash_tree, state_hash, state_tree_of
+from rlstudio.experiment.state_hash import combine, hash_tree, state_hash, state_tree_of
 from rlstudio.experiment.state_tree import Tree, rebuild, to_bytes
 
 __all__ = [
@@ -54,10 +57,6 @@ __all__ = [
     "TooNew",
     "state_hash",
 ]
-
-Content = dict[str, Any]
-MIGRATIONS: dict[int, Callable[[Content], Content]] = {}
-"""From the content of that version to the content of the next; `load` applies them one after the other."""
 
 SWAPPED = ".swapped-"
 _STEP_FOLDER = re.compile(r"step-(\d{12,})")
@@ -90,6 +89,7 @@ class Checkpoints:
         self._run_id = run_id
         self._lease = lease
         self._parent: str | None = None
+        self._origin: Origin | None = None
         if lease is not None:
             lease.check()
             for name in ("checkpoints", "segments"):
@@ -100,9 +100,12 @@ class Checkpoints:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def save(self, content: Content, *, step: int, manifest: Mapping[str, Any]) -> CheckpointInfo:
+    def save(
+        self, content: Content, *, step: int, manifest: Mapping[str, Any], origin: Origin | None = None
+    ) -> CheckpointInfo:
         """Write the state at `step`; `manifest` adds fields of the session (env_steps, topology, exact, ...).
 
+        A forked run begins with a copy, whose `origin` is given; what comes after it has the same.
         The same state at the same step is kept as it is. Where the step holds another state (the run was rolled back
         and took another way) or does not verify, the new one takes its place.
         """
@@ -115,12 +118,18 @@ class Checkpoints:
         refs = self._segments.put(tree.segments)
         info = self._existing(step, tree, refs)
         if info is None:
+            origin = origin or self._origin
             own = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
-            rest = {"segments": [vars(ref) for ref in refs], "parent": self._parent, "meta": content["meta"]}
-            self._publish(tree, [ref.sha256 for ref in refs], {**manifest, **own, **rest}, lease)
+            own |= {"parent": self._parent, "origin": origin and vars(origin), "rlstudio": __version__}
+            own |= {"segments": [vars(ref) for ref in refs], "meta": content["meta"]}
+            self._publish(tree, [ref.sha256 for ref in refs], {**manifest, **own}, lease)
             info = read_manifest(self._folder, step, self._run_id)
-        self._parent = info.sha256
+        self._stand_at(info)
         return info
+
+    def _stand_at(self, info: CheckpointInfo) -> None:
+        """What is saved next comes after this one."""
+        self._parent, self._origin = info.sha256, info.origin
 
     def _existing(self, step: int, tree: Tree, refs: Sequence[SegmentRef]) -> CheckpointInfo | None:
         """This very state where the step already holds it, intact."""
@@ -203,7 +212,7 @@ class Checkpoints:
         # What only they referred to must be forgotten too: on the other way the same names stand for other rows.
         self._collect_segments()
         if not self._steps():
-            self._parent = None
+            self._parent = self._origin = None
 
     def _collect_segments(self) -> None:
         """Remove the segments that no checkpoint refers to; none while one cannot say what it refers to."""
@@ -250,9 +259,9 @@ class Checkpoints:
             sections = _parse(files[STATE].read(), f"{where}/{STATE}")
         tree = Tree(sections, tensors, [self._segments.opened(ref) for ref in info.segments])
         content = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
-        content = _migrated(content, where)
+        content = migrated(content, where)
         self._segments.adopt(info.segments)
-        self._parent = info.sha256
+        self._stand_at(info)
         return Loaded(content, info)
 
     @contextmanager
@@ -289,14 +298,3 @@ def _parse(data: bytes, label: str) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: not JSON: {error}") from error
-
-
-def _migrated(content: Content, label: str) -> Content:
-    while content["version"] != VERSION:
-        migrate = MIGRATIONS.get(content["version"])
-        if migrate is None:
-            raise CheckpointError(f"{label}: nothing migrates version {content['version']} to {VERSION}")
-        content = migrate(content)
-    if missing := {*SECTIONS, "meta"} - set(content):
-        raise CheckpointError(f"{label}: {sorted(missing)[0]} is missing")
-    return content

@@ -9,6 +9,7 @@ written, so the file is abandoned and the next attempt starts with a new one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -38,6 +39,16 @@ def ensure_directory(path: Path) -> None:
         with told(path):
             reach(Operation("mkdir", path))
             os.makedirs(path, mode=0o700, exist_ok=True)
+
+
+def errno_of(error: StorageError) -> int | None:
+    return error.__cause__.errno if isinstance(error.__cause__, OSError) else None
+
+
+def is_users_mistake(error: StorageError) -> bool:
+    """A place that cannot be written to, rather than a disk that fails."""
+    mistakes = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
+    return errno_of(error) in mistakes
 
 
 def _beside(name: str, other: str) -> str:
@@ -164,6 +175,10 @@ class Folder:
         """A file that grows at its end, created where it does not exist."""
         return AppendWriter(self.path(name), self._create(name, os.O_APPEND))
 
+    def output(self, name: str) -> int:
+        """A descriptor that a child process can print to, at the end of a file."""
+        return self._create(name, os.O_APPEND)
+
     def _create(self, name: str, flag: int) -> int:
         with told(self.path(name)):
             reach(Operation("create", self.path(name)))
@@ -183,14 +198,18 @@ class Folder:
         """The first `size` bytes as a new file under the same name: a stale writer goes on in the one that is gone."""
 
         def copy(part: str) -> None:
-            with self.open(name) as source, self.stream(part) as writer:
-                left = size
-                while left and (data := source.read(min(left, CHUNK))):
-                    writer.write(data)
-                    left -= len(data)
-                writer.finish()
+            with self.open(name) as source:
+                self.copy(part, source, size)
 
         self._publish(name, copy, durable=True)
+
+    def copy(self, name: str, source: BufferedReader, size: int) -> None:
+        """The first `size` bytes of an open file, which may lie on another disk, as a new file."""
+        with self.stream(name) as writer:
+            while size and (data := source.read(min(size, CHUNK))):
+                writer.write(data)
+                size -= len(data)
+            writer.finish()
 
     def _publish(self, name: str, write: Callable[[str], object], durable: bool) -> None:
         part = _beside(name, temporary())

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import Incompatible, StorageError
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint import Checkpoints, Content, Found, Loaded
 from rlstudio.experiment.machine import differences
 from rlstudio.experiment.manifest import CheckpointInfo
 from rlstudio.experiment.process import this_process
 from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.sections import CkptConfig
-from rlstudio.experiment.status import RunState
 from rlstudio.ops.statistics import Summary
 
 
@@ -25,6 +25,7 @@ class Keeper:
         self.cfg = cfg
         self.status = folder.read_status().owned_by(this_process())
         self.checkpoints = Checkpoints(folder.path, folder.id, lease)
+        self.lease = lease
         self._saved_at = time.monotonic()
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
@@ -40,8 +41,13 @@ class Keeper:
         manifest = {**fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=fields["env_steps"], manifest=manifest)
         self.checkpoints.prune(self.cfg.keep_last, keep)
+        self.publish()
         self._saved_at = time.monotonic()
         self.stands_at(info)
+
+    def publish(self) -> None:
+        """Whoever remembers all runs learns which checkpoints there are."""
+        self.lease.publish([_told(info) for info in self.checkpoints.list()])
 
     def holds(self, step: int) -> bool:
         return any(info.step == step for info in self.checkpoints.list())
@@ -71,16 +77,24 @@ class Keeper:
         counts = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
-    def say(self, state: RunState, reason: str = "", message: str = "") -> None:
-        """A change of state: durable, and an event of its own."""
+    def say(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
+        """A change of state: durable, and an event of its own. The folder repeats what the lease made of it."""
+        refused: StorageError | None = None
+        try:
+            state, reason = self.lease.move(state, reason, message, self.status.facts())
+        except StorageError as error:
+            refused = error  # nobody could be told, but the folder still says how it is
         self.status = replace(self.status, state=state, reason=reason, message=message)
         self.folder.write_status(self.status)
-        self.folder.event(state.lower(), reason=reason, env_steps=self.status.env_steps)
+        self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps)
+        if refused is not None:
+            raise refused
 
     def tell(self, **fields: Any) -> None:
         """How far it is; cheap enough for every epoch."""
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
+        self.lease.tell(self.status.facts())
 
     def judged(self, summary: Summary) -> None:
         self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))
@@ -89,3 +103,7 @@ class Keeper:
         if self.status.exact:
             self.status = replace(self.status, exact=False, exact_reason=reason)
             self.folder.event("inexact", reason=reason)
+
+
+def _told(info: CheckpointInfo) -> dict[str, Any]:
+    return {"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256}

@@ -3,43 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlstudio.core.config import config_hash, to_yaml
+from rlstudio.core.contracts import Lease, VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.experiment.load import read_config
 from rlstudio.experiment.machine import pick_device, set_threads
 from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.session import Session
-from rlstudio.experiment.status import RunState
 
 
-def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
-    """A new run. Everything that can be refused is refused before its folder appears."""
+def rehearse(cfg: ExperimentConfig) -> VecEnv:
+    """Everything that can be refused is refused here, before a run appears; returns its environments."""
     set_threads(cfg.runtime.threads)
     env = build_env(cfg)
     try:
         build_trainer(cfg, env, pick_device(cfg.runtime.device))
-        folder = RunFolder.create(
-            runs_dir,
-            name=cfg.name,
-            algo=cfg.policy.algo,
-            env_id=cfg.env.id,
-            config_yaml=to_yaml(cfg),
-            config_hash=config_hash(cfg),
-            seed=cfg.env.seed,
-            total_epochs=cfg.train.epochs,
-        )
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
+    """A new run that only its folder knows; `control` has runs that a store remembers."""
+    env = rehearse(cfg)
+    try:
+        folder = create_folder(cfg, runs_dir)
     except BaseException:
         env.close()
         raise
     return Session.open(folder, cfg, env=env)
 
 
+def create_folder(cfg: ExperimentConfig, runs_dir: Path, run_id: str | None = None) -> RunFolder:
+    return RunFolder.create(
+        runs_dir,
+        name=cfg.name,
+        algo=cfg.policy.algo,
+        env_id=cfg.env.id,
+        config_yaml=to_yaml(cfg),
+        config_hash=config_hash(cfg),
+        seed=cfg.env.seed,
+        total_epochs=cfg.train.epochs,
+        run_id=run_id,
+    )
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A run that may go on, judged before anything is taken or changed."""
+
+    folder: RunFolder
+    cfg: ExperimentConfig
+    edited: bool  # its config.yaml is not what it was launched with, and that was accepted
+    extended: bool  # it goes on longer than it was launched for
+    allow_inexact: bool
+
+    def open(self, lease: Lease | None = None) -> Session:
+        session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+        if self.edited:
+            session.keeper.mark_inexact("config.yaml was edited")
+            session.keeper.tell(config_hash=config_hash(self.cfg))
+        if self.extended:
+            session.extend(to_yaml(self.cfg), config_hash(self.cfg))
+        return session
+
+
 def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
     """Continue a run where its newest good checkpoint left it; `train.epochs=N` extends it."""
+    return continuation(folder, overrides, allow_inexact=allow_inexact).open()
+
+
+def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -60,13 +101,7 @@ def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: b
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
-    session = Session.open(folder, cfg, allow_inexact=allow_inexact)
-    if edited:
-        session.keeper.mark_inexact("config.yaml was edited")
-        session.keeper.tell(config_hash=config_hash(cfg))
-    if cfg.train.epochs != status.total_epochs:
-        session.extend(to_yaml(cfg), config_hash(cfg))
-    return session
+    return Continuation(folder, cfg, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

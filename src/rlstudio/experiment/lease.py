@@ -10,11 +10,14 @@ import json
 import os
 import secrets
 import weakref
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import LeaseLost, RunBusy
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.files import Folder
 from rlstudio.experiment.process import this_process
 
@@ -24,11 +27,19 @@ _held: weakref.WeakSet[FileLease] = weakref.WeakSet()
 
 
 class FileLease:
-    """Implements `core.contracts.Lease`. Taking it also removes what crashes left in the run folder."""
+    """Implements `core.contracts.Lease` for a run that nobody but its folder remembers. Taking it also removes what
+    crashes left there.
 
-    def __init__(self, run_dir: Path) -> None:
+    `seize`: whoever gives leases out (`control.lease`) says that the run is ours. One that still holds the lock is
+    frozen or forgotten; the lock file is replaced under its feet, and its next `check` tells it.
+    """
+
+    def __init__(self, run_dir: Path, *, seize: bool = False) -> None:
         self._folder = Folder(run_dir)
         descriptor = self._folder.lock(LOCK)
+        if descriptor is None and seize:
+            self._folder.discard(LOCK)
+            descriptor = self._folder.lock(LOCK)
         if descriptor is None:
             raise RunBusy(_busy(run_dir, read_record(self._folder)))
         self._descriptor: int | None = descriptor
@@ -61,6 +72,19 @@ class FileLease:
         except FileNotFoundError:
             return False
         return os.path.samestat(there, os.fstat(descriptor))
+
+    def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
+        self.check()
+        return state, reason
+
+    def safe_point(self) -> bool:
+        return False
+
+    def tell(self, facts: State) -> None:
+        """Nobody listens: the folder has its own status."""
+
+    def publish(self, checkpoints: Sequence[State]) -> None:
+        """Nobody listens: the folder has its own checkpoints."""
 
     def release(self) -> None:
         if self._descriptor is not None:

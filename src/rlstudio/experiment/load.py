@@ -19,7 +19,9 @@ from rlstudio.core.yaml_file import read_file
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Checkpoints, Loaded
 from rlstudio.experiment.config import ExperimentConfig, load_experiment
+from rlstudio.experiment.files import Folder
 from rlstudio.experiment.machine import set_threads
+from rlstudio.experiment.manifest import folder_name
 from rlstudio.experiment.run_folder import RunFolder, find_run
 from rlstudio.experiment.snapshot import load_weights
 
@@ -41,7 +43,7 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     """The agent with its config. Nothing of the run is changed, and it may be training meanwhile."""
     cfg = read_config(folder)
     set_threads(cfg.runtime.threads)
-    loaded = _choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
+    loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
     env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
     try:
         trainer = build_trainer(cfg, env)
@@ -64,7 +66,8 @@ def load_imports(folder: RunFolder) -> tuple[str, ...]:
     return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
 
 
-def _choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
+def choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
+    """The checkpoint a person names: `last` (that verifies), `best` or a number of environment steps."""
     if which == "last":
         return _newest(checkpoints, folder)
     if which == "best":
@@ -72,10 +75,10 @@ def _choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
         if best is None or int(best["step"]) not in _steps(checkpoints):
             raise UserError(f"run {folder.id}: no best checkpoint was kept so far; use --checkpoint last")
         return checkpoints.load(int(best["step"]))
-    steps = _steps(checkpoints)
-    if which.isdigit() and int(which) in steps:
-        return checkpoints.load(int(which))
-    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {', '.join(map(str, steps))}")
+    if which.isdigit() and Folder(folder.path).kind(folder_name(int(which))) is not None:
+        return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
+    steps = ", ".join(map(str, _steps(checkpoints)))
+    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {steps}")
 
 
 def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:

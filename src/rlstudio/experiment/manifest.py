@@ -19,10 +19,15 @@ from rlstudio.experiment.file_writers import Written
 from rlstudio.experiment.files import Folder
 from rlstudio.experiment.state_tree import Tree, plain, rebuild
 
-VERSION = 1  # of the content's schema and of this file
+VERSION = 2  # of the content's schema and of this file
 MANIFEST, TENSORS, STATE = "MANIFEST.json", "tensors.safetensors", "state.json"
 FILES = (TENSORS, STATE)
-OWN = frozenset({"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"})
+ADDED: dict[int, Mapping[str, Any]] = {2: {"origin": None, "rlstudio": ""}}
+"""Fields that a version added to this file, and what stands for each where an older one lacks it."""
+
+OWN = frozenset(
+    {"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"}
+).union(*ADDED.values())
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TAIL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n\}\n')
@@ -47,6 +52,16 @@ class SegmentRef:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The checkpoint of another run that this run's state began with."""
+
+    run_id: str
+    step: int
+    manifest_sha256: str
+    state_hash: str
+
+
+@dataclass(frozen=True)
 class CheckpointInfo:
     """What the manifest says. `fields` holds all of it, also what the session stored (epoch, topology, ...)."""
 
@@ -56,6 +71,8 @@ class CheckpointInfo:
     token: int
     state_hash: str
     parent: str | None
+    origin: Origin | None  # of a forked run
+    rlstudio: str  # the version that wrote it; empty where it is older than this field
     files: Mapping[str, Written]
     segments: tuple[SegmentRef, ...]
     meta: Mapping[str, Any]
@@ -106,6 +123,8 @@ def _parse(value: Any, label: str) -> CheckpointInfo:
     version = _number(fields["version"])
     if version > VERSION:
         raise TooNew(f"{label}: version {version}, this RLStudio reads up to {VERSION}; upgrade it to resume this run")
+    for later in range(version + 1, VERSION + 1):
+        fields |= ADDED.get(later, {})
     files = {name: _written(fields["files"][name]) for name in FILES}
     if set(fields["files"]) != set(FILES):
         raise ValueError(f"unexpected files {sorted(fields['files'])}")
@@ -117,12 +136,19 @@ def _parse(value: Any, label: str) -> CheckpointInfo:
         token=_number(fields["token"]),
         state_hash=_digest(fields["state_hash"]),
         parent=None if parent is None else _digest(parent),
+        origin=None if fields["origin"] is None else _origin(fields["origin"]),
+        rlstudio=_text(fields["rlstudio"]),
         files=files,
         segments=tuple(SegmentRef(_text(entry["name"]), *_written(entry)) for entry in fields["segments"]),
         meta=dict(fields["meta"]),
         sha256=_digest(fields["sha256"]),
         fields=fields,
     )
+
+
+def _origin(entry: Any) -> Origin:
+    hashes = _digest(entry["manifest_sha256"]), _digest(entry["state_hash"])
+    return Origin(_text(entry["run_id"]), _number(entry["step"]), *hashes)
 
 
 def _written(entry: Any) -> Written:

@@ -15,6 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
@@ -134,6 +135,25 @@ def metric_files(folder: Folder) -> list[str]:
     return [*names, CURRENT] if folder.kind(CURRENT) == "file" else names
 
 
+def copy_metrics(source: Folder, target: Folder, offset: int) -> None:
+    """What a run wrote before `offset`, as files of the same names in another run: positions mean the same in both."""
+    with ExitStack() as stack:
+        for name, file in _opened(source, stack).items():
+            size = min(os.fstat(file.fileno()).st_size, offset)
+            if size:
+                target.copy(name, file, size)
+            offset -= size
+
+
+def _opened(folder: Folder, stack: ExitStack) -> dict[str, BufferedReader]:
+    """All metric files, oldest first; again where a run in training began its next one meanwhile."""
+    while True:
+        files = {name: stack.enter_context(folder.open(name)) for name in metric_files(folder)}
+        if list(files) == metric_files(folder):
+            return files
+        stack.close()
+
+
 def read_metrics(
     run_dir: Path,
     keys: Collection[str] | None = None,
@@ -219,7 +239,7 @@ def _parsed(lines: Iterable[bytes], keys: Collection[str] | None) -> Iterator[Re
     for value in decode(lines):
         try:
             record = _record(value)
-        except (KeyError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             continue
         if keys is None or record.key in keys:
             yield record

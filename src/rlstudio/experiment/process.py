@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +29,36 @@ def is_gone(owner: Owner) -> bool:
     if owner.host != os.uname().nodename:
         return False
     return owner.boot_id != _boot_id() or _start(owner.pid) != owner.pid_start
+
+
+@contextmanager
+def opened(owner: Owner) -> Iterator[int | None]:
+    """A handle on the very process (a pid alone may be another one's by now); None if it is gone or elsewhere."""
+    if owner.host != os.uname().nodename:
+        yield None
+        return
+    try:
+        descriptor = os.pidfd_open(owner.pid)
+    except (ProcessLookupError, ValueError):
+        yield None
+        return
+    try:
+        # The handle keeps meaning the process it was opened for, so its start time is compared after opening.
+        yield None if is_gone(owner) else descriptor
+    finally:
+        os.close(descriptor)
+
+
+def send(owner: Owner, signum: int) -> bool:
+    """Whether the process was there to get the signal; PermissionError where it is another user's."""
+    with opened(owner) as descriptor:
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, signum)
+        except ProcessLookupError:
+            return False
+        return True
 
 
 @cache

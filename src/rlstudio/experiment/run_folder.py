@@ -13,19 +13,21 @@ import errno
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
+from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment import jsonl
 from rlstudio.experiment.file_writers import is_full
-from rlstudio.experiment.files import TEMPORARY, Folder, ensure_directory, temporary
+from rlstudio.experiment.files import TEMPORARY, Folder, ensure_directory, errno_of, is_users_mistake, temporary
 from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.process import this_process
-from rlstudio.experiment.status import OWNED, RunState, Status, as_seen, parse_status
+from rlstudio.experiment.status import Status, as_seen, parse_status
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
@@ -53,9 +55,11 @@ class RunFolder:
         seed: int = 0,
         total_epochs: int = 0,
         state: RunState = RunState.STARTING,
+        run_id: str | None = None,
     ) -> RunFolder:
-        """A new run, whole or not at all. In an owned state it belongs to this process."""
+        """A new run, whole or not at all. In an owned state it belongs to this process; it may have its id already."""
         now = datetime.now(UTC)
+        ids = [run_id] if run_id else (new_run_id(algo, env_id) for _ in count())
         status = Status(
             id="",
             name=name,
@@ -73,9 +77,9 @@ class RunFolder:
         try:
             ensure_directory(runs_dir)
             _remove_abandoned(Folder(runs_dir))
-            return cls(runs_dir / _build(Folder(runs_dir), status, config_yaml, now))
+            return cls(runs_dir / _build(Folder(runs_dir), status, config_yaml, now, ids))
         except StorageError as error:
-            if is_full(error) or not _is_users_mistake(error):
+            if is_full(error) or not is_users_mistake(error):
                 raise
             raise UserError(f"runs folder {error}") from error
 
@@ -106,10 +110,12 @@ class RunFolder:
 
     def read_status(self) -> Status:
         """The run as it is now: one whose process is gone shows as INTERRUPTED, reason orphaned."""
+        return as_seen(self.last_status())
+
+    def last_status(self) -> Status:
+        """What the run said last, true or not any more."""
         status = parse_status(self._folder.read(STATUS) or b"")
-        if status is not None and status.id == self.id:
-            return as_seen(status)
-        return self._retold()
+        return status if status is not None and status.id == self.id else self._retold()
 
     def _retold(self) -> Status:
         """The status from the first event, after a power cut took the file: only a running run's is not synced."""
@@ -118,7 +124,7 @@ class RunFolder:
         if status is None or status.id != self.id:
             raise RunNotFound(f"{self.path}: is not a run (no readable {STATUS} or {EVENTS})")
         message = f"{STATUS} was lost; go on with: rlctl resume {self.id}"
-        return replace(status, reason="orphaned", message=message)
+        return replace(status, reason=Reason.ORPHANED, message=message)
 
     def write_status(self, status: Status) -> None:
         """Atomic always; durable when the state changes, cheap while it stays the same."""
@@ -160,7 +166,7 @@ def list_runs(runs_dir: Path) -> list[Status]:
 
 def find_run(runs_dir: Path, ref: str) -> RunFolder:
     """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest of all."""
-    ids = _ids(runs_dir)
+    ids = run_ids(runs_dir)
     if ref in ids:
         return RunFolder(runs_dir / ref)
     newest = next((status for status in _statuses(runs_dir) if ref in ("last", status.name)), None)
@@ -178,7 +184,7 @@ def find_run(runs_dir: Path, ref: str) -> RunFolder:
     raise RunNotFound(f"run {ref!r}: not in {runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
 
 
-def _ids(runs_dir: Path) -> list[str]:
+def run_ids(runs_dir: Path) -> list[str]:
     """Folders that may be runs, newest first. A reference is only ever compared with these, never used as a path."""
     if not runs_dir.is_dir():
         return []
@@ -187,7 +193,7 @@ def _ids(runs_dir: Path) -> list[str]:
 
 def _statuses(runs_dir: Path) -> Iterator[Status]:
     runs = Folder(runs_dir)
-    for run_id in _ids(runs_dir):
+    for run_id in run_ids(runs_dir):
         try:
             if runs.kind(run_id) == "folder":
                 yield RunFolder(runs_dir / run_id).read_status()
@@ -195,18 +201,23 @@ def _statuses(runs_dir: Path) -> Iterator[Status]:
             continue
 
 
-def _build(runs: Folder, status: Status, config_yaml: str, now: datetime) -> str:
+def new_run_id(algo: str, env_id: str) -> str:
+    """Sorts by time, says what it is, and is nobody else's."""
+    now = datetime.now(UTC)
+    slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:40].strip("-")
+    moment = now.strftime("%Y%m%d-%H%M%S") + f"{now.microsecond // 1000:03d}"
+    return "-".join(filter(None, (moment, slug, secrets.token_hex(2))))
+
+
+def _build(runs: Folder, status: Status, config_yaml: str, now: datetime, ids: Iterable[str]) -> str:
     """The folder under a temporary name, then under the first id that is free."""
     part = temporary()
-    slug = re.sub(r"[^0-9a-z]+", "-", f"{status.algo} {status.env_id}".lower()).strip("-")[:40].strip("-")
-    moment = now.strftime("%Y%m%d-%H%M%S") + f"{now.microsecond // 1000:03d}"
     try:
         runs.make(part)
         for name in ("checkpoints", "segments", "artifacts"):
             runs.make(f"{part}/{name}")
         runs.create(f"{part}/{CONFIG}", config_yaml.encode())
-        while True:
-            run_id = "-".join(filter(None, (moment, slug, secrets.token_hex(2))))
+        for run_id in ids:
             named = replace(status, id=run_id)
             runs.replace(f"{part}/{STATUS}", jsonl.encode(named.to_json()))
             born = {"ts": round(now.timestamp(), 3), "kind": "created", **named.to_json()}
@@ -215,8 +226,10 @@ def _build(runs: Folder, status: Status, config_yaml: str, now: datetime) -> str
                 runs.rename(part, run_id)
                 break
             except StorageError as error:
-                if _errno(error) not in (errno.ENOTEMPTY, errno.EEXIST):
+                if errno_of(error) not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
+        else:
+            raise StorageError(f"{runs.path(run_id)}: is there already")
     except StorageError:
         runs.discard(part)
         raise
@@ -231,11 +244,3 @@ def _remove_abandoned(runs: Folder) -> None:
             with contextlib.suppress(FileNotFoundError):  # finished this very moment
                 if time.time() - runs.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
                     runs.discard(name)
-
-
-def _is_users_mistake(error: StorageError) -> bool:
-    return _errno(error) in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
-
-
-def _errno(error: StorageError) -> int | None:
-    return error.__cause__.errno if isinstance(error.__cause__, OSError) else None

@@ -138,6 +138,15 @@ class ResourcesConfig(Config):
     memory_mb: PositiveInt | None = Field(None, le=10**8)
     """Memory the run asks a scheduler for; null: not stated."""
 
+    priority: int = Field(0, ge=-1000, le=1000)
+    """Queued runs with a higher one start first."""
+
+    retries: NonNegativeInt = Field(3, le=1000)
+    """Times a scheduler resumes the run after a crash without any progress in between."""
+
+    stall_seconds: PositiveFloat = Field(600.0, le=10**6)
+    """Seconds without a single update after which a scheduler takes the run for hung."""
+
 
 class RuntimeConfig(Config):
     device: str = "auto"

@@ -10,6 +10,7 @@ signals. Leaving the loop, a signal or kill -9 all leave a run that `resume` con
 
 from __future__ import annotations
 
+import signal
 import time
 import traceback
 import weakref
@@ -20,6 +21,7 @@ from typing import Any
 
 from rlstudio.core.contracts import Lease, VecEnv
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Loaded
 from rlstudio.experiment.config import ExperimentConfig
@@ -36,7 +38,7 @@ from rlstudio.experiment.recorder import Recorder
 from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.signals import Interrupted, StopSignals
 from rlstudio.experiment.snapshot import capture, restore
-from rlstudio.experiment.status import RunState, Status
+from rlstudio.experiment.status import Status
 from rlstudio.ops.statistics import Summary
 
 
@@ -78,17 +80,25 @@ class Session:
 
     @classmethod
     def open(
-        cls, folder: RunFolder, cfg: ExperimentConfig, *, env: VecEnv | None = None, allow_inexact: bool = False
+        cls,
+        folder: RunFolder,
+        cfg: ExperimentConfig,
+        *,
+        lease: Lease | None = None,
+        env: VecEnv | None = None,
+        allow_inexact: bool = False,
     ) -> Session:
-        """Take the run's lease and build it, at its newest good checkpoint if there is one."""
+        """Build the run at its newest good checkpoint, if there is one. It belongs to whoever holds the lease: the one
+        given, or that of the folder."""
         with ExitStack() as held:
-            lease = FileLease(folder.path)
+            lease = lease or FileLease(folder.path)
             held.callback(lease.release)
             try:
                 session = cls(folder, cfg, lease, env=env, allow_inexact=allow_inexact)
             except NoValidCheckpoint as error:
-                state, reason = end_of(error)
-                folder.write_status(replace(folder.read_status(), state=state, reason=reason, message=str(error)))
+                status = folder.read_status()
+                state, reason = lease.move(*end_of(error), str(error), status.facts())
+                folder.write_status(replace(status, state=state, reason=reason, message=str(error)))
                 raise
             held.pop_all()
         return session
@@ -144,7 +154,7 @@ class Session:
                     self._finish()
                 except (Interrupted, GeneratorExit) as stop:
                     self._save_between_epochs()
-                    reason = "signal" if isinstance(stop, Interrupted) else "user"
+                    reason = Reason.SIGNAL if isinstance(stop, Interrupted) else Reason.USER
                     self.keeper.say(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
                     raise
             except (Interrupted, LeaseLost):
@@ -156,7 +166,7 @@ class Session:
     def _say_end(self, error: Exception) -> None:
         """As far as the disk allows: what cannot be written is told by the error itself."""
         (state, reason), message = end_of(error), str(error)
-        if reason == "internal":
+        if reason == Reason.INTERNAL:
             message = f"{type(error).__name__}: {error}"
             with suppress(OSError):
                 text = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
@@ -178,6 +188,8 @@ class Session:
                     self._save_between_epochs()
                 yield tick
                 self._signals.raise_if_received()
+                if self.keeper.lease.safe_point():
+                    raise Interrupted(signal.SIGTERM)
             else:
                 return
 
@@ -276,7 +288,7 @@ class Session:
 
     def _grace_over(self, signum: int) -> None:
         """No Tick came in time: say so and leave on the last checkpoint."""
-        self.keeper.say(RunState.INTERRUPTED, "signal", f"go on with: rlctl resume {self.folder.id}")
+        self.keeper.say(RunState.INTERRUPTED, Reason.SIGNAL, f"go on with: rlctl resume {self.folder.id}")
 
     def close(self) -> None:
         with self._opened:

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
 from functools import cache
 from typing import Any, get_type_hints
 
+from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.process import Owner, is_gone
 
-
-class RunState(StrEnum):
-    QUEUED = "QUEUED"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    STOPPING = "STOPPING"
-    INTERRUPTED = "INTERRUPTED"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-
-
-OWNED = frozenset({RunState.STARTING, RunState.RUNNING, RunState.STOPPING})  # a living process is behind these
+FACTS = (
+    "config_hash",
+    "env_steps",
+    "gradient_steps",
+    "epoch",
+    "total_epochs",
+    "eval_return",
+    "eval_interval",
+    "state_hash",
+    "exact",
+    "exact_reason",
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Status:
     id: str
     name: str
     state: RunState
-    reason: str = ""  # why it is in this state: user, signal, orphaned, storage_full, gate_failed, ...
+    reason: Reason = Reason.NONE
     message: str = ""  # one line for a person
     algo: str = ""
     env_id: str = ""
@@ -56,6 +55,10 @@ class Status:
     def owned_by(self, owner: Owner) -> Status:
         return replace(self, **asdict(owner))
 
+    def facts(self) -> dict[str, Any]:
+        """What the run has done so far, without who and what it is."""
+        return {name: getattr(self, name) for name in FACTS}
+
     def to_json(self) -> dict[str, Any]:
         return {name: _finite(value) for name, value in asdict(self).items()}
 
@@ -65,7 +68,7 @@ def as_seen(status: Status) -> Status:
     if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
         return status
     message = f"process {status.pid} ended without a word; go on with: rlctl resume {status.id}"
-    return replace(status, state=RunState.INTERRUPTED, reason="orphaned", message=message)
+    return replace(status, state=RunState.INTERRUPTED, reason=Reason.ORPHANED, message=message)
 
 
 def parse_status(data: bytes) -> Status | None:
@@ -80,6 +83,7 @@ def parse_status(data: bytes) -> Status | None:
 def _from_json(value: dict[str, Any]) -> Status:
     known = {name: value[name] for name in _kinds() if name in value}
     known["state"] = RunState(known["state"])
+    known["reason"] = _reason(known.get("reason", ""))
     if known.get("eval_interval") is not None:
         low, high = known["eval_interval"]
         known["eval_interval"] = (float(low), float(high))
@@ -87,6 +91,14 @@ def _from_json(value: dict[str, Any]) -> Status:
         if name in known and name != "eval_interval" and not isinstance(known[name], kind):
             raise TypeError(f"{name} is {known[name]!r}")
     return Status(**known)
+
+
+def _reason(value: str) -> Reason:
+    """A newer RLStudio may know more of them."""
+    try:
+        return Reason(value)
+    except ValueError:
+        return Reason.NONE
 
 
 @cache

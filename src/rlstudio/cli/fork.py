@@ -1,0 +1,42 @@
+"""`fork`: a child of a run, from one of its checkpoints and with settings of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlstudio.cli.launch import Detach, tell_queued
+from rlstudio.cli.options import Json, Overrides, Quiet, Run, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
+from rlstudio.cli.voice import Manner
+
+
+def fork(
+    run: Run,
+    overrides: Overrides = None,
+    at: Annotated[str, typer.Option("--at", metavar="last|best|STEP", help="Which checkpoint to begin at.")] = "last",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    detach: Detach = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Start a child of a run, from a checkpoint and with other settings.
+
+    \b
+    rlctl fork last train.lr=1e-4 train.epochs=100
+    rlctl fork ppo_cartpole --at best env.seed=7 --detach
+    """
+    from rlstudio.control.home import Home
+
+    home = Home(runs_dir)
+    parent = home.known(run)
+    manner = Manner(quiet, json)
+    from rlstudio.control import fork as forking
+
+    if detach:
+        return tell_queued(home, [forking.fork_later(home, parent, at, overrides or ())], manner)
+    from rlstudio.cli.training import run_seeds
+
+    session = forking.fork(home, parent, at, overrides or ())
+    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", manner)

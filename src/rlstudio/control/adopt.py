@@ -1,0 +1,81 @@
+"""Take a run folder that the store does not know into it: made elsewhere, copied here, or older than the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlstudio.control.home import Home
+from rlstudio.control.store.records import Request, Run
+from rlstudio.core.errors import CheckpointError, RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.run_state import OWNED, Reason
+from rlstudio.experiment.checkpoint import Checkpoints
+from rlstudio.experiment.files import Folder, ensure_directory, temporary
+from rlstudio.experiment.run_folder import RUN_ID, RunFolder
+
+
+def adopt_path(home: Home, path: Path) -> Run:
+    """A folder anywhere. One that lies elsewhere is copied into the runs folder first, whole or not at all."""
+    try:
+        resolved = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise RunNotFound(f"{path}: there is no such folder") from error
+    if not RUN_ID.fullmatch(resolved.name):
+        raise UserError(f"{path}: its name is not that of a run; give the run's own folder, like runs/20261115-...")
+    source = RunFolder(resolved)
+    status = source.read_status()
+    if status.state in OWNED:
+        raise RunBusy(f"{path}: is {status.state}; it can be adopted once it has ended")
+    if resolved.parent != home.runs_dir.resolve():
+        _copy_in(Folder(home.runs_dir), resolved)
+    return adopt(home, home.folder(resolved.name))
+
+
+def _copy_in(runs: Folder, source: Path) -> None:
+    """Under a temporary name until it is whole."""
+    ensure_directory(runs.root)
+    if runs.kind(source.name) is not None:
+        raise UserError(f"{runs.path(source.name)}: is there already; remove it, or adopt that one")
+    part = temporary()
+    try:
+        _copy(Folder(source), "", runs, part)
+        runs.rename(part, source.name)
+        runs.sync()
+    except StorageError:
+        runs.discard(part)
+        raise
+
+
+def _copy(source: Folder, name: str, runs: Folder, target: str) -> None:
+    """Folders and plain files; a link or a pipe in a run folder is not ours and is refused."""
+    runs.make(target)
+    for entry in source.names(name):
+        inner, copied = f"{name}/{entry}" if name else entry, f"{target}/{entry}"
+        if source.kind(inner) == "folder":
+            _copy(source, inner, runs, copied)
+        else:
+            with source.open(inner) as file:
+                runs.copy(copied, file, source.size(inner) or 0)
+    runs.sync(target)
+
+
+def adopt(home: Home, folder: RunFolder) -> Run:
+    """A folder in its place."""
+    status = folder.read_status()
+    if status.state in OWNED:
+        raise RunBusy(f"run {folder.id}: is {status.state} without the store; it can be adopted once it has ended")
+    try:
+        found = Checkpoints(folder.path, folder.id, lease=None).list()
+    except (StorageError, CheckpointError):
+        found = []
+    request = Request(
+        name=status.name,
+        algo=status.algo,
+        env_id=status.env_id,
+        config_yaml=folder.read_config(),
+        config_hash=status.config_hash,
+        seed=status.seed,
+        total_epochs=status.total_epochs,
+    )
+    told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
+    reason = status.reason or Reason.ADOPTED
+    return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)

@@ -1,0 +1,30 @@
+"""The relatives of a run: the line up to its first ancestor, and everything that was forked from that one."""
+
+from __future__ import annotations
+
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.store import Store
+from rlstudio.core.errors import RunNotFound
+
+
+def family(store: Store, run: Run) -> list[tuple[int, Run]]:
+    """Depth and run, parents before their children, older children first."""
+    root, seen = run, {run.id}
+    while root.parent_id is not None and root.parent_id not in seen:
+        try:
+            root = store.get(root.parent_id)
+        except RunNotFound:
+            break  # the parent lives in another store
+        seen.add(root.id)
+    found: list[tuple[int, Run]] = []
+    _descend(store, root, 0, found, set())
+    return found
+
+
+def _descend(store: Store, run: Run, depth: int, found: list[tuple[int, Run]], seen: set[str]) -> None:
+    if run.id in seen:
+        return
+    seen.add(run.id)
+    found.append((depth, run))
+    for child in reversed(store.runs(parent=run.id)):
+        _descend(store, child, depth + 1, found, seen)

@@ -1,0 +1,29 @@
+"""The folder of a run that the store knows, made where there is none yet. Free of torch."""
+
+from __future__ import annotations
+
+from rlstudio.control.home import Home
+from rlstudio.control.store.records import Run
+from rlstudio.experiment.lineage import EVENT
+from rlstudio.experiment.run_folder import RunFolder
+
+
+def folder_of(home: Home, run: Run) -> RunFolder:
+    """The run's folder; made from what the store knows where it has none yet."""
+    folder = home.folder(run.id)
+    if not folder.path.is_dir():
+        folder = RunFolder.create(
+            home.runs_dir,
+            name=run.name,
+            algo=run.algo,
+            env_id=run.env_id,
+            config_yaml=home.store.config_yaml(run.id),
+            config_hash=run.config_hash,
+            seed=run.seed,
+            total_epochs=run.total_epochs,
+            state=run.state,
+            run_id=run.id,
+        )
+        folder.event(EVENT, **home.store.lineage(run.id))
+        folder.close()
+    return folder

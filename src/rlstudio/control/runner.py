@@ -1,0 +1,72 @@
+"""The process of a run that was started for somebody else: `python -m rlstudio.control.runner RUN TOKEN RUNS_DIR`.
+
+It takes the run over from whoever claimed it, trains it to its end and says in the store how it ended. What it prints
+goes to the run's `stdout.log`. It outlives whoever started it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from rlstudio.control.home import Home
+from rlstudio.core.errors import LeaseLost, RLStudioError
+from rlstudio.experiment.process import this_process
+
+GRACE_SECONDS = 4.0
+
+
+def main(run_id: str, token: int, runs_dir: Path) -> int:
+    home = Home(runs_dir)
+    try:
+        run = home.store.hand_over(run_id, token, this_process())
+    except RLStudioError as error:
+        return _told(error)
+    # Only now: importing torch takes a second, in which nobody would know whose run it is.
+    from rlstudio.control.start import serve
+    from rlstudio.experiment.ends import end_of
+    from rlstudio.experiment.signals import Interrupted
+
+    try:
+        with serve(home, run, on_lost=_leave_soon) as session:
+            for _ in session:
+                pass
+    except Interrupted as stop:
+        return 128 + stop.signum
+    except LeaseLost as error:
+        return _told(error)
+    except Exception as error:
+        if not isinstance(error, RLStudioError):
+            traceback.print_exc()
+        _say(home, run_id, token, *end_of(error), str(error))
+        return _told(error) if isinstance(error, RLStudioError) else 1
+    return 0
+
+
+def _say(home: Home, run_id: str, token: int, *end: object) -> None:
+    """For what went wrong before there was a session to say it; afterwards it has been said."""
+    from rlstudio.core.errors import Conflict, StorageError
+
+    try:
+        home.store.move(run_id, token, *end)  # type: ignore[arg-type]
+    except (LeaseLost, Conflict, StorageError):
+        return
+
+
+def _told(error: RLStudioError) -> int:
+    sys.stderr.write(f"rlctl: {error}\n")
+    return error.exit_code
+
+
+def _leave_soon() -> None:
+    """The run is another's. The session learns it with its next commit; one that is stuck is not waited for."""
+    timer = threading.Timer(GRACE_SECONDS, os._exit, (LeaseLost.exit_code,))
+    timer.daemon = True
+    timer.start()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))

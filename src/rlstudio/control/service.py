@@ -1,0 +1,55 @@
+"""A worker for whoever launches without having started one: it serves the queue until nothing is left, then leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rlstudio.control.home import DATABASE_VARIABLE, Home
+from rlstudio.control.launchers import SubprocessLauncher
+from rlstudio.control.scheduler import Observed, Scheduler
+from rlstudio.control.slots import Slots, of_this_machine
+from rlstudio.control.store.workers import Workers
+from rlstudio.control.worker import Worker
+from rlstudio.experiment.files import Folder, ensure_directory
+
+LOG = "worker.log"
+
+
+def ensure_worker(home: Home) -> None:
+    """Somebody serves the queue when this returns. Two launches at once may start two workers, which does no harm."""
+    if Workers(home.store.database).alive():
+        return
+    ensure_directory(home.state_dir)
+    log = Folder(home.state_dir).output(LOG)
+    told = {} if home.url.startswith("sqlite:") else {DATABASE_VARIABLE: home.url}
+    try:
+        subprocess.Popen(
+            [sys.executable, "-m", "rlstudio.control.service", str(home.runs_dir.absolute())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **told},
+        )
+    finally:
+        os.close(log)
+
+
+def worker(
+    home: Home,
+    slots: Slots,
+    *,
+    until_idle: bool,
+    tell: Callable[[Observed], None] = lambda observed: None,
+    complain: Callable[[str], None] = lambda text: None,
+) -> Worker:
+    scheduler = Scheduler(home.store, slots, SubprocessLauncher(home), reaper=home.reaper())
+    return Worker(scheduler, until_idle=until_idle, tell=tell, complain=complain)
+
+
+if __name__ == "__main__":
+    worker(Home(Path(sys.argv[1])), of_this_machine(), until_idle=True).serve()

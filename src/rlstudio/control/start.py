@@ -1,0 +1,125 @@
+"""Runs that the store knows: put into the queue, begun, continued. The store learns of a run before its folder appears,
+so nothing that was launched can be lost between the two."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rlstudio.control.folders import folder_of
+from rlstudio.control.home import Home
+from rlstudio.control.lease import StoreLease
+from rlstudio.control.store.records import Request, Run
+from rlstudio.core.config import config_hash, to_yaml
+from rlstudio.core.errors import RunBusy
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.config import ExperimentConfig
+from rlstudio.experiment.launch import Continuation, continuation, create_folder, rehearse
+from rlstudio.experiment.lineage import EVENT, lineage
+from rlstudio.experiment.process import this_process
+from rlstudio.experiment.session import Session
+
+OWNER_VARIABLE = "RLSTUDIO_OWNER"
+
+
+def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
+    """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
+    asked = cfg.resources
+    return Request(
+        name=cfg.name,
+        algo=cfg.policy.algo,
+        env_id=cfg.env.id,
+        config_yaml=to_yaml(cfg),
+        config_hash=config_hash(cfg),
+        seed=cfg.env.seed,
+        total_epochs=cfg.train.epochs,
+        owner=current_owner(),
+        lineage=lineage(),
+        priority=asked.priority,
+        cpus=asked.cpus,
+        gpus=asked.gpus,
+        memory_mb=asked.memory_mb or 0,
+        max_retries=asked.retries,
+        stall_seconds=asked.stall_seconds,
+        **origin,
+    )
+
+
+def current_owner() -> str:
+    """For whom runs are launched: slots are shared fairly between owners."""
+    return os.environ.get(OWNER_VARIABLE) or getpass.getuser()
+
+
+def enqueue(home: Home, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> Run:
+    """Put a run into the queue, after everything that can be refused was refused."""
+    rehearse(cfg).close()
+    return home.store.create(request_of(cfg, **origin), key=key)
+
+
+def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
+    """A new run in this process."""
+    env = rehearse(cfg)
+    try:
+        run = home.store.create(request_of(cfg, **origin), owner=this_process())
+        folder = create_folder(cfg, home.runs_dir, run.id)
+        folder.event(EVENT, **home.store.lineage(run.id))
+        lease = StoreLease(home.store, run, folder.path)
+    except BaseException:
+        env.close()
+        raise
+    return Session.open(folder, cfg, env=env, lease=lease)
+
+
+def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
+    """Go on with a run in this process."""
+    refuse_busy(run)
+    folder = folder_of(home, run)
+    going = judged(home, run, overrides, allow_inexact=allow_inexact)
+    reason, changes = _changes(run, going)
+    claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
+    session = going.open(StoreLease(home.store, claimed, folder.path))
+    folder.event(EVENT, **lineage())
+    return session
+
+
+def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
+    """Go on with a run as soon as a worker has room for it."""
+    refuse_busy(run)
+    reason, changes = _changes(run, judged(home, run, overrides))
+    return home.store.resume(run.id, reason, changes=changes)
+
+
+def refuse_busy(run: Run) -> None:
+    if run.is_owned:
+        whose = f"process {run.pid} on {run.host} is writing it"
+        raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
+
+
+def judged(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
+    """What can be refused is refused before the run is touched. The store's word on its state counts."""
+    folder = folder_of(home, run)
+    if folder.read_status().state != run.state:
+        folder.write_status(replace(folder.read_status(), state=run.state, reason=run.reason, message=run.message))
+    return continuation(folder, overrides, allow_inexact=allow_inexact)
+
+
+def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
+    if not going.extended:
+        return Reason.RESUMED, {}
+    cfg = going.cfg
+    longer = {"config_yaml": to_yaml(cfg), "config_hash": config_hash(cfg), "total_epochs": cfg.train.epochs}
+    return (Reason.EXTENDED if run.state == RunState.COMPLETED else Reason.RESUMED), longer
+
+
+def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
+    """A claimed run, in the process that was started for it."""
+    folder = folder_of(home, run)
+    lease = StoreLease(home.store, run, folder.path, on_lost=on_lost)
+    try:
+        return continuation(folder).open(lease)
+    except BaseException:
+        lease.release()
+        raise

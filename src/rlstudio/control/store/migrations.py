@@ -1,0 +1,80 @@
+"""Older stores are brought up to date, with a copy kept; newer ones are refused.
+
+A new store is made from `schema` as it is; `STEPS[n]` turns one of version n into version n + 1. A step never uses
+`schema`, which goes on changing, but says its own SQL. Both ways must end in the same tables (there is a test).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
+
+from rlstudio.control.store import schema
+from rlstudio.core.errors import StorageError, UserError
+
+VERSION = 1
+STEPS: dict[int, Callable[[Connection], None]] = {}
+
+_LOCK = 0x524C5354  # any number, the same for everybody: who migrates first is waited for
+
+
+def bring_up_to_date(engine: Engine, path: Path | None) -> None:
+    """Cheap where nothing is to be done: one read."""
+    with engine.connect().execution_options(rlstudio_reads=True) as connection:
+        found = _version(connection)
+    if found == VERSION:
+        return
+    if found is not None and found > VERSION:
+        raise _newer(found)
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        _migrate(connection, path)
+
+
+def _migrate(connection: Connection, path: Path | None) -> None:
+    """In one transaction: a step that fails leaves the store as it was. Others may have been quicker: look again."""
+    found = _version(connection)
+    if found is None:
+        schema.metadata.create_all(connection)
+        connection.execute(insert(schema.version).values(number=VERSION))
+        return
+    if found > VERSION:
+        raise _newer(found)
+    if found < VERSION and path is not None:
+        _copy(path, path.with_name(f"{path.stem}-version-{found}{path.suffix}"))
+    for number in range(found, VERSION):
+        STEPS[number](connection)
+        connection.execute(update(schema.version).values(number=number + 1))
+
+
+def _version(connection: Connection) -> int | None:
+    """None for an empty database."""
+    if not inspect(connection).has_table(schema.version.name):
+        return None
+    return connection.execute(select(schema.version.c.number)).scalar_one_or_none()
+
+
+def _newer(found: int) -> UserError:
+    return UserError(
+        f"the store has version {found}, this RLStudio knows up to {VERSION}; upgrade RLStudio"
+        " (pip install -U rlstudio), or set RLSTUDIO_HOME to another folder"
+    )
+
+
+def _copy(path: Path, target: Path) -> None:
+    """The store before this transaction, whole or not at all. We hold the right to write, so nobody changes it."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(part)) as copy:
+            source.backup(copy)
+        part.rename(target)
+    except (OSError, sqlite3.Error) as error:
+        raise StorageError(f"{target}: the copy kept before an upgrade: {error}") from error

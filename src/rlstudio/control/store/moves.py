@@ -1,0 +1,132 @@
+"""Inside a transaction of the store: find a run, claim it, change its state. `change_state` is the only place where a
+run changes its state, and the history is written there with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
+from rlstudio.control.store.records import RUN_COLUMNS, Request, Run, request_as_columns
+from rlstudio.control.store.schema import checkpoints, events, keys, runs
+from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.process import Owner
+from rlstudio.experiment.run_folder import new_run_id
+
+SHOWN = [runs.c[name] for name in RUN_COLUMNS]
+
+
+def get_run(connection: Connection, run_id: str, lock: bool = False) -> Run:
+    query = select(*SHOWN).where(runs.c.id == run_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    if row is None:
+        raise unknown_run(run_id)
+    return Run.from_row(row)
+
+
+def owned_run(connection: Connection, run_id: str, token: int) -> Run:
+    """The run, for its owner alone."""
+    try:
+        run = get_run(connection, run_id, lock=True)
+    except RunNotFound:
+        raise LeaseLost(f"run {run_id}: was taken away and removed; writing nothing more") from None
+    if run.token != token or not run.is_owned:
+        raise LeaseLost(
+            f"run {run_id}: belongs to another owner (token {run.token}, ours is {token}, {run.state});"
+            " writing nothing more"
+        )
+    return run
+
+
+def run_of_key(connection: Connection, key: str, config_hash: str) -> Run | None:
+    row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
+    if row is None:
+        return None
+    if row["config_hash"] != config_hash:
+        raise UserError(
+            f"key {key!r}: was used for another experiment, run {row['run_id']}; one key stands for one launch"
+        )
+    return get_run(connection, row["run_id"])
+
+
+def insert_run(
+    connection: Connection,
+    request: Request,
+    key: str | None = None,
+    owner: Owner | None = None,
+    run_id: str | None = None,
+    token: int = 0,
+) -> Run:
+    if run_id is not None and connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).first():
+        raise taken(run_id)
+    run_id = run_id or new_run_id(request.algo, request.env_id)
+    moment = now()
+    values = request_as_columns(request) | {"id": run_id, "state": str(RunState.QUEUED), "version": 1, "token": token}
+    values |= {"created_at": moment, "updated_at": moment, "is_managed": owner is None}
+    connection.execute(insert(runs).values(**values))
+    first = {"run_id": run_id, "version": 1, "state": str(RunState.QUEUED), "token": token, "at": moment}
+    connection.execute(insert(events).values(**first))
+    if key is not None:
+        connection.execute(insert(keys).values(key=key, run_id=run_id, config_hash=request.config_hash))
+    run = get_run(connection, run_id)
+    return run if owner is None else claim_run(connection, run, owner, has_process=True)
+
+
+def claim_run(connection: Connection, run: Run, owner: Owner, *, has_process: bool = False) -> Run:
+    if run.state != RunState.QUEUED:
+        raise Conflict(f"run {run.id}: is {run.state}, not QUEUED; somebody else has it")
+    values = {"token": run.token + 1, "attempt": run.attempt + 1, "heartbeat": run.heartbeat + 1, **asdict(owner)}
+    values["has_process"] = has_process
+    return change_state(connection, run, RunState.STARTING, Reason.NONE, "", **values)
+
+
+def change_state(connection: Connection, run: Run, to: RunState, reason: Reason, message: str, **values: Any) -> Run:
+    """The one place where a run changes its state."""
+    if to not in MOVES[run.state]:
+        raise Conflict(f"run {run.id}: is {run.state} and cannot become {to}")
+    version = run.version + 1
+    told = {"state": str(to), "reason": str(reason), "message": message}
+    update_run(connection, run, version=version, **told, **values)
+    token = values.get("token", run.token)
+    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=now(), **told))
+    return get_run(connection, run.id)
+
+
+def update_run(connection: Connection, run: Run, **values: Any) -> None:
+    """Compare and swap: the row must be as it was read."""
+    same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
+    changed = connection.execute(update(runs).where(same).values(updated_at=now(), **values))
+    if changed.rowcount != 1:
+        raise Conflict(f"run {run.id}: was changed by somebody else this very moment; try again")
+
+
+def set_checkpoints(connection: Connection, run_id: str, token: int, found: Sequence[Mapping[str, Any]]) -> None:
+    """These and no others."""
+    connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run_id))
+    if found:
+        connection.execute(insert(checkpoints), [{"run_id": run_id, "token": token, **entry} for entry in found])
+
+
+def failed(run: Run, to: RunState, reason: Reason, env_steps: int) -> dict[str, int]:
+    """The columns that count failures, where this end is one that a scheduler would try again."""
+    if not is_retried(to, reason, run.desired):
+        return {}
+    failures, failed_at = failure_counts(run.failures, run.failed_at, env_steps)
+    return {"failures": failures, "failed_at": failed_at}
+
+
+def taken(run_id: str) -> Conflict:
+    return Conflict(f"run {run_id}: is in the store already; see: rlctl show {run_id}")
+
+
+def unknown_run(run_id: str) -> RunNotFound:
+    return RunNotFound(f"run {run_id!r}: not in the store; list the runs with: rlctl ls")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,168 @@
+"""What the store gives out: frozen records, free of SQL."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from rlstudio.control.lifecycle import Desired, is_retried
+from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.experiment.process import Owner
+from rlstudio.experiment.status import Status
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run to be: what it is, what it asks for and where it comes from."""
+
+    name: str
+    algo: str
+    env_id: str
+    config_yaml: str
+    config_hash: str
+    seed: int = 0
+    total_epochs: int = 0
+    owner: str = ""
+    lineage: Mapping[str, Any] | None = None
+    parent_id: str | None = None
+    parent_step: int | None = None
+    sweep: str = ""
+    trial: int | None = None
+    priority: int = 0
+    cpus: int = 1
+    gpus: int = 0
+    memory_mb: int = 0
+    max_retries: int = 0
+    stall_seconds: float = 600.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as the store knows it."""
+
+    seq: int
+    id: str
+    name: str
+    owner: str
+    algo: str
+    env_id: str
+    seed: int
+    config_hash: str
+    parent_id: str | None
+    parent_step: int | None
+    sweep: str
+    trial: int | None
+    created_at: str
+    priority: int
+    cpus: int
+    gpus: int
+    memory_mb: int
+    max_retries: int
+    stall_seconds: float
+    state: RunState
+    reason: Reason
+    message: str
+    desired: Desired
+    version: int
+    updated_at: str
+    token: int
+    attempt: int
+    host: str
+    boot_id: str
+    pid: int
+    pid_start: int
+    heartbeat: int
+    progress: int
+    is_managed: bool
+    has_process: bool  # its own process has it; before that, whoever claimed it to start one
+    devices: str
+    failures: int
+    failed_at: int
+    env_steps: int
+    gradient_steps: int
+    epoch: int
+    total_epochs: int
+    eval_return: float | None
+    eval_low: float | None
+    eval_high: float | None
+    state_hash: str | None
+    exact: bool
+    exact_reason: str
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Run:
+        values = {name: row[name] for name in RUN_COLUMNS}
+        values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
+        values["reason"] = Reason(values["reason"])
+        values |= {name: bool(values[name]) for name in ("is_managed", "has_process", "exact")}
+        return cls(**values)
+
+    @property
+    def process(self) -> Owner:
+        """Which process has it, or had it last."""
+        return Owner(self.host, self.boot_id, self.pid, self.pid_start)
+
+    @property
+    def device_list(self) -> list[int]:
+        """The GPUs it was given."""
+        return [int(index) for index in self.devices.split(",") if index]
+
+    @property
+    def is_owned(self) -> bool:
+        return self.state in OWNED
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether it ended in a way that may go away by itself, and has not done so too often already."""
+        return is_retried(self.state, self.reason, self.desired) and self.failures <= self.max_retries
+
+    @cached_property
+    def status(self) -> Status:
+        """As a run folder tells it."""
+        names = {field.name for field in fields(Status)} & set(RUN_COLUMNS)
+        known = {name: getattr(self, name) for name in names}
+        low, high = self.eval_low, self.eval_high
+        return Status(**known, eval_interval=None if low is None or high is None else (low, high))
+
+
+RUN_COLUMNS = tuple(field.name for field in fields(Run))
+"""All but the large ones, which a list never needs: config_yaml and lineage."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One move in the life of a run."""
+
+    version: int
+    state: RunState
+    reason: Reason
+    message: str
+    token: int
+    at: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    step: int
+    state_hash: str
+    manifest_sha256: str
+    token: int
+
+
+def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run tells about itself (`Status.facts`), as columns; a number that is none is left out."""
+    values = dict(facts)
+    if "eval_interval" in values:
+        values["eval_low"], values["eval_high"] = values.pop("eval_interval") or (None, None)
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }
+
+
+def request_as_columns(request: Request) -> dict[str, Any]:
+    values = {field.name: getattr(request, field.name) for field in fields(Request)}
+    return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True)}

@@ -1,0 +1,317 @@
+"""Store: what is known about all runs. Each method is one transaction.
+
+A move is one compare-and-swap on the run's row plus one row in the append-only history; whoever acts as the owner of a
+run shows the token of its ownership, and with an older one changes nothing. No wall clock decides anything here: the
+times in the rows are for people.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import delete, func, or_, select
+from sqlalchemy.exc import IntegrityError
+
+from rlstudio.control.lifecycle import ENDED, RETRIED, Desired, outcome_of_stop
+from rlstudio.control.store.database import Database
+from rlstudio.control.store.moves import (
+    SHOWN,
+    change_state,
+    claim_run,
+    failed,
+    get_run,
+    insert_run,
+    owned_run,
+    run_of_key,
+    set_checkpoints,
+    taken,
+    unknown_run,
+    update_run,
+)
+from rlstudio.control.store.records import Checkpoint, Event, Request, Run, facts_as_columns
+from rlstudio.control.store.schema import checkpoints, events, runs
+from rlstudio.core.errors import Conflict, UserError
+from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.experiment.process import Owner
+
+LONGEST_KEY = 200
+BIRTHS = 10  # tries to find an id that nobody has
+
+
+class Store:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def get(self, run_id: str) -> Run:
+        with self.database.read() as connection:
+            return get_run(connection, run_id)
+
+    def runs(
+        self,
+        *,
+        states: Collection[RunState] | None = None,
+        name: str | None = None,
+        parent: str | None = None,
+        starting: str | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
+        """Newest first. `starting`: ids that begin so."""
+        query = select(*SHOWN).order_by(runs.c.seq.desc()).limit(limit)
+        if states is not None:
+            query = query.where(runs.c.state.in_([str(state) for state in states]))
+        if name is not None:
+            query = query.where(runs.c.name == name)
+        if parent is not None:
+            query = query.where(runs.c.parent_id == parent)
+        if starting is not None:
+            # Not LIKE, which means other things to other databases.
+            begins = func.substr(runs.c.id, 1, len(starting), type_=runs.c.id.type)
+            query = query.where(begins == starting)
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query).mappings()]
+
+    def retryable(self) -> list[Run]:
+        """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
+        ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
+        query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, runs.c.failures <= runs.c.max_retries)
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
+
+    def ids(self) -> set[str]:
+        with self.database.read() as connection:
+            return set(connection.execute(select(runs.c.id)).scalars())
+
+    def count(self) -> int:
+        with self.database.read() as connection:
+            return connection.execute(select(func.count()).select_from(runs)).scalar_one()
+
+    def config_yaml(self, run_id: str) -> str:
+        return str(self._large(run_id, "config_yaml"))
+
+    def lineage(self, run_id: str) -> dict[str, Any]:
+        lineage: dict[str, Any] = json.loads(self._large(run_id, "lineage"))
+        return lineage
+
+    def _large(self, run_id: str, column: str) -> Any:
+        with self.database.read() as connection:
+            found = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()
+        if found is None:
+            raise unknown_run(run_id)
+        return found
+
+    def events(self, run_id: str) -> list[Event]:
+        """The history, oldest first."""
+        query = select(events).where(events.c.run_id == run_id).order_by(events.c.version)
+        with self.database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [
+            Event(
+                row["version"], RunState(row["state"]), Reason(row["reason"]), row["message"], row["token"], row["at"]
+            )
+            for row in rows
+        ]
+
+    def checkpoints(self, run_id: str) -> list[Checkpoint]:
+        """Newest first."""
+        query = select(checkpoints).where(checkpoints.c.run_id == run_id).order_by(checkpoints.c.step.desc())
+        with self.database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [Checkpoint(row["step"], row["state_hash"], row["manifest_sha256"], row["token"]) for row in rows]
+
+    # -- birth ------------------------------------------------------------------------------------------------------
+
+    def create(
+        self, request: Request, *, key: str | None = None, owner: Owner | None = None, run_id: str | None = None
+    ) -> Run:
+        """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once, whoever
+        has it now."""
+        if key is not None and not 0 < len(key) <= LONGEST_KEY:
+            raise UserError(f"key: has {len(key)} characters; give 1 to {LONGEST_KEY}")
+        for _ in range(BIRTHS):
+            try:
+                with self.database.write() as connection:
+                    known = None if key is None else run_of_key(connection, key, request.config_hash)
+                    return known or insert_run(connection, request, key, owner, run_id)
+            except IntegrityError as error:  # the id or the key was taken this very moment: now it is seen
+                refused = error
+        raise refused
+
+    def adopt(
+        self,
+        request: Request,
+        run_id: str,
+        state: RunState,
+        reason: Reason,
+        facts: Mapping[str, Any],
+        found: Sequence[Mapping[str, Any]] = (),
+    ) -> Run:
+        """A run that was made elsewhere, as its folder tells it, with its checkpoints. Nobody has it.
+
+        It may have been here before, and removed while its owner was frozen: its tokens go on from any number, so
+        that none of those given out before counts again.
+        """
+        history = [RunState.QUEUED]
+        if state != RunState.QUEUED:
+            history += [RunState.STARTING, RunState.RUNNING, RunState.STOPPING]
+            history += [RunState.INTERRUPTED if state in OWNED else state]
+        try:
+            with self.database.write() as connection:
+                run = insert_run(connection, request, run_id=run_id, token=secrets.randbits(40))
+                for step in history[1:]:
+                    run = change_state(connection, run, step, reason if step == history[-1] else Reason.ADOPTED, "")
+                update_run(connection, run, **facts_as_columns(facts))
+                set_checkpoints(connection, run_id, run.token, found)
+                return get_run(connection, run_id)
+        except IntegrityError as error:
+            raise taken(run_id) from error
+
+    def remove(self, run_id: str) -> None:
+        """Forget a run that nobody has."""
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if run.is_owned:
+                raise Conflict(f"run {run_id}: is {run.state}; end it first with: rlctl stop {run_id}")
+            connection.execute(delete(runs).where(runs.c.id == run_id))
+
+    # -- ownership --------------------------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: Owner) -> Run:
+        """QUEUED -> STARTING: from now on the run is this owner's, until it ends or is taken away."""
+        with self.database.write() as connection:
+            return claim_run(connection, get_run(connection, run_id, lock=True), owner)
+
+    def hand_over(self, run_id: str, token: int, owner: Owner) -> Run:
+        """The process that was started for a claimed run takes it over from the one that claimed it, and no second
+        one does."""
+        with self.database.write() as connection:
+            run = owned_run(connection, run_id, token)
+            if run.process != owner and (run.has_process or run.state == RunState.RUNNING):
+                raise Conflict(f"run {run_id}: is {run.state} in process {run.pid} on {run.host} already")
+            update_run(connection, run, heartbeat=run.heartbeat + 1, has_process=True, **asdict(owner))
+            return get_run(connection, run_id)
+
+    def move(
+        self,
+        run_id: str,
+        token: int,
+        to: RunState,
+        reason: Reason = Reason.NONE,
+        message: str = "",
+        facts: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """The owner of a run says what became of it."""
+        with self.database.write() as connection:
+            run = owned_run(connection, run_id, token)
+            to, reason = outcome_of_stop(run.state, run.desired, to, reason)
+            if to == RunState.RUNNING and run.state == RunState.STOPPING:
+                to = RunState.STOPPING  # asked to stop while it started: the next safe point comes first
+            values = facts_as_columns(facts or {})
+            if to == run.state:
+                update_run(connection, run, **values)
+                return get_run(connection, run_id)
+            if to == RunState.CANCELLED and run.desired != Desired.CANCEL:
+                raise Conflict(f"run {run_id}: nobody asked for it to be cancelled")
+            values |= failed(run, to, reason, values.get("env_steps", run.env_steps))
+            return change_state(connection, run, to, reason, message, **values)
+
+    def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, Any]) -> Desired:
+        """The owner lives; `progress` grows while it also gets somewhere. Returns what the user wants of it."""
+        with self.database.write() as connection:
+            run = owned_run(connection, run_id, token)
+            update_run(connection, run, heartbeat=run.heartbeat + 1, progress=progress, **facts_as_columns(facts))
+            return run.desired
+
+    def token(self, run_id: str) -> int | None:
+        """The number of the present ownership; None for a run that is not there."""
+        with self.database.read() as connection:
+            return connection.execute(select(runs.c.token).where(runs.c.id == run_id)).scalar_one_or_none()
+
+    def assign(self, run_id: str, token: int, devices: Sequence[int]) -> None:
+        """The GPUs that the owner may use."""
+        with self.database.write() as connection:
+            run = owned_run(connection, run_id, token)
+            update_run(connection, run, devices=",".join(map(str, devices)))
+
+    def set_origin(self, run_id: str, token: int, step: int) -> None:
+        """Where in its parent's life a child began."""
+        with self.database.write() as connection:
+            update_run(connection, owned_run(connection, run_id, token), parent_step=step)
+
+    def publish(self, run_id: str, token: int, found: Sequence[Mapping[str, Any]]) -> None:
+        """The owner's checkpoints: these and no others."""
+        with self.database.write() as connection:
+            owned_run(connection, run_id, token)
+            set_checkpoints(connection, run_id, token, found)
+
+    def reap(
+        self,
+        run_id: str,
+        token: int,
+        heartbeat: int,
+        reason: Reason,
+        message: str,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Run | None:
+        """Take a run from an owner that is gone. Nothing happens where it has shown life since it was looked at."""
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if not run.is_owned or run.token != token or run.heartbeat != heartbeat:
+                return None
+            to, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, reason)
+            values = {"token": run.token + 1, **facts_as_columns(facts or {})}
+            values |= failed(run, to, reason, values.get("env_steps", run.env_steps))
+            return change_state(connection, run, to, reason, message, **values)
+
+    # -- what the user wants ----------------------------------------------------------------------------------------
+
+    def ask(self, run_id: str, desired: Desired) -> Run:
+        """Stop or cancel. A run that nobody has yet, or any more, is cancelled at once; one that waits to be tried
+        again stays where it is."""
+        if desired == Desired.RUN:
+            raise ValueError("resume it")
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if run.is_owned:
+                # A cancellation outlives a mere stop that comes after it.
+                wanted = Desired.CANCEL if Desired.CANCEL in (run.desired, desired) else desired
+                if run.state == RunState.STOPPING:
+                    update_run(connection, run, desired=str(wanted))
+                    return get_run(connection, run_id)
+                return change_state(connection, run, RunState.STOPPING, Reason.USER, "", desired=str(wanted))
+            if desired == Desired.CANCEL and run.state in (RunState.QUEUED, RunState.INTERRUPTED):
+                return change_state(connection, run, RunState.CANCELLED, Reason.USER, "")
+            if run.may_retry and run.is_managed:
+                update_run(connection, run, desired=str(desired))
+                return get_run(connection, run_id)
+            if desired == Desired.STOP and run.state == RunState.QUEUED:
+                raise Conflict(f"run {run_id}: is QUEUED and has not started; take it away with: rlctl cancel {run_id}")
+            raise Conflict(f"run {run_id}: is {run.state}; there is nothing to {desired}")
+
+    def resume(
+        self,
+        run_id: str,
+        reason: Reason = Reason.RESUMED,
+        *,
+        owner: Owner | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """An ended run goes into the queue again; with an owner it starts at once. A user's own wish forgives all
+        failures before it; `changes` are columns that differ from now on (a longer config)."""
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if run.state not in ENDED or (run.state == RunState.COMPLETED and reason != Reason.EXTENDED):
+                raise Conflict(f"run {run_id}: is {run.state}; it cannot be resumed")
+            if reason == Reason.RETRY and not run.may_retry:
+                raise Conflict(f"run {run_id}: is {run.state} ({run.reason}); it is not to be tried again")
+            values = {"desired": str(Desired.RUN), **(changes or {})}
+            if reason != Reason.RETRY:
+                values |= {"failures": 0, "failed_at": 0}
+            values.setdefault("is_managed", owner is None)
+            run = change_state(connection, run, RunState.QUEUED, reason, "", **values)
+            return run if owner is None else claim_run(connection, run, owner, has_process=True)

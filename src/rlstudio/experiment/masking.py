@@ -1,0 +1,54 @@
+"""A command line without its secrets, for records that other people read.
+
+It masks by what a value is called (`--api-key X`, `tracking.token=X`, `{password: X}`) and by how it looks (a password
+in an address, tokens of known services). A secret under an innocent name passes: a command line is no place for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MASK = "***"
+
+_NAME = r"""(?ix)
+    [\w.-]* (?: password | passwd | passphrase | secret | credential | api[-_.]?key ) [\w.-]*
+  | (?: [\w.-]* [-_.] )? (?: token | auth | authorization | bearer | cookie | pwd | (?:access|private)[-_.]?key )
+    (?: [-_.] [\w.-]* )?
+"""
+"""The second half only as whole words: `max_tokens` and `author` are settings."""
+
+_IS_SECRET = re.compile(_NAME)
+_ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)["']?\s*[=:]\s*""")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ADDRESS = re.compile(r"(?<=://)[^/\s]*@")
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9])(?:gh[a-z]_|github_pat_|glpat-|hf_|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}|\b(?i:bearer|basic)\s+\S+"
+)
+
+
+def masked(argv: Sequence[str]) -> list[str]:
+    """The arguments, with everything that looks like a secret replaced by `***`."""
+    shown = []
+    announced = False  # the argument before was `--token` alone
+    for argument in argv:
+        if announced and not argument.startswith("--"):
+            shown.append(MASK)
+            announced = False
+            continue
+        shown.append(_masked(argument))
+        announced = argument.startswith("-") and _is_secret(argument.lstrip("-"))
+    return shown
+
+
+def _masked(argument: str) -> str:
+    for assigned in _ASSIGNED.finditer(argument):
+        if _is_secret(assigned["name"]):
+            # To the end: where the secret stops is not known.
+            argument = argument[: assigned.end()] + MASK
+            break
+    return _KNOWN.sub(MASK, _ADDRESS.sub(f"{MASK}@", argument))
+
+
+def _is_secret(name: str) -> bool:
+    return _IS_SECRET.fullmatch(_HUMP.sub("_", name.strip("-."))) is not None
