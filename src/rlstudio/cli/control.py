@@ -15,7 +15,7 @@ from rlstudio.cli.options import Json, Run, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import STATE_STYLES, Cell, stdout
 from rlstudio.core.errors import RLStudioError, UserError
-from rlstudio.core.run_state import OWNED
+from rlstudio.core.run_state import OWNED, RunState
 
 if TYPE_CHECKING:
     from rlstudio.control.home import Entry, Home
@@ -92,10 +92,9 @@ def queue(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     from rlstudio.control.home import Home
     from rlstudio.control.scheduler import in_order
     from rlstudio.control.store.workers import Workers
-    from rlstudio.core.run_state import RunState
 
     home = Home(runs_dir)
-    entries = [] if home.is_empty else home.entries()
+    entries = home.entries(states=OWNED | {RunState.QUEUED})
     running = [entry for entry in entries if entry.status.state in OWNED]
     queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
     order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
@@ -180,7 +179,6 @@ def gc(
     from rlstudio.control.home import Home
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.remove import Policy, prunable, remove
-    from rlstudio.core.run_state import RunState
 
     known = {state.lower(): state for state in RunState if state in ENDED}
     chosen = [name.strip().lower() for name in states.split(",")]

@@ -14,12 +14,11 @@ from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import stdout
 
 if TYPE_CHECKING:
+    from rlstudio.experiment.metrics import Series
     from rlstudio.experiment.plot import Curve
     from rlstudio.experiment.status import Status
 
 MAX_WIDTH = 100
-
-Series = dict[str, tuple[list[int], list[float]]]
 
 
 def plot(
@@ -34,6 +33,7 @@ def plot(
 ) -> None:
     """Draw learning curves, with a band over seeds."""
     from rlstudio.control.home import Home
+    from rlstudio.experiment.metrics import read_series
     from rlstudio.experiment.output_file import output_path
     from rlstudio.experiment.plot import SUFFIXES, choose_metric, plot_runs
 
@@ -41,25 +41,13 @@ def plot(
         output_path(out, SUFFIXES)
     home = Home(runs_dir)
     folders = {folder.id: folder for folder in map(home.folder_to_read, runs)}
-    read = [(folder.read_status(), _series(folder.path)) for folder in folders.values()]
+    read = [(folder.read_status(), read_series(folder.path)) for folder in folders.values()]
     key = choose_metric((name for _, series in read for name in series), metric)
     curves = _curves(read, key)
     if out is None:
         _draw(curves, key)
     else:
         stdout().line(str(plot_runs(curves, out, metric=key)))
-
-
-def _series(path: Path) -> Series:
-    """Every metric of a run, as steps and values."""
-    from rlstudio.experiment.metrics import read_metrics
-
-    series: Series = {}
-    for record in read_metrics(path):
-        steps, values = series.setdefault(record.key, ([], []))
-        steps.append(record.step)
-        values.append(record.value)
-    return series
 
 
 def _curves(read: Sequence[tuple[Status, Series]], key: str) -> list[Curve]:

@@ -8,22 +8,51 @@ runs/                       --runs-dir, RLSTUDIO_RUNS_DIR
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import URL
 
 from rlstudio.control.reaper import Reaper
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
-from rlstudio.experiment.files import is_users_mistake
-from rlstudio.experiment.run_folder import RunFolder, list_runs, run_ids
+from rlstudio.core.run_state import RunState
+from rlstudio.experiment.files import is_directory, is_users_mistake
+from rlstudio.experiment.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.status import Status
 
-HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
+RUNS_DIR_VARIABLE, HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_RUNS_DIR", "RLSTUDIO_HOME", "RLSTUDIO_DB"
 STATE_FOLDER = ".rlstudio"
+
+
+@contextmanager
+def _users_mistakes() -> Iterator[None]:
+    """A place that cannot be used is the mistake of whoever named it."""
+    try:
+        yield
+    except StorageError as error:
+        if is_users_mistake(error):
+            raise UserError(f"runs folder {error}") from error
+        raise
+
+
+def _refuse_strange(file: Path) -> None:
+    """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
+    two names also has two journals, which corrupts it."""
+    if file.parent.is_symlink():
+        raise UserError(f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}")
+    for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
+        with suppress(OSError):  # not there, or for the store itself to complain about
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise UserError(f"{path}: is not a plain file with one name; put a copy of the real one in its place")
 
 
 @dataclass(frozen=True)
@@ -31,7 +60,7 @@ class Entry:
     """One run: what the store says of it, or, for a run that only its folder knows, what the folder says."""
 
     status: Status
-    folder: RunFolder  # a run that has not started yet has none on disk
+    home: Home = field(repr=False)
     run: Run | None = None
 
     @property
@@ -39,35 +68,48 @@ class Entry:
         return self.status.id
 
     @property
+    def folder(self) -> RunFolder:
+        """A run that has not started yet has none on disk."""
+        return self.home.folder(self.id)
+
+    @property
     def has_folder(self) -> bool:
-        return self.folder.path.is_dir()
+        return RUN_ID.fullmatch(self.id) is not None and self.folder.exists
 
 
 class Home:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
         self.runs_dir = runs_dir
-        self.url = url or os.environ.get(DATABASE_VARIABLE) or f"sqlite:///{self.state_dir.absolute() / 'store.db'}"
+        given = url or os.environ.get(DATABASE_VARIABLE)
+        self._file = None if given else self.state_dir.absolute() / "store.db"
+        self.url = given or f"sqlite:///{self._file}"
 
     @property
     def state_dir(self) -> Path:
-        return Path(os.environ.get(HOME_VARIABLE) or self.runs_dir / STATE_FOLDER)
+        """Where the user says, also through a link; below the runs folder, none is followed."""
+        given = os.environ.get(HOME_VARIABLE)
+        return Path(os.path.realpath(given)) if given else self.runs_dir / STATE_FOLDER
 
     @cached_property
     def store(self) -> Store:
-        try:
-            return Store(Database(self.url))
-        except StorageError as error:
-            if is_users_mistake(error):
-                raise UserError(f"runs folder {error}") from error
-            raise
+        with _users_mistakes():
+            if self._file is None:
+                return Store(Database(self.url))
+            _refuse_strange(self._file)
+            # Not by its text: a folder may have a ? in its name, which ends the path in a URL.
+            return Store(Database(URL.create("sqlite", database=str(self._file))))  # type: ignore[arg-type]
 
     @property
     def is_empty(self) -> bool:
         """Nothing was ever launched here: looking must not leave anything behind."""
-        local = self.url.startswith("sqlite:") and not (self.state_dir / "store.db").exists()
-        return local and not self.runs_dir.is_dir()
+        with _users_mistakes():
+            local = self.url.startswith("sqlite:") and not os.path.lexists(self.state_dir / "store.db")
+            return local and not is_directory(self.runs_dir)
 
     def folder(self, run_id: str) -> RunFolder:
+        """An id comes from a row of the store, which others may have written: it must not lead elsewhere."""
+        if not RUN_ID.fullmatch(run_id):
+            raise UserError(f"run {run_id!r}: the store was tampered with, this is no id; forget it with: rlctl rm")
         return RunFolder(self.runs_dir / run_id)
 
     def reaper(self) -> Reaper:
@@ -77,19 +119,20 @@ class Home:
         """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
         try:
             status = self.folder(run.id).last_status()
-        except (StorageError, RunNotFound):
+        except (StorageError, UserError):
             return {}
         return status.facts() if status.env_steps >= run.env_steps else {}
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
-    def entries(self, limit: int | None = None) -> list[Entry]:
+    def entries(self, limit: int | None = None, states: Collection[RunState] | None = None) -> list[Entry]:
         """Newest first. Runs whose process is gone are found on the way."""
         if self.is_empty:
             return []
         self.reaper().look()
-        known = [self._entry(run) for run in self.store.runs(limit=limit)]
-        found = sorted([*known, *self.strangers()], key=lambda entry: entry.id, reverse=True)
+        known = [self._entry(run) for run in self.store.runs(limit=limit, states=states)]
+        others = [entry for entry in self.strangers() if states is None or entry.status.state in states]
+        found = sorted([*known, *others], key=lambda entry: entry.id, reverse=True)
         return found[:limit]
 
     def count(self) -> int:
@@ -100,7 +143,7 @@ class Home:
         unknown = set(self._unknown_ids())
         if not unknown:
             return []
-        return [Entry(status, self.folder(status.id)) for status in list_runs(self.runs_dir) if status.id in unknown]
+        return [Entry(status, self) for status in list_runs(self.runs_dir) if status.id in unknown]
 
     def _unknown_ids(self) -> list[str]:
         ids = run_ids(self.runs_dir)
@@ -128,7 +171,7 @@ class Home:
 
     def _entry(self, run: Run) -> Entry:
         status = replace(run.status, **self._told(run)) if run.is_owned else run.status
-        return Entry(status, self.folder(run.id), run)
+        return Entry(status, self, run)
 
     def _not_found(self, ref: str, matching: list[str]) -> RunNotFound:
         if matching:

@@ -13,13 +13,15 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlstudio.core.contracts import State
 from rlstudio.core.errors import LeaseLost, RunBusy
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.files import Folder
 from rlstudio.experiment.process import this_process
+
+if TYPE_CHECKING:
+    from rlstudio.core.contracts import State
 
 LOCK, RECORD = ".lock", "lease.json"
 

@@ -176,6 +176,19 @@ def read_metrics(
         tail.close()
 
 
+Series = dict[str, tuple[list[int], list[float]]]
+
+
+def read_series(run_dir: Path, keys: Collection[str] | None = None) -> Series:
+    """Every metric of a run, or those of these keys, as steps and values."""
+    series: Series = {}
+    for record in read_metrics(run_dir, keys=keys):
+        steps, values = series.setdefault(record.key, ([], []))
+        steps.append(record.step)
+        values.append(record.value)
+    return series
+
+
 def first_difference(one: Path, other: Path) -> str | None:
     """Where the metrics of two runs part, ignoring time stamps and values tagged `clock`; None when they agree."""
     mine, yours = ([record for record in read_metrics(run_dir) if CLOCK not in record.tags] for run_dir in (one, other))
