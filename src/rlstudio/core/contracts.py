@@ -137,6 +137,35 @@ class Runtime(Protocol):
     def reduce(self, flat_grad: Tensor) -> None: ...
 
 
+class Outcome(NamedTuple):
+    """Where one step of a model leads."""
+
+    states: Any  # [P, E, K, S]
+    rewards: Any  # [P, E, K]
+    continues: Any  # [P, E, K]: 1 where the episode goes on, 0 where it ends, between where the model is not sure
+
+
+class Dynamics(Protocol):
+    """A model of the world to plan in: analytic, learned or an ensemble. Pure.
+
+    Dims: P particles of an uncertain model (1 of a certain one), E environments, K candidates.
+    """
+
+    reward_range: tuple[float, float] | None  # lowest and highest reward of a step, where known
+
+    def start(self, observations: Tensor, candidates: int) -> Tensor:
+        """observations [E, O] -> states [P, E, K, S], the same for each candidate."""
+        ...
+
+    def step(self, states: Tensor, actions: Tensor) -> Outcome:
+        """actions [E, K, ...]: choices from 0, or numbers in [-1, 1] that fill the bounds."""
+        ...
+
+    def observe(self, states: Tensor) -> Tensor:
+        """What an agent would see [P, E, K, O], for its value and policy."""
+        ...
+
+
 class Trainer(Protocol):
     """One algorithm: one learning step. No schedule, no logging, no files."""
 

@@ -51,6 +51,12 @@ class Acrobot:
         t1, t2 = states[..., 0], states[..., 1]
         return xp.stack((xp.cos(t1), xp.sin(t1), xp.cos(t2), xp.sin(t2), states[..., 2], states[..., 3]), -1)
 
+    def recall(self, observations: Any, xp: Any = np) -> Any:
+        """The state behind an observation."""
+        first = xp.arctan2(observations[..., 1], observations[..., 0])
+        second = xp.arctan2(observations[..., 3], observations[..., 2])
+        return xp.stack((first, second, observations[..., 4], observations[..., 5]), -1)
+
     def kernel(self, num_envs: int) -> PlainKernel:
         return PlainKernel(self, num_envs)
 

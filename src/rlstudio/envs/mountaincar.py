@@ -49,6 +49,10 @@ class MountainCar:
     def observe(self, states: Any, xp: Any = np) -> Any:
         return states
 
+    def recall(self, observations: Any, xp: Any = np) -> Any:
+        """The state behind an observation."""
+        return observations
+
     def kernel(self, num_envs: int) -> PlainKernel:
         return PlainKernel(self, num_envs)
 

@@ -47,5 +47,10 @@ class Pendulum:
         theta = states[..., 0]
         return xp.stack((xp.cos(theta), xp.sin(theta), states[..., 1]), -1)
 
+    def recall(self, observations: Any, xp: Any = np) -> Any:
+        """The state behind an observation."""
+        angle = xp.arctan2(observations[..., 1], observations[..., 0])
+        return xp.stack((angle, observations[..., 2]), -1)
+
     def kernel(self, num_envs: int) -> PlainKernel:
         return PlainKernel(self, num_envs)

@@ -1,0 +1,90 @@
+"""Score: what a sequence of actions is worth, by rolling it out in a model.
+
+    G = sum_{t<H} gamma^t c_t r_t + gamma^H c_H V(s_H)          c_t: whether the episode still goes on before step t
+
+Dims: E environments, K candidates, H steps of horizon, P particles of an uncertain model. No loop over environments or
+candidates; an episode that ends is masked, never left. A score that is not a number is the lowest there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rlstudio.core.contracts import Dynamics
+
+Value = Callable[[Tensor], Tensor]
+"""observations [..., O] -> what is still to come, [...]"""
+
+Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""observations, actions, following observations -> a reward to plan with instead of the model's, [...]"""
+
+
+class Score:
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        *,
+        gamma: float = 1.0,
+        value: Value | None = None,
+        reward: Reward | None = None,
+        pessimism: float = 0.0,
+    ) -> None:
+        """`pessimism`: standard deviations over particles that are taken off the mean."""
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.value = value
+        self.reward = reward
+        self.pessimism = pessimism
+        self._bounds = _value_bounds(dynamics.reward_range, gamma)
+
+    @torch.no_grad()
+    def __call__(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """observations [E, O], actions [E, K, H, ...] -> scores [E, K]."""
+        states = self.dynamics.start(observations, actions.shape[1])  # [P, E, K, S]
+        total = alive = None
+        discount = 1.0
+        for step in range(actions.shape[2]):
+            chosen = actions[:, :, step]
+            before = states
+            states, rewards, continues = self.dynamics.step(states, chosen)
+            if self.reward is not None:
+                rewards = self.reward(self.dynamics.observe(before), chosen, self.dynamics.observe(states))
+            if total is None or alive is None:
+                total, alive = rewards, continues
+            else:
+                total = total + (discount * rewards) * alive
+                alive = alive * continues
+            discount *= self.gamma
+        assert total is not None
+        assert alive is not None
+        if self.value is not None:
+            total = total + discount * alive * self._worth(states)
+        scores = self._over_particles(total)
+        return torch.where(torch.isfinite(scores), scores, -torch.inf)
+
+    def _worth(self, states: Tensor) -> Tensor:
+        """A value that promises more than the rewards allow would make a planner shun the end of an episode."""
+        assert self.value is not None
+        worth = self.value(self.dynamics.observe(states))
+        low, high = self._bounds
+        return worth if low is None and high is None else worth.clamp(low, high)
+
+    def _over_particles(self, total: Tensor) -> Tensor:
+        if total.shape[0] == 1:
+            return total[0]
+        mean = total.mean(0)
+        return mean - self.pessimism * total.std(0) if self.pessimism else mean
+
+
+def _value_bounds(reward_range: tuple[float, float] | None, gamma: float) -> tuple[float | None, float | None]:
+    """What an unfinished episode can be worth: at least one more reward comes, at most endlessly many."""
+    if reward_range is None:
+        return None, None
+    low, high = reward_range
+    endless = None if gamma >= 1 else 1 / (1 - gamma)
+    lowest = low if low > 0 else (None if endless is None else low * endless)
+    highest = high if high < 0 else (0.0 if high == 0 else (None if endless is None else high * endless))
+    return lowest, highest

@@ -1,0 +1,121 @@
+"""The planner loop: propose, roll out and score, update, and in the end select.
+
+    for each round:  A ~ proposal        G = score(A)        proposal <- fit(A, weights(G))
+    act: the best sequence's first action, the proposal's own, or the first choice that is best on average
+
+Random shooting, CEM (De Boer et al. 2005), iCEM (Pinneri et al. 2020, 2008.06389), MPPI (Williams et al. 2017),
+annealed planning (model-based diffusion, Pan et al. 2024, 2407.01573: its reverse step is exactly MPPI with a shrinking
+spread) and policy-guided planning (TD-MPC2, Hansen et al. 2024, 2310.16828) are settings of this loop (`build`).
+
+Batched over environments and candidates; shapes depend on the settings alone. Noise is passed in, and what one plan
+leaves to the next is carry, zero where an episode starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstudio.planners.proposals import Categorical, Parameters, Proposal
+from rlstudio.planners.score import Score
+from rlstudio.planners.updates import Weigh, best_first_action, effective_samples, mean_per_first_action
+
+
+@dataclass(frozen=True)
+class Planned:
+    """First actions [E, ...] (numbers in [-1, 1], or choices), what the next plan starts from, how this one went."""
+
+    actions: Tensor
+    carry: dict[str, Tensor]
+    metrics: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Search:
+    proposal: Proposal
+    weigh: Weigh | None  # None: nothing is learned between rounds
+    counts: tuple[int, ...]  # candidates of each round
+    scales: tuple[float, ...]  # of the spread in each round
+    select: str
+    momentum: float = 0.0
+    kept: int = 0  # best candidates that come along into the next round and the next plan
+    guides: int = 0  # candidates that a policy proposes, the same in every round
+
+    # -- noise ------------------------------------------------------------------------------------------------------
+
+    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
+        """For one plan [E, all candidates of all rounds, ...]."""
+        shape = (envs, sum(self.counts), *self.proposal.noise_shape)
+        draw = generator.standard_normal if self.proposal.is_normal else generator.random
+        return torch.from_numpy(draw(shape, np.float32))
+
+    # -- one plan ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def plan(
+        self,
+        observations: Tensor,
+        score: Score,
+        carry: dict[str, Tensor] | None,
+        noise: Tensor,
+        guides: Tensor | None = None,
+    ) -> Planned:
+        """observations [E, O]; `guides`: sequences [E, G, H, ...] that a policy proposes."""
+        parameters, elite = self._begin(observations, carry)
+        rounds = torch.split(noise, list(self.counts), dim=1)
+        weights: Tensor | None = None
+        for number, (draws, scale) in enumerate(zip(rounds, self.scales, strict=True)):
+            tried = [self.proposal.sample(parameters, draws, scale), *self._extra(elite, guides)]
+            if number + 1 == len(rounds) and self.weigh is not None and len(rounds) > 1:
+                tried.append(self.proposal.mode(parameters).unsqueeze(1))  # the middle itself, in the last round
+            candidates = torch.cat(tried, 1)
+            scores = score(observations, candidates)
+            if self.weigh is not None:
+                weights = self.weigh(scores)
+                parameters = self.proposal.fit(parameters, candidates, weights, self.momentum)
+            if self.kept:
+                best = scores.topk(self.kept, dim=1).indices
+                elite = candidates.gather(1, _expanded(best, candidates))
+        metrics = {"score": scores.max(1).values, "score_mean": _finite_mean(scores)}
+        if weights is not None:
+            metrics["effective_samples"] = effective_samples(weights)
+        return Planned(self._selected(parameters, candidates, scores), self._end(parameters, elite), metrics)
+
+    def _begin(self, observations: Tensor, carry: dict[str, Tensor] | None) -> tuple[Parameters, Tensor | None]:
+        """Without a carry as with an empty one, so that shapes are always the same."""
+        fresh = self.proposal.fresh(len(observations), observations)
+        if carry is None:
+            still = self.proposal.mode(fresh).unsqueeze(1)
+            return fresh, torch.zeros_like(still).repeat_interleave(self.kept, 1) if self.kept else None
+        return {**fresh, **{name: carry[name] for name in fresh if name != "std"}}, carry.get("elite")
+
+    def _extra(self, elite: Tensor | None, guides: Tensor | None) -> list[Tensor]:
+        return [rows for rows in (elite, guides) if rows is not None and rows.shape[1]]
+
+    def _end(self, parameters: Parameters, elite: Tensor | None) -> dict[str, Tensor]:
+        after = {name: part for name, part in self.proposal.shifted(parameters).items() if name != "std"}
+        if elite is not None and self.kept:
+            after["elite"] = torch.cat((elite[:, :, 1:], elite[:, :, -1:]), 2)
+        return after
+
+    def _selected(self, parameters: Parameters, candidates: Tensor, scores: Tensor) -> Tensor:
+        if self.select == "first_action":
+            assert isinstance(self.proposal, Categorical)
+            return mean_per_first_action(candidates, scores, self.proposal.choices)
+        if self.select == "mean":
+            return self.proposal.mode(parameters)[:, 0]
+        return best_first_action(candidates, scores)
+
+
+def _expanded(indices: Tensor, candidates: Tensor) -> Tensor:
+    """Indices [E, n] for a gather of whole sequences."""
+    shape = (*indices.shape, *candidates.shape[2:])
+    return indices.view(*indices.shape, *[1] * (candidates.dim() - 2)).expand(shape)
+
+
+def _finite_mean(scores: Tensor) -> Tensor:
+    finite = torch.isfinite(scores)
+    return torch.where(finite, scores, 0.0).sum(1) / finite.sum(1).clamp(min=1)
