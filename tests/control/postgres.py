@@ -48,7 +48,7 @@ class Postgres:
         return {"cwd": self.folder, "user": self._owner.pw_uid, "group": self._owner.pw_gid, "extra_groups": []}
 
     def _run(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, **self._as_owner())  # type: ignore[call-overload]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, **self._as_owner())  # type: ignore[call-overload]
         assert done.returncode == 0, done.stderr
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -65,7 +65,8 @@ class Postgres:
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("wb") as log:
-            server = subprocess.Popen(["postgres", "-D", "data", *options], stderr=log, stdout=log, **self._as_owner())  # type: ignore[call-overload]
+            command = ["setpriv", "--pdeathsig=INT", "postgres", "-D", "data", *options]  # it goes when we are killed
+            server = subprocess.Popen(command, stderr=log, stdout=log, **self._as_owner())  # type: ignore[call-overload]
         while True:
             try:
                 psycopg.connect(self.url("postgres").replace("+psycopg", "")).close()

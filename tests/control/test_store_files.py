@@ -171,8 +171,7 @@ def test_damage_is_told_with_the_way_out(path, damage):
     path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
     with pytest.raises(StorageError, match=r"damaged \(.*put it aside .*rlctl adopt RUN_FOLDER$") as caught:
-        store = opened(path)
-        store.runs()
+        opened(path).runs()
     one_line(caught)
     assert path.read_bytes() == before
 
@@ -370,7 +369,8 @@ def test_without_the_driver_its_package_is_named(monkeypatch):
 def test_looking_is_light(path):
     """Commands that only look at the store start at once: no torch, no environments."""
     code = (
-        "import sys; from rlstudio.control.store.store import Store; from rlstudio.control.store.database import Database;"
+        "import sys; from rlstudio.control.store.store import Store;"
+        "from rlstudio.control.store.database import Database;"
         f"Store(Database('sqlite:///{path}')).runs();"
         "print([name for name in ('torch', 'gymnasium', 'psycopg', 'pydantic') if name in sys.modules])"
     )

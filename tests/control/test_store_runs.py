@@ -121,7 +121,7 @@ def test_an_id_that_happens_twice_is_made_anew(store, monkeypatch):
     monkeypatch.setattr(moves, "new_run_id", lambda *_: next(ids))
     assert [store.create(request()).id for _ in range(2)] == ["20260101-aaaa", "20260101-bbbb"]
     monkeypatch.setattr(moves, "new_run_id", lambda *_: "20260101-aaaa")
-    with pytest.raises(Exception, match="(?i)unique"):  # and not for ever
+    with pytest.raises(Exception, match=r"(?i)unique"):  # and not for ever
         store.create(request())
 
 
@@ -312,7 +312,7 @@ def test_checkpoints_are_those_told_last(store):
     assert [entry.step for entry in store.checkpoints(run.id)] == [1 << 40, 5, 1]
     store.publish(run.id, run.token, rows[:1])
     assert store.checkpoints(run.id) == [Checkpoint(1, "h1", "m1", run.token)]
-    with pytest.raises(Exception, match="(?i)unique"):
+    with pytest.raises(Exception, match=r"(?i)unique"):
         store.publish(run.id, run.token, [rows[1], rows[1]])
     assert store.checkpoints(run.id) == [Checkpoint(1, "h1", "m1", run.token)]  # all of it, or nothing
     store.publish(run.id, run.token, [])

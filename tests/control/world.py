@@ -16,6 +16,7 @@ from rlstudio.control.store.database import Database
 from rlstudio.control.store.records import Request, Run
 from rlstudio.control.store.schema import runs, workers
 from rlstudio.control.store.store import Store
+from rlstudio.control.store.sweep_tables import sweeps
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment import process
 from rlstudio.experiment.process import Owner
@@ -83,7 +84,7 @@ class World:
         self.reaper = self.new_reaper()
 
     def new_reaper(self) -> Reaper:
-        return Reaper(self.store, clock=self.clock, gone=lambda owner: process.is_gone(owner), ttl=TTL)
+        return Reaper(self.store, clock=self.clock, gone=process.is_gone, ttl=TTL)
 
     def clock(self) -> float:
         return self.now
@@ -146,5 +147,5 @@ class World:
 
 def clear(database: Database) -> None:
     with database.write() as connection:
-        connection.execute(delete(runs))
-        connection.execute(delete(workers))
+        for table in (runs, workers, sweeps):
+            connection.execute(delete(table))

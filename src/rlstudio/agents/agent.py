@@ -38,6 +38,10 @@ class Agent:
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
         raise NotImplementedError  # abstract: each agent acts its own way
 
+    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+        """What decides without noise, [N, O]: logits, values or means, forbidden choices left out."""
+        raise NotImplementedError  # abstract
+
     def act(self, observations: Any) -> np.ndarray:
         """The greedy action for one observation or a batch of them, in the environment's own numbering."""
         if self.remembers:

@@ -41,7 +41,7 @@ class BoundedAgent(Agent):
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
         if noise is None or not self._samples:
-            raw = self._outputs(observations)[:, : self._size]
+            raw = self.deciding(observations)
         elif self._held is not None:
             mean, hidden = self._outputs.with_hidden(observations)
             raw = mean + self._held(hidden, noise)
@@ -51,3 +51,6 @@ class BoundedAgent(Agent):
         actions = np.tanh(raw) * self._scale + self._shift
         # Rounding may step over a bound by a bit.
         return Acted(np.clip(actions, self._low, self._high).astype(self._low.dtype, copy=False), {}, carry)
+
+    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+        return self._outputs(observations)[:, : self._size]

@@ -77,6 +77,10 @@ class PolicyAgent(Agent):
             return Acted(np.stack(choices, -1), {}, carry)
         return Acted(outputs.argmax(-1), {}, carry)
 
+    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+        outputs = self._recall(observations, carry)[0] if self.remembers else self._outputs(observations)
+        return self.permitted(outputs, observations)
+
     def _bounded(self, actions: np.ndarray) -> np.ndarray:
         """Actions inside the space, in its dtype: what the environment is given."""
         clipped: np.ndarray = np.clip(actions, self._low, self._high)

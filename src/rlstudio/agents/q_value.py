@@ -25,7 +25,10 @@ class QValueAgent(Agent):
         self.acting = self._outputs.name
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+        return Acted(self.deciding(observations).argmax(-1), {}, carry)
+
+    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
         values = self._outputs(observations)
         if self._quantiles > 1:
             values = values.reshape(len(values), -1, self._quantiles).mean(-1)
-        return Acted(self.permitted(values, observations).argmax(-1), {}, carry)
+        return self.permitted(values, observations)

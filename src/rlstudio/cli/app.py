@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, runs
+from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, registry, runs, ship
 from rlstudio.cli.terminal import stdout
 
 PROGRAMS = ("rlctl", "rlstudio")
@@ -28,6 +28,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "Steer": {"stop": control.stop, "cancel": control.cancel, "queue": control.queue, "worker": control.worker},
     "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "diff": diff.diff},
     "Judge": {"eval": judge.evaluate, "play": judge.play},
+    "Ship": {"export": ship.export, "serve-policy": ship.serve_policy, "import": ship.import_policy},
+    "Release": {"promote": registry.promote, "rollback": registry.rollback, "models": registry.models},
     "Keep": {"adopt": runs.adopt, "rm": runs.rm, "gc": control.gc},
     "Choose": {"algos": choices.algos, "envs": choices.envs, "schema": choices.schema, "check": choices.check},
 }

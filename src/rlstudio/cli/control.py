@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlstudio.control.home import Entry, Home
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.scheduler import Observed
+    from rlstudio.experiment.process import Owner
 
 STOP_SECONDS = 6.0
 """A run leaves within 5 s of the signal, saved or not."""
@@ -38,7 +39,8 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
     home = Home(runs_dir)
     entry = home.find(run)
-    if entry.status.state not in OWNED:
+    waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
+    if entry.status.state not in OWNED and not waits_for_retry:
         hint = f"; take it out of the queue with: rlctl cancel {entry.id}" if entry.status.state == "QUEUED" else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
     after = _ask(home, entry, Desired.STOP).status
@@ -59,31 +61,43 @@ def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
 def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
     """Ask for an end and wait for it, as long as may be expected."""
-    from rlstudio.experiment.process import Owner, send
+    from rlstudio.experiment.process import Owner
 
-    status = entry.status
     if entry.run is not None:
         home.store.ask(entry.id, desired)
-    elif status.host != os.uname().nodename:
-        raise UserError(f"run {entry.id}: runs on {status.host} without the store; stop it there")
-    owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
-    here = status.host == os.uname().nodename
-    try:
-        send(owner, signal.SIGTERM)
-    except PermissionError as error:
-        if entry.run is None:
-            raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
-        here = False  # it hears of it through the store
-    patience = STOP_SECONDS if here else ELSEWHERE_SECONDS
-    give_up = time.monotonic() + patience
+    elif entry.status.host != os.uname().nodename:
+        raise UserError(f"run {entry.id}: runs on {entry.status.host} without the store; stop it there")
+    started = time.monotonic()
+    signalled: set[Owner] = set()
+    hears = True
     while (after := home.find(entry.id)).status.state in OWNED:
-        if time.monotonic() >= give_up:
+        status = after.status
+        owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
+        # A run that is just being started is still in the hands of a worker, which is not to be stopped.
+        if owner not in signalled and (after.run is None or after.run.has_process):
+            signalled.add(owner)  # a second signal would mean: at once
+            hears = _signal(after, owner)
+        patience = STOP_SECONDS if hears else ELSEWHERE_SECONDS
+        if time.monotonic() - started >= patience:
             raise RLStudioError(
                 f"run {entry.id}: process {status.pid} was asked to stop and is still there after {patience:g} s;"
                 f" look again with: rlctl show {entry.id}{in_runs_dir(home.runs_dir)}"
             )
         time.sleep(POLL_SECONDS)
     return after
+
+
+def _signal(entry: Entry, owner: Owner) -> bool:
+    """Whether the process can hear of it at once; otherwise it hears of it through the store."""
+    from rlstudio.experiment.process import send
+
+    try:
+        send(owner, signal.SIGTERM)
+    except PermissionError as error:
+        if entry.run is None:
+            raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
+        return False
+    return owner.host == os.uname().nodename
 
 
 def queue(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
@@ -176,7 +190,7 @@ def gc(
     json: Json = False,
 ) -> None:
     """Delete old runs by a policy; never one that another run was forked from."""
-    from rlstudio.control.home import Home
+    from rlstudio.control.home import Entry, Home
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.remove import Policy, prunable, remove
 
@@ -191,7 +205,7 @@ def gc(
     out = stdout()
     for run in going:
         if yes:
-            remove(home, home.find(run.id))
+            remove(home, Entry(run.status, home, run))  # by no reference: one row is one run
         if not json:
             out.line(f"run {run.id}: {run.state}, {text.age(run.created_at)} old{': removed' if yes else ''}")
     if json:

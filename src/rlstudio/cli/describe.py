@@ -28,7 +28,7 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     from rlstudio.experiment.manifest import folder_name
 
     document = status.to_json()
-    infos = Checkpoints(folder.path, folder.id, lease=None).list() if folder.path.is_dir() else []
+    infos = Checkpoints(folder.path, folder.id, lease=None).list() if folder.exists else []
     document["path"] = str(folder.path)
     document["checkpoints"] = [
         {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rlstudio.cli.launch import Detach, tell_queued
-from rlstudio.cli.options import Json, Overrides, Quiet, Run, RunsDir
+from rlstudio.cli.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.voice import Manner
 
@@ -15,7 +15,12 @@ from rlstudio.cli.voice import Manner
 def fork(
     run: Run,
     overrides: Overrides = None,
-    at: Annotated[str, typer.Option("--at", metavar="last|best|STEP", help="Which checkpoint to begin at.")] = "last",
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at", metavar="last|best|STEP", help="Which checkpoint to begin at.", callback=checkpoint_choice
+        ),
+    ] = "last",
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -27,12 +32,17 @@ def fork(
     rlctl fork last train.lr=1e-4 train.epochs=100
     rlctl fork ppo_cartpole --at best env.seed=7 --detach
     """
+    from rlstudio.cli.imports import import_modules
     from rlstudio.control.home import Home
 
     home = Home(runs_dir)
     parent = home.known(run)
     manner = Manner(quiet, json)
     from rlstudio.control import fork as forking
+    from rlstudio.control.folders import folder_of
+    from rlstudio.experiment.load import load_imports
+
+    import_modules(load_imports(folder_of(home, parent)))
 
     if detach:
         return tell_queued(home, [forking.fork_later(home, parent, at, overrides or ())], manner)

@@ -123,7 +123,7 @@ def resume(
     """Go on with a run, bit for bit, or extend a finished one."""
     from rlstudio.control.home import Home
 
-    given = [*([run] if run else []), *(overrides or [])]
+    given = [*([] if run is None else [run]), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
     home = Home(runs_dir)
     known = home.known(reference)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.3
 ACTIVE = OWNED | {RunState.QUEUED}
+WAITING = (RunState.QUEUED, RunState.STARTING)
 SHOWN = {
     "rollout/return_mean": "return",
     **{f"train/{name}": name for name in KEY_METRICS},
@@ -58,7 +59,7 @@ def logs(
 def _wait_for_start(home: Home, run: str) -> None:
     """A queued run has nothing to tell before a worker starts it."""
     told = False
-    while (entry := home.find(run)).status.state == "QUEUED" and not entry.has_folder:
+    while (entry := home.find(run)).status.state in WAITING and not entry.has_folder:
         if not told:
             stderr().line(f"run {entry.id}: is in the queue; waiting for it to start")
             told = True

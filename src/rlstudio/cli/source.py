@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from rlstudio.core.yaml_file import Document
@@ -67,7 +67,12 @@ def _document(request: Request) -> tuple[Document, str]:
             raise UserError(
                 "-f together with --algo or --env: give the file, and change it with policy.algo=... env.id=..."
             )
-        path = locate(request.file)
+        try:
+            path = locate(request.file)
+        except OSError as error:  # longer than any name can be
+            raise UserError(f"{request.file}: cannot be read: {error.strerror}") from error
+        except ConfigError as error:  # one line, also where the name has several
+            raise UserError(str(error)) from error
         return read_file(path), _shown(path, FOLDER)
     if request.algo is None:
         raise UserError("nothing to launch; give a file with -f FILE, or --algo ALGO --env ENV")

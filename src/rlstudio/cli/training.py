@@ -16,7 +16,7 @@ from rlstudio.cli.runs_dir import in_runs_dir
 from rlstudio.cli.summary import advice, header, result
 from rlstudio.cli.terminal import stdout
 from rlstudio.cli.voice import Manner, Voice
-from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError
+from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
 
 if TYPE_CHECKING:
     from rlstudio.experiment.evaluate import Evaluation
@@ -47,6 +47,7 @@ class Outcome:
 
 def run_session(session: Session, origin: str, manner: Manner, alone: bool = True) -> Outcome:
     """Train to the end, or to whatever ends it before. What to try next is said of a run that is not one of several."""
+    from rlstudio.experiment.run_folder import TRACEBACK
     from rlstudio.experiment.signals import Interrupted
 
     with session, closing(Voice(session, manner)) as voice:
@@ -64,10 +65,9 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
             goes_on = isinstance(error, OWN_FAULTS)
             return Outcome(run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on)
         except Exception as error:
-            path = session.folder.artifacts_path / "traceback.txt"
-            with suppress(OSError):  # the session has written most of it already
-                path.write_text(traceback.format_exc())
-            error.add_note(f"the traceback is in {path}")
+            with suppress(StorageError):  # the session has written most of it already
+                session.folder.keep_traceback(traceback.format_exc())
+            error.add_note(f"the traceback is in {session.folder.artifacts_path / TRACEBACK}")
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
             voice.say(line)

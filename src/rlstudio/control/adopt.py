@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlstudio.control.home import Home
+from rlstudio.control.lifecycle import is_retried
 from rlstudio.control.store.records import Request, Run
-from rlstudio.core.errors import CheckpointError, RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.errors import CheckpointError, Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason
 from rlstudio.experiment.checkpoint import Checkpoints
 from rlstudio.experiment.files import Folder, ensure_directory, temporary
@@ -17,7 +18,7 @@ def adopt_path(home: Home, path: Path) -> Run:
     """A folder anywhere. One that lies elsewhere is copied into the runs folder first, whole or not at all."""
     try:
         resolved = path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL
         raise RunNotFound(f"{path}: there is no such folder") from error
     if not RUN_ID.fullmatch(resolved.name):
         raise UserError(f"{path}: its name is not that of a run; give the run's own folder, like runs/20261115-...")
@@ -25,8 +26,10 @@ def adopt_path(home: Home, path: Path) -> Run:
     status = source.read_status()
     if status.state in OWNED:
         raise RunBusy(f"{path}: is {status.state}; it can be adopted once it has ended")
+    if resolved.name in home.store.ids():
+        raise Conflict(f"run {resolved.name}: is in the store already; see: rlctl show {resolved.name}")
     if resolved.parent != home.runs_dir.resolve():
-        _copy_in(Folder(home.runs_dir), resolved)
+        _copy_in(Folder(home.runs_dir, through_link=True), resolved)
     return adopt(home, home.folder(resolved.name))
 
 
@@ -58,8 +61,20 @@ def _copy(source: Folder, name: str, runs: Folder, target: str) -> None:
     runs.sync(target)
 
 
+def _refuse_strange(folder: Folder, name: str = "") -> None:
+    """What others made may hold links and pipes, and the run will write here: none of them may be in its way."""
+    for entry in folder.names(name):
+        inner = f"{name}/{entry}" if name else entry
+        kind = folder.kind(inner)
+        if kind == "folder":
+            _refuse_strange(folder, inner)
+        elif kind == "other":
+            raise UserError(f"{folder.path(inner)}: is neither a file nor a folder (links are not followed); remove it")
+
+
 def adopt(home: Home, folder: RunFolder) -> Run:
     """A folder in its place."""
+    _refuse_strange(Folder(folder.path))
     status = folder.read_status()
     if status.state in OWNED:
         raise RunBusy(f"run {folder.id}: is {status.state} without the store; it can be adopted once it has ended")
@@ -77,5 +92,6 @@ def adopt(home: Home, folder: RunFolder) -> Run:
         total_epochs=status.total_epochs,
     )
     told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
-    reason = status.reason or Reason.ADOPTED
+    # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
+    reason = Reason.ADOPTED if is_retried(status.state, status.reason) else status.reason or Reason.ADOPTED
     return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlstudio.control.home import Home
 from rlstudio.control.store.records import Run
+from rlstudio.core.errors import UserError
 from rlstudio.experiment.lineage import EVENT
 from rlstudio.experiment.run_folder import RunFolder
 
@@ -11,7 +12,10 @@ from rlstudio.experiment.run_folder import RunFolder
 def folder_of(home: Home, run: Run) -> RunFolder:
     """The run's folder; made from what the store knows where it has none yet."""
     folder = home.folder(run.id)
-    if not folder.path.is_dir():
+    if not folder.exists:
+        if home.store.checkpoints(run.id):
+            # It is elsewhere, or was deleted: to begin anew under the same name would pass for going on.
+            raise UserError(f"run {run.id}: its folder is not in {home.runs_dir}; name where it is with --runs-dir")
         folder = RunFolder.create(
             home.runs_dir,
             name=run.name,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rlstudio.control.folders import folder_of
 from rlstudio.control.home import Home
-from rlstudio.control.lease import StoreLease
+from rlstudio.control.lease import StoreLease, told_if_it_fails
 from rlstudio.control.start import request_of
 from rlstudio.control.store.records import Run
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
@@ -19,13 +20,14 @@ from rlstudio.experiment.run_folder import RunFolder
 from rlstudio.experiment.session import Session
 
 
-def fork(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = ()) -> Session:
-    """The child, ready to train. What does not fit leaves nothing behind."""
+def fork(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any) -> Session:
+    """The child, ready to train. What does not fit leaves nothing behind. `origin`: its sweep and trial."""
     source = folder_of(home, parent)
     cfg = read_config(source, overrides)
-    child = home.store.create(request_of(cfg, parent_id=parent.id), owner=this_process())
-    folder = folder_of(home, child)
-    lease = StoreLease(home.store, child, folder.path)
+    child = home.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
+    with told_if_it_fails(home.store, child):
+        folder = folder_of(home, child)
+        lease = StoreLease(home.store, child, folder.path)
     try:
         info = copy_checkpoint(source, checkpoint, folder, lease)
         home.store.set_origin(child.id, child.token, info.step)

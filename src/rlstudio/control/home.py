@@ -24,7 +24,7 @@ from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.files import is_directory, is_users_mistake
+from rlstudio.experiment.files import is_users_mistake
 from rlstudio.experiment.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.status import Status
 
@@ -47,7 +47,9 @@ def _refuse_strange(file: Path) -> None:
     """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
     two names also has two journals, which corrupts it."""
     if file.parent.is_symlink():
-        raise UserError(f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}")
+        raise UserError(
+            f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}"
+        )
     for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
         with suppress(OSError):  # not there, or for the store itself to complain about
             found = os.lstat(path)
@@ -103,8 +105,7 @@ class Home:
     def is_empty(self) -> bool:
         """Nothing was ever launched here: looking must not leave anything behind."""
         with _users_mistakes():
-            local = self.url.startswith("sqlite:") and not os.path.lexists(self.state_dir / "store.db")
-            return local and not is_directory(self.runs_dir)
+            return self._file is not None and not os.path.lexists(self._file) and not run_ids(self.runs_dir)
 
     def folder(self, run_id: str) -> RunFolder:
         """An id comes from a row of the store, which others may have written: it must not lead elsewhere."""
@@ -121,7 +122,9 @@ class Home:
             status = self.folder(run.id).last_status()
         except (StorageError, UserError):
             return {}
-        return status.facts() if status.env_steps >= run.env_steps else {}
+        facts = status.facts() if status.env_steps >= run.env_steps else {}
+        # How long it is to go on is the store's to say: a run may be extended before its folder hears of it.
+        return {name: value for name, value in facts.items() if name not in ("config_hash", "total_epochs")}
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

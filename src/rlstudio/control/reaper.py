@@ -17,6 +17,7 @@ from typing import Any
 
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
+from rlstudio.core.errors import RunNotFound
 from rlstudio.core.run_state import OWNED, Reason
 from rlstudio.experiment import process
 from rlstudio.experiment.process import Owner
@@ -65,8 +66,9 @@ class Reaper:
         before = self._seen.get(run.id)
         if before is None or before.token != run.token:
             return _Seen(run.token, run.heartbeat, run.progress, now, now)
-        beat_at = before.beat_at if before.heartbeat == run.heartbeat else now
-        moved_at = before.moved_at if before.progress == run.progress else now
+        # At most now: a clock that began anew must not make anybody immortal.
+        beat_at = min(before.beat_at, now) if before.heartbeat == run.heartbeat else now
+        moved_at = min(before.moved_at, now) if before.progress == run.progress else now
         return _Seen(run.token, run.heartbeat, run.progress, beat_at, moved_at)
 
     def _judge(self, run: Run, now: float) -> Run | None:
@@ -85,9 +87,13 @@ class Reaper:
         return None
 
     def _take(self, run: Run, reason: Reason, message: str, end: bool = False) -> Run | None:
-        reaped = self._store.reap(run.id, run.token, run.heartbeat, reason, message, self._facts(run))
-        if reaped is not None and end:
-            # It can write nothing more; where it can be reached it need not go on computing either.
+        try:
+            reaped = self._store.reap(run.id, run.token, run.heartbeat, reason, message, self._facts(run))
+        except RunNotFound:
+            return None  # ended and removed since we looked
+        if reaped is not None and end and run.has_process:
+            # It can write nothing more; where it can be reached it need not go on computing either. Before it had a
+            # process of its own it was in the hands of a scheduler, which has other runs to look after.
             with suppress(PermissionError):
                 process.send(run.process, signal.SIGKILL)
         return reaped

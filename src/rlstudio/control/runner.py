@@ -27,7 +27,6 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
         return _told(error)
     # Only now: importing torch takes a second, in which nobody would know whose run it is.
     from rlstudio.control.start import serve
-    from rlstudio.experiment.ends import end_of
     from rlstudio.experiment.signals import Interrupted
 
     try:
@@ -36,24 +35,12 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
                 pass
     except Interrupted as stop:
         return 128 + stop.signum
-    except LeaseLost as error:
+    except RLStudioError as error:
         return _told(error)
-    except Exception as error:
-        if not isinstance(error, RLStudioError):
-            traceback.print_exc()
-        _say(home, run_id, token, *end_of(error), str(error))
-        return _told(error) if isinstance(error, RLStudioError) else 1
+    except Exception:
+        traceback.print_exc()
+        return 1
     return 0
-
-
-def _say(home: Home, run_id: str, token: int, *end: object) -> None:
-    """For what went wrong before there was a session to say it; afterwards it has been said."""
-    from rlstudio.core.errors import Conflict, StorageError
-
-    try:
-        home.store.move(run_id, token, *end)  # type: ignore[arg-type]
-    except (LeaseLost, Conflict, StorageError):
-        return
 
 
 def _told(error: RLStudioError) -> int:

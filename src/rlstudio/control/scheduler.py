@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlstudio.control.launchers import Launcher, Process
 from rlstudio.control.lifecycle import backoff_seconds
@@ -19,7 +19,7 @@ from rlstudio.control.reaper import Reaper
 from rlstudio.control.slots import Slots, left
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
-from rlstudio.core.errors import Conflict, RLStudioError
+from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.process import this_process
 
@@ -51,6 +51,7 @@ class Scheduler:
         self.store = store
         self.slots = slots
         self.processes: dict[str, Process] = {}
+        self._claims: dict[str, int] = {}  # run -> token: what we claimed, until its own process has it
         self._launcher = launcher
         self._reaper = reaper or Reaper(store)
         self._clock = clock
@@ -76,21 +77,38 @@ class Scheduler:
         )
 
     def _collect(self) -> None:
-        """Processes that ended; what became of their runs is in the store, or the reaper sees it."""
-        self.processes = {run_id: process for run_id, process in self.processes.items() if process.poll() is None}
+        """Processes that ended; what became of their runs is in the store, or the reaper sees it. Except where a
+        process never got so far as to take its run over: as long as we live that run is ours, so we give it back."""
+        ended = {run_id: code for run_id, process in self.processes.items() if (code := process.poll()) is not None}
+        self.processes = {run_id: process for run_id, process in self.processes.items() if run_id not in ended}
+        for run_id, token in list(self._claims.items()):
+            if run_id not in self.processes:
+                code = ended.get(run_id)
+                told = "could not be started" if code is None else f"ended with code {code} before it began"
+                self._give_back(run_id, token, Reason.ORPHANED, f"its process {told}; see its stdout.log")
+
+    def _give_back(self, run_id: str, token: int, reason: Reason, message: str) -> None:
+        """A run that we claimed and that nobody has started. Tried again with the next tick if the store is away."""
+        try:
+            run = self.store.get(run_id)
+            if run.token == token and not run.has_process:
+                self.store.move(run_id, token, RunState.INTERRUPTED, reason, message)
+        except (Conflict, LeaseLost, RunNotFound):
+            pass  # somebody else has taken care of it
+        self._claims.pop(run_id, None)
 
     # -- retries ----------------------------------------------------------------------------------------------------
 
     def _retry(self) -> tuple[list[Run], bool]:
         now = self._clock()
-        hopeful = self.store.retryable()
+        hopeful = [run for run in self.store.retryable() if run.may_retry]
         self._ended_at = {key: self._ended_at.get(key, now) for key in ((run.id, run.version) for run in hopeful)}
         retried = []
         for run in hopeful:
             if now - self._ended_at[run.id, run.version] >= backoff_seconds(run.failures):
                 try:
                     retried.append(self.store.resume(run.id, Reason.RETRY))
-                except Conflict:
+                except (Conflict, RunNotFound):
                     continue  # another scheduler, or its user, was quicker
         return retried, len(retried) < len(hopeful)
 
@@ -113,22 +131,23 @@ class Scheduler:
         """From here to the new process's own word the run is ours: if we die now, it is found and goes on."""
         try:
             claimed = self.store.claim(run.id, this_process())
-        except Conflict:
+        except (Conflict, RunNotFound):
             return None  # another worker has it, or it was cancelled
-        devices = self._devices(claimed, beside)
+        self._claims[run.id] = claimed.token
         try:
+            devices = self._devices(claimed, beside)
             self.processes[run.id] = self._launcher.launch(claimed, devices)
-        except (RLStudioError, OSError) as error:
+        except Exception as error:  # of whatever kind: launchers come from other packages too
             message = f"its process could not be started: {error}"
-            self.store.move(run.id, claimed.token, RunState.INTERRUPTED, Reason.STORAGE, message)
+            self._give_back(run.id, claimed.token, Reason.STORAGE, message)
             return None
-        return claimed
+        return replace(claimed, devices=",".join(map(str, devices)))
 
     def _devices(self, run: Run, beside: Sequence[Run]) -> list[int]:
         """Free GPUs for a run, remembered in its row so that a later scheduler knows too."""
         taken = {index for other in beside for index in other.device_list}
         devices = [index for index in range(self.slots.gpus) if index not in taken][: run.gpus]
-        if devices:
+        if devices or run.devices:  # of an earlier attempt, perhaps on another machine
             self.store.assign(run.id, run.token, devices)
         return devices
 

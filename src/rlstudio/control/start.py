@@ -11,7 +11,7 @@ from typing import Any
 
 from rlstudio.control.folders import folder_of
 from rlstudio.control.home import Home
-from rlstudio.control.lease import StoreLease
+from rlstudio.control.lease import StoreLease, told_if_it_fails
 from rlstudio.control.store.records import Request, Run
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
@@ -64,9 +64,10 @@ def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     env = rehearse(cfg)
     try:
         run = home.store.create(request_of(cfg, **origin), owner=this_process())
-        folder = create_folder(cfg, home.runs_dir, run.id)
-        folder.event(EVENT, **home.store.lineage(run.id))
-        lease = StoreLease(home.store, run, folder.path)
+        with told_if_it_fails(home.store, run):
+            folder = create_folder(cfg, home.runs_dir, run.id)
+            folder.event(EVENT, **home.store.lineage(run.id))
+            lease = StoreLease(home.store, run, folder.path)
     except BaseException:
         env.close()
         raise
@@ -80,7 +81,8 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
     going = judged(home, run, overrides, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
     claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
-    session = going.open(StoreLease(home.store, claimed, folder.path))
+    with told_if_it_fails(home.store, claimed):
+        session = going.open(StoreLease(home.store, claimed, folder.path))
     folder.event(EVENT, **lineage())
     return session
 
@@ -115,11 +117,9 @@ def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
 
 
 def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
-    """A claimed run, in the process that was started for it."""
-    folder = folder_of(home, run)
-    lease = StoreLease(home.store, run, folder.path, on_lost=on_lost)
-    try:
-        return continuation(folder).open(lease)
-    except BaseException:
-        lease.release()
-        raise
+    """A claimed run, in the process that was started for it. Its row knows whether it is to go on for longer."""
+    with told_if_it_fails(home.store, run):
+        folder = folder_of(home, run)
+        is_extended = run.total_epochs != folder.read_status().total_epochs
+        going = continuation(folder, [f"train.epochs={run.total_epochs}"] if is_extended else ())
+        return going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))

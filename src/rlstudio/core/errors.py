@@ -66,6 +66,10 @@ class NoValidCheckpoint(CheckpointError):
     """None of the run's checkpoints verifies; the run does not start afresh by itself."""
 
 
+class BundleError(CheckpointError):
+    """A bundle does not verify: the file and the reason are named."""
+
+
 class EnvFault(RLStudioError):
     """An environment crashed, hung or broke its contract; env index, seed, step and last action are named."""
 
@@ -82,6 +86,12 @@ class GateFailed(RLStudioError):
     """A quality gate on evaluation was not met."""
 
     exit_code = 7
+
+
+class ParityFailed(RLStudioError):
+    """What would be exported does not act as the agent does: format, row and both actions are named."""
+
+    exit_code = 8
 
 
 class LeaseLost(RLStudioError):

@@ -39,3 +39,4 @@ class Reason(StrEnum):
     RETRY = "retry"
     EXTENDED = "extended"
     ADOPTED = "adopted"
+    PAUSED = "paused"

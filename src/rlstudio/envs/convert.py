@@ -135,8 +135,12 @@ class Renumbered(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action + self._action_start)
-        return observation - self._observation_start, reward, terminated, truncated, info
+        return self._from_zero(observation), reward, terminated, truncated, info
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        return observation - self._observation_start, info
+        return self._from_zero(observation), info
+
+    def _from_zero(self, observation: Any) -> Any:
+        """Where only the actions start elsewhere, the observation may be anything, a dict too."""
+        return observation - self._observation_start if np.any(self._observation_start) else observation

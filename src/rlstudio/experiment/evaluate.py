@@ -102,7 +102,7 @@ class Evaluator:
         self.env_cfg = env_cfg
         self.episodes = episodes
         self.purpose = purpose
-        self.vectorization = _real(env_cfg) if vectorization == "auto" else vectorization
+        self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self.num_envs = math.ceil(episodes / math.ceil(episodes / WIDTH))
         self._rng = Rng(seed).fork("eval").fork(purpose)
@@ -201,6 +201,6 @@ class Evaluator:
             )
 
 
-def _real(cfg: EnvConfig) -> str:
+def real_vectorization(cfg: EnvConfig) -> str:
     """Gymnasium's own environment, except for the worlds that exist only here."""
     return resolve_vectorization(cfg, "auto") if cfg.id.startswith(OURS) else "sync"

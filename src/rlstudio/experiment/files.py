@@ -33,12 +33,28 @@ def temporary(owner: str = "") -> str:
     return f"{TEMPORARY}{owner}{'-' if owner else ''}{secrets.token_hex(6)}"
 
 
-def ensure_directory(path: Path) -> None:
-    """A folder at `path`, with those above it; nothing happens where there is one."""
-    if not path.is_dir():
+def is_directory(path: Path) -> bool:
+    """Whether there is a folder; a path that nothing can lie at is refused, not merely absent."""
+    if "\0" in str(path):
+        raise StorageError(f"{path}: is not a path (it has a NUL in it)")
+    try:
         with told(path):
-            reach(Operation("mkdir", path))
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            return stat.S_ISDIR(os.stat(path).st_mode)
+    except StorageError as error:
+        if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
+            return False
+        raise
+
+
+def ensure_directory(path: Path) -> None:
+    """A folder at `path`, with those above it, each that is made private; nothing happens where there is one."""
+    if is_directory(path):
+        return
+    with told(path):
+        reach(Operation("mkdir", path))
+        for folder in reversed((path, *path.parents)):  # `makedirs` gives its mode to the last one alone
+            if not folder.is_dir():
+                os.makedirs(folder, mode=0o700, exist_ok=True)
 
 
 def errno_of(error: StorageError) -> int | None:
@@ -57,10 +73,12 @@ def _beside(name: str, other: str) -> str:
 
 
 class Folder:
-    """One directory tree that belongs to us. Its root may be reached through links, nothing below it may."""
+    """One directory tree that belongs to us. Links may lead to the folder that holds its root; from there on nothing is
+    followed. `through_link`: the root is what the user named, and may be a link too."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, through_link: bool = False) -> None:
         self.root = root
+        self._flags = _DIRECTORY if through_link else _DIRECTORY | os.O_NOFOLLOW
 
     def path(self, name: str) -> Path:
         return self.root / name
@@ -72,7 +90,7 @@ class Folder:
         if any(part in ("", ".", "..") or "\0" in part for part in (*above, *([last] if name else []))):
             raise StorageError(f"{self.root}: {name!r} is not a name inside this folder")
         with told(self.path(name)):
-            directory = os.open(self.root, _DIRECTORY)
+            directory = os.open(self.root, self._flags)
             try:
                 for part in above:
                     below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
@@ -182,7 +200,24 @@ class Folder:
     def _create(self, name: str, flag: int) -> int:
         with told(self.path(name)):
             reach(Operation("create", self.path(name)))
-        return self._open(name, os.O_WRONLY | os.O_CREAT | flag)
+        return self._open_own(name, os.O_WRONLY | os.O_CREAT | flag)
+
+    def _open_own(self, name: str, flags: int) -> int:
+        """For writing. Refused, without blocking: a pipe or device, and a file that has another name (a hard link),
+        through which something outside would change too."""
+        try:
+            descriptor = self._open(name, flags | os.O_NONBLOCK)
+        except StorageError as error:
+            if errno_of(error) == errno.ENXIO:  # nobody reads from the pipe
+                raise StorageError(f"{self.path(name)}: is not a regular file; remove it") from error
+            raise
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+            return descriptor
+        os.close(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            raise StorageError(f"{self.path(name)}: has another name (a hard link); put a copy of it in its place")
+        raise StorageError(f"{self.path(name)}: is not a regular file; remove it")
 
     def create(self, name: str, data: bytes, *, durable: bool = True) -> Written:
         """A new file with this content. Durable: its bytes are on the disk (its name only after `sync`)."""
@@ -257,7 +292,7 @@ class Folder:
 
     def lock(self, name: str) -> int | None:
         """A descriptor that holds the exclusive lock of this file until it is closed; None when another has it."""
-        descriptor = self._open(name, os.O_RDWR) if self.kind(name) else self._create(name, 0)
+        descriptor = self._open_own(name, os.O_RDWR) if self.kind(name) else self._create(name, 0)
         try:
             with told(self.path(name)):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

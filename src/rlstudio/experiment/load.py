@@ -29,7 +29,11 @@ from rlstudio.experiment.snapshot import load_weights
 class LoadedAgent(NamedTuple):
     agent: Agent
     cfg: ExperimentConfig
-    env_steps: int
+    checkpoint: Loaded
+
+    @property
+    def env_steps(self) -> int:
+        return self.checkpoint.info.step
 
 
 def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
@@ -50,7 +54,7 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     finally:
         env.close()
     load_weights(trainer.agent.model, loaded.content["module_state"]["model"])
-    return LoadedAgent(trainer.agent, cfg, loaded.info.step)
+    return LoadedAgent(trainer.agent, cfg, loaded)
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:

@@ -7,17 +7,16 @@ no name in it is ever used as a path.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from rlstudio.core.errors import CheckpointError, StorageError
 from rlstudio.experiment.file_writers import Written
 from rlstudio.experiment.files import Folder
-from rlstudio.experiment.state_tree import Tree, plain, rebuild
+from rlstudio.experiment.seal import sealed, unsealed
+from rlstudio.experiment.state_tree import Tree, rebuild
 
 VERSION = 2  # of the content's schema and of this file
 MANIFEST, TENSORS, STATE = "MANIFEST.json", "tensors.safetensors", "state.json"
@@ -30,8 +29,6 @@ OWN = frozenset(
 ).union(*ADDED.values())
 
 _HASH = re.compile(r"[0-9a-f]{64}")
-_TAIL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n\}\n')
-_TAIL_SIZE = len(',\n  "sha256": ""\n}\n') + 64
 
 
 class TooNew(CheckpointError):
@@ -90,9 +87,7 @@ def segment_file(digest: str) -> str:
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
     """The manifest as it lies on the disk."""
-    text = json.dumps(plain(fields, "manifest"), sort_keys=True, indent=2, allow_nan=False).encode()
-    above = text.removesuffix(b"\n}")
-    return above + f',\n  "sha256": "{sha256(above).hexdigest()}"\n}}\n'.encode()
+    return sealed(fields)
 
 
 def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
@@ -104,11 +99,9 @@ def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
         raise CheckpointError(str(error)) from error
     if data is None:
         raise CheckpointError(f"{name}: missing")
-    tail = _TAIL.fullmatch(data[-_TAIL_SIZE:])
-    if tail is None or sha256(data[:-_TAIL_SIZE]).hexdigest().encode() != tail[1]:
-        raise CheckpointError(f"{name}: its sha256 does not match its content")
+    value = unsealed(data, name)
     try:
-        info = _parse(json.loads(data), name)
+        info = _parse(value, name)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{name}: not a manifest: {type(error).__name__} {error}") from error
     if info.step != step:
@@ -125,7 +118,7 @@ def _parse(value: Any, label: str) -> CheckpointInfo:
         raise TooNew(f"{label}: version {version}, this RLStudio reads up to {VERSION}; upgrade it to resume this run")
     for later in range(version + 1, VERSION + 1):
         fields |= ADDED.get(later, {})
-    files = {name: _written(fields["files"][name]) for name in FILES}
+    files = {name: written(fields["files"][name]) for name in FILES}
     if set(fields["files"]) != set(FILES):
         raise ValueError(f"unexpected files {sorted(fields['files'])}")
     parent = fields["parent"]
@@ -139,7 +132,7 @@ def _parse(value: Any, label: str) -> CheckpointInfo:
         origin=None if fields["origin"] is None else _origin(fields["origin"]),
         rlstudio=_text(fields["rlstudio"]),
         files=files,
-        segments=tuple(SegmentRef(_text(entry["name"]), *_written(entry)) for entry in fields["segments"]),
+        segments=tuple(SegmentRef(_text(entry["name"]), *written(entry)) for entry in fields["segments"]),
         meta=dict(fields["meta"]),
         sha256=_digest(fields["sha256"]),
         fields=fields,
@@ -151,7 +144,7 @@ def _origin(entry: Any) -> Origin:
     return Origin(_text(entry["run_id"]), _number(entry["step"]), *hashes)
 
 
-def _written(entry: Any) -> Written:
+def written(entry: Any) -> Written:
     return Written(_number(entry["size"]), _digest(entry["sha256"]))
 
 

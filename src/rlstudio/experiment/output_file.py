@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.experiment.file_writers import told
-from rlstudio.experiment.files import temporary
+from rlstudio.experiment.files import is_directory, temporary
 
 
 def output_path(path: str | Path, suffixes: Sequence[str]) -> Path:
@@ -17,7 +17,11 @@ def output_path(path: str | Path, suffixes: Sequence[str]) -> Path:
     target = Path(path)
     if target.suffix.lower() not in suffixes:
         raise UserError(f"{target}: the name must end with {' or '.join(suffixes)}")
-    if target.is_dir():
+    try:
+        is_folder = is_directory(target)
+    except StorageError as error:
+        raise UserError(str(error)) from error
+    if is_folder:
         raise UserError(f"{target}: is a folder; give a file name")
     return target
 

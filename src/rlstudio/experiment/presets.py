@@ -10,8 +10,16 @@ from rlstudio.core.yaml_file import read_file
 FOLDER = Path(__file__).parent.parent / "configs"
 
 
+SWEEPS = "sweep"
+
+
 def presets() -> list[Path]:
-    """All files, in order."""
+    """All experiments, in order."""
+    return [path for path in shipped_files() if path.parent.name != SWEEPS]
+
+
+def shipped_files() -> list[Path]:
+    """Experiments, and sweeps over them."""
     return sorted(FOLDER.glob("*/*.yaml"))
 
 
@@ -31,7 +39,7 @@ def locate(path: str | Path) -> Path:
     given = Path(path)
     if given.exists() or given.is_absolute():
         return given
-    shipped = {f"configs/{preset.relative_to(FOLDER).as_posix()}": preset for preset in presets()}
+    shipped = {f"configs/{preset.relative_to(FOLDER).as_posix()}": preset for preset in shipped_files()}
     if given.as_posix() in shipped:
         return shipped[given.as_posix()]
     raise ConfigError(f"{given}: no such file{suggest(given.as_posix(), shipped)}")

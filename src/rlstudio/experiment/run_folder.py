@@ -24,13 +24,22 @@ from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment import jsonl
 from rlstudio.experiment.file_writers import is_full
-from rlstudio.experiment.files import TEMPORARY, Folder, ensure_directory, errno_of, is_users_mistake, temporary
+from rlstudio.experiment.files import (
+    TEMPORARY,
+    Folder,
+    ensure_directory,
+    errno_of,
+    is_directory,
+    is_users_mistake,
+    temporary,
+)
 from rlstudio.experiment.lease import FileLease
 from rlstudio.experiment.process import this_process
 from rlstudio.experiment.status import Status, as_seen, parse_status
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
+TRACEBACK = "traceback.txt"
 _ABANDONED_SECONDS = 3600  # a run folder is built in milliseconds
 
 
@@ -76,8 +85,9 @@ class RunFolder:
             status = status.owned_by(this_process())
         try:
             ensure_directory(runs_dir)
-            _remove_abandoned(Folder(runs_dir))
-            return cls(runs_dir / _build(Folder(runs_dir), status, config_yaml, now, ids))
+            runs = Folder(runs_dir, through_link=True)
+            _remove_abandoned(runs)
+            return cls(runs_dir / _build(runs, status, config_yaml, now, ids))
         except StorageError as error:
             if is_full(error) or not is_users_mistake(error):
                 raise
@@ -86,7 +96,20 @@ class RunFolder:
     # -- where things lie -------------------------------------------------------------------------------------------
 
     @property
+    def exists(self) -> bool:
+        """Whether it is there; a link to a folder elsewhere, or anything else in its place, is refused."""
+        kind = Folder(self.path.parent, through_link=True).kind(self.id)
+        if kind not in ("folder", None):
+            raise StorageError(
+                f"{self.path}: is not a real folder (links are never followed); put the real one in its place"
+            )
+        return kind == "folder"
+
+    @property
     def config_path(self) -> Path:
+        """To be opened by its path; a link or a pipe in its place is refused."""
+        if self._folder.kind(CONFIG) == "other":
+            raise StorageError(f"{self.path / CONFIG}: is not a regular file; put the real one in its place")
         return self.path / CONFIG
 
     @property
@@ -101,10 +124,17 @@ class RunFolder:
         data = self._folder.read(CONFIG)
         if data is None:
             raise StorageError(f"{self.config_path}: missing; without it the run cannot go on")
-        return data.decode()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise StorageError(f"{self.config_path}: is not UTF-8 text; put the real one in its place") from error
 
     def write_config(self, config_yaml: str) -> None:
         self._folder.replace(CONFIG, config_yaml.encode())
+
+    def keep_traceback(self, text: str) -> None:
+        """Of a defect that ended the run, among its artifacts."""
+        self._folder.replace(f"artifacts/{TRACEBACK}", text.encode(errors="backslashreplace"))
 
     # -- status -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +181,7 @@ class RunFolder:
     def remove(self) -> None:
         """Delete the run; RunBusy while another process writes it."""
         with FileLease(self.path):
-            Folder(self.path.parent).remove_tree(self.id)
+            Folder(self.path.parent, through_link=True).remove_tree(self.id)
 
     def close(self) -> None:
         if self._events is not None:
@@ -186,13 +216,13 @@ def find_run(runs_dir: Path, ref: str) -> RunFolder:
 
 def run_ids(runs_dir: Path) -> list[str]:
     """Folders that may be runs, newest first. A reference is only ever compared with these, never used as a path."""
-    if not runs_dir.is_dir():
+    if not is_directory(runs_dir):
         return []
-    return [name for name in reversed(Folder(runs_dir).names()) if RUN_ID.fullmatch(name)]
+    return [name for name in reversed(Folder(runs_dir, through_link=True).names()) if RUN_ID.fullmatch(name)]
 
 
 def _statuses(runs_dir: Path) -> Iterator[Status]:
-    runs = Folder(runs_dir)
+    runs = Folder(runs_dir, through_link=True)
     for run_id in run_ids(runs_dir):
         try:
             if runs.kind(run_id) == "folder":

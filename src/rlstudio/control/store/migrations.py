@@ -14,11 +14,18 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
 
-from rlstudio.control.store import schema
+from rlstudio.control.store import registry_tables, schema, sweep_tables
 from rlstudio.core.errors import StorageError, UserError
 
-VERSION = 1
-STEPS: dict[int, Callable[[Connection], None]] = {}
+VERSION = 2
+
+
+def _to_version_2(connection: Connection) -> None:
+    sweep_tables.from_version_1(connection)
+    registry_tables.from_version_1(connection)
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2}
 
 _LOCK = 0x524C5354  # any number, the same for everybody: who migrates first is waited for
 

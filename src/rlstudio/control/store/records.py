@@ -38,6 +38,7 @@ class Request:
     memory_mb: int = 0
     max_retries: int = 0
     stall_seconds: float = 600.0
+    pause_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Run:
     state_hash: str | None
     exact: bool
     exact_reason: str
+    pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
 
     @classmethod
     def from_row(cls, row: Mapping[Any, Any]) -> Run:

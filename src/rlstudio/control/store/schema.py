@@ -36,7 +36,7 @@ class Words(TypeDecorator[str]):
         return value if value is None else value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
-_Serial = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
+Serial = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
 
 
 def _one_of(column: str, values: type[RunState] | type[Desired]) -> CheckConstraint:
@@ -56,7 +56,7 @@ version = Table("schema_version", metadata, Column("number", Integer, nullable=F
 runs = Table(
     "run",
     metadata,
-    Column("seq", _Serial, primary_key=True, autoincrement=True),
+    Column("seq", Serial, primary_key=True, autoincrement=True),
     Column("id", Words, nullable=False, unique=True),
     # what it is
     _text("name"),
@@ -111,6 +111,7 @@ runs = Table(
     Column("state_hash", Words, nullable=True),
     Column("exact", Boolean, nullable=False, server_default="1"),
     _text("exact_reason"),
+    _whole("pause_at"),  # the epoch after which it is to wait for more; 0: none
     _one_of("state", RunState),
     _one_of("desired", Desired),
     Index("run_by_state", "state"),
@@ -122,7 +123,7 @@ runs = Table(
 events = Table(
     "event",
     metadata,
-    Column("seq", _Serial, primary_key=True, autoincrement=True),
+    Column("seq", Serial, primary_key=True, autoincrement=True),
     Column("run_id", Words, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("version", BigInteger, nullable=False),  # of the run after it: a history has no holes
     Column("state", Words, nullable=False),

@@ -59,6 +59,7 @@ class Store:
         name: str | None = None,
         parent: str | None = None,
         starting: str | None = None,
+        sweep: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
         """Newest first. `starting`: ids that begin so."""
@@ -69,6 +70,8 @@ class Store:
             query = query.where(runs.c.name == name)
         if parent is not None:
             query = query.where(runs.c.parent_id == parent)
+        if sweep is not None:
+            query = query.where(runs.c.sweep == sweep)
         if starting is not None:
             # Not LIKE, which means other things to other databases.
             begins = func.substr(runs.c.id, 1, len(starting), type_=runs.c.id.type)
@@ -311,7 +314,8 @@ class Store:
                 raise Conflict(f"run {run_id}: is {run.state} ({run.reason}); it is not to be tried again")
             values = {"desired": str(Desired.RUN), **(changes or {})}
             if reason != Reason.RETRY:
-                values |= {"failures": 0, "failed_at": 0}
+                # Whoever resumes it says how far it is to go; without a word, to its end.
+                values = {"failures": 0, "failed_at": 0, "pause_at": 0, **values}
             values.setdefault("is_managed", owner is None)
             run = change_state(connection, run, RunState.QUEUED, reason, "", **values)
             return run if owner is None else claim_run(connection, run, owner, has_process=True)

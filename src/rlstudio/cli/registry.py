@@ -1,0 +1,173 @@
+"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rlstudio.cli import text
+from rlstudio.cli.options import CheckpointChoice, Imports, Json, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
+from rlstudio.cli.terminal import Cell, Terminal, stdout
+from rlstudio.core.errors import GateFailed, UserError
+
+if TYPE_CHECKING:
+    from rlstudio.control.registry.promotion import Verdict
+    from rlstudio.control.registry.records import Version
+    from rlstudio.control.registry.releases import Releases
+
+STAGE_STYLES = {"production": "green", "staging": "cyan", "archived": "dim"}
+
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Which model it becomes a version of.")]
+Current = Annotated[
+    int | None, typer.Option("--if-current", metavar="V", min=0, help="Only if this version is in production; 0: none.")
+]
+
+
+def promote(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, or MODEL:VERSION.")],
+    model: Model = "",
+    to: Annotated[Literal["staging", "production"], typer.Option("--to", help="The stage.")] = "staging",
+    checkpoint: CheckpointChoice = "last",
+    if_current: Current = None,
+    margin: Annotated[float, typer.Option("--margin", help="By how much it must be better, in returns.")] = 0.0,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often at most it may be wrong.")] = 0.025,
+    budget: Annotated[int, typer.Option("--episodes", min=20, help="Episodes of each side at most.")] = 160,
+    min_return: Annotated[float | None, typer.Option("--min-return", help="Its mean must surely reach this.")] = None,
+    max_std: Annotated[float | None, typer.Option("--max-std", min=0, help="Its returns may spread so far.")] = None,
+    worst_return: Annotated[
+        float | None, typer.Option("--worst-return", help="The mean of its worst tenth must reach this.")
+    ] = None,
+    force: Annotated[str, typer.Option("--force", metavar="REASON", help="Without judging; the reason is kept.")] = "",
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> int:
+    """Put a trained policy into a stage; into production only if it is better.
+
+    \b
+    rlctl promote last --model cartpole --to production
+    rlctl promote cartpole:3 --to production --min-return 475 --if-current 2
+    """
+    from rlstudio.control.registry.promotion import PromotionConfig
+    from rlstudio.control.registry.records import Stage
+
+    releases = _releases(runs_dir)
+    version = _version(releases, what, model, checkpoint, runs_dir)
+    cfg = PromotionConfig(
+        margin=margin, alpha=alpha, budget=budget, min_return=min_return, max_std=max_std, worst_return=worst_return
+    )
+    try:
+        release = releases.promote(
+            version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
+        )
+    except GateFailed:
+        stdout().line(f"{version.name} is registered and stays in stage {version.stage}", "dim")
+        raise
+    out = stdout()
+    if json:
+        verdict = None if release.verdict is None else release.verdict.to_json()
+        out.document({**_document(release.version), "verdict": verdict})
+        return 0
+    out.line(f"{release.version.name} is in {release.version.stage}", "bold")
+    if release.verdict is not None:
+        _print_verdict(out, release.verdict)
+    return 0
+
+
+def rollback(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    if_current: Current = None,
+    reason: Annotated[str, typer.Option("--reason", help="Kept in the history.")] = "",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Put the version that was in production before back there."""
+    releases = _releases(runs_dir)
+    version = releases.registry.rollback(model, if_current=if_current, reason=reason)
+    releases.bundle(version)
+    if json:
+        stdout().document(_document(version))
+    else:
+        stdout().line(f"{version.name} is in production again", "bold")
+
+
+def models(
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="One model, with its history.")] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """List the models, or the versions and the history of one."""
+    releases = _releases(runs_dir)
+    names = releases.registry.models() if model is None else [model]
+    versions = [version for name in names for version in releases.registry.versions(name)]
+    history = [] if model is None else releases.registry.history(model)
+    out = stdout()
+    if json:
+        told = [{**vars(decision), "verdict": decision.numbers} for decision in history]
+        out.document({"versions": [_document(version) for version in versions], "history": told})
+        return
+    if not versions:
+        out.line(f"no models yet; make one with: rlctl promote RUN --model NAME{in_runs_dir(runs_dir)}")
+        return
+    rows: list[list[str | Cell]] = [
+        [
+            version.name,
+            Cell(version.stage, STAGE_STYLES.get(version.stage, "")),
+            text.age(version.created_at),
+            version.run_id or "-",
+            f"{version.step:,}",
+            version.digest[:12],
+        ]
+        for version in versions
+    ]
+    out.table(["version", "stage", "age", "run", "steps", "digest"], rows)
+    if history:
+        out.line()
+        out.table(
+            ["when", "version", "what", "stage", "by", "why"],
+            [[d.at, str(d.version), d.kind, d.stage, d.actor, d.reason] for d in history],
+        )
+
+
+def _releases(runs_dir: Path) -> Releases:
+    from rlstudio.control.home import Home
+    from rlstudio.control.registry.releases import Releases
+
+    return Releases(Home(runs_dir))
+
+
+def _version(releases: Releases, what: str, model: str, checkpoint: str, runs_dir: Path) -> Version:
+    """A version that is there, or a new one from a bundle or a run."""
+    from rlstudio.control.home import Home
+    from rlstudio.control.registry.releases import parse_version
+    from rlstudio.experiment.bundle import is_bundle
+
+    if ":" in what and not model:
+        name, number = parse_version(what)
+        return releases.registry.get(name, number)
+    if not model:
+        raise UserError(f"promote {what}: say which model it becomes a version of with --model NAME")
+    if is_bundle(what):
+        return releases.register_bundle(model, Path(what))
+    from rlstudio.cli.imports import import_modules
+    from rlstudio.experiment.load import load_imports
+
+    folder = Home(runs_dir).folder_to_read(what)
+    import_modules(load_imports(folder))
+    return releases.register_run(model, folder, checkpoint)
+
+
+def _document(version: Version) -> dict[str, Any]:
+    return {**vars(version), "name": version.name}
+
+
+def _print_verdict(out: Terminal, verdict: Verdict) -> None:
+    out.line(f"  {verdict.reason}")
+    out.line(f"  candidate   {text.number(verdict.candidate['mean'])} over {verdict.episodes} episodes")
+    if verdict.incumbent is not None:
+        out.line(f"  production  {text.number(verdict.incumbent['mean'])} on the same seeds")
+    for name, gate in verdict.gates.items():
+        out.line(f"  {name:<11} {text.number(abs(gate['found']))}, wanted {text.number(abs(gate['wanted']))}")

@@ -1,0 +1,206 @@
+"""Registry: versions of trained policies, and which one is in production. Each change is one transaction.
+
+A version is a bundle in the blob store, named by the hash of its manifest, read-only, so that pruning a run cannot
+break a release. Versions of a model are numbered without holes. At most one is in production at any time: the database
+has an index for it. Whoever promotes may name the version that it believes to be in production, and loses if it is not
+any more. Every change leaves a row in the audit log, which adds up to the table.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from rlstudio.control.registry.records import Decision, Stage, Version
+from rlstudio.control.store.database import Database
+from rlstudio.control.store.registry_tables import audit, versions
+from rlstudio.core.errors import Conflict, UnknownName, UserError, suggest
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+TRIES = 5
+"""A loser of a race for the same number or the same stage reads again; more often than this it gives up."""
+
+
+class Registry:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def models(self) -> list[str]:
+        with self.database.read() as connection:
+            return list(connection.execute(select(versions.c.model).distinct().order_by(versions.c.model)).scalars())
+
+    def versions(self, model: str) -> list[Version]:
+        """Newest first."""
+        with self.database.read() as connection:
+            found = _versions(connection, model)
+        if not found:
+            raise UnknownName(f"model {model!r}: there is none{suggest(model, self.models())}; see: rlctl models")
+        return found
+
+    def get(self, model: str, version: int) -> Version:
+        found = {entry.version: entry for entry in self.versions(model)}
+        if version not in found:
+            known = ", ".join(map(str, sorted(found)))
+            raise UnknownName(f"model {model}: has no version {version}; it has {known}")
+        return found[version]
+
+    def production(self, model: str) -> Version | None:
+        with self.database.read() as connection:
+            return _production(connection, model)
+
+    def history(self, model: str | None = None) -> list[Decision]:
+        """The audit log, oldest first."""
+        query = select(audit).order_by(audit.c.seq)
+        if model is not None:
+            query = query.where(audit.c.model == model)
+        with self.database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [Decision(**{**row, "stage": Stage(row["stage"])}) for row in rows]
+
+    def digests(self) -> set[str]:
+        """Every bundle that some version refers to."""
+        with self.database.read() as connection:
+            return set(connection.execute(select(versions.c.digest)).scalars())
+
+    # -- changing ---------------------------------------------------------------------------------------------------
+
+    def register(self, model: str, digest: str, *, run_id: str = "", step: int = 0, reason: str = "") -> Version:
+        """A new version in stage `none`; the same bundle twice is the same version."""
+        if not NAME.fullmatch(model):
+            raise UserError(f"model {model!a}: use 1 to 64 of a-z 0-9 _ . - and begin with a letter or digit")
+        for _ in range(TRIES):
+            try:
+                with self.database.write() as connection:
+                    known = [entry for entry in _versions(connection, model) if entry.digest == digest]
+                    if known:
+                        return known[0]
+                    last = connection.execute(
+                        select(func.max(versions.c.version)).where(versions.c.model == model)
+                    ).scalar_one()
+                    number = (last or 0) + 1
+                    row = {"model": model, "version": number, "digest": digest, "run_id": run_id, "step": step}
+                    connection.execute(insert(versions).values(**row, created_at=_now()))
+                    _write(connection, model, number, Stage.NONE, "register", reason)
+                    return _version(connection, model, number)
+            except IntegrityError:
+                continue  # another one took the number this very moment
+        raise Conflict(f"model {model}: many register at once; try again")
+
+    def promote(
+        self,
+        model: str,
+        version: int,
+        to: Stage,
+        *,
+        if_current: int | None = None,
+        kind: str = "promote",
+        reason: str = "",
+        verdict: Mapping[str, Any] | None = None,
+    ) -> Version:
+        """Put a version into a stage. For production the one that is there is archived in the same transaction;
+        `if_current`: only if that version is there (0: only if none is)."""
+        try:
+            with self.database.write() as connection:
+                chosen = _version(connection, model, version, lock=True)
+                current = _production(connection, model, lock=True)
+                if if_current is not None and (current.version if current else 0) != if_current:
+                    there = f"version {current.version} is" if current else "none is"
+                    raise Conflict(f"model {model}: {there} in production, not {if_current or 'none'}; look again")
+                if chosen.stage == to:
+                    raise Conflict(f"model {model}: version {version} is in {to} already")
+                if to == Stage.PRODUCTION and current is not None:
+                    _set(connection, current, Stage.ARCHIVED)
+                    _write(connection, model, current.version, Stage.ARCHIVED, "archive", f"replaced by {version}")
+                _set(connection, chosen, to)
+                _write(connection, model, version, to, kind, reason, verdict)
+                return _version(connection, model, version)
+        except IntegrityError as error:
+            raise Conflict(f"model {model}: somebody else promoted this very moment; look again first") from error
+
+    def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
+        """The version that was in production before the present one is there again."""
+        current = self.production(model)
+        if current is None:
+            raise Conflict(f"model {model}: nothing is in production, so there is nothing to go back from")
+        before = self._before(model, current.version)
+        if before is None:
+            raise Conflict(f"model {model}: version {current.version} is the first in production; none was before")
+        seen = current.version if if_current is None else if_current
+        return self.promote(model, before, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason)
+
+    def _before(self, model: str, current: int) -> int | None:
+        """Going back twice goes back two steps: versions that were rolled back from do not count."""
+        line: list[int] = []
+        for decision in self.history(model):
+            if decision.stage != Stage.PRODUCTION:
+                continue
+            if decision.kind == "rollback" and decision.version in line:
+                del line[line.index(decision.version) + 1 :]
+            else:
+                line.append(decision.version)
+        earlier = [version for version in line[:-1] if version != current]
+        return earlier[-1] if earlier else None
+
+
+# -- inside a transaction ---------------------------------------------------------------------------------------------
+
+
+def _versions(connection: Connection, model: str) -> list[Version]:
+    query = select(versions).where(versions.c.model == model).order_by(versions.c.version.desc())
+    return [_record(row) for row in connection.execute(query).mappings()]
+
+
+def _version(connection: Connection, model: str, version: int, lock: bool = False) -> Version:
+    query = select(versions).where(versions.c.model == model, versions.c.version == version)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    if row is None:
+        raise UnknownName(f"model {model}: has no version {version}; see: rlctl models {model}")
+    return _record(row)
+
+
+def _production(connection: Connection, model: str, lock: bool = False) -> Version | None:
+    query = select(versions).where(versions.c.model == model, versions.c.stage == str(Stage.PRODUCTION))
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def _record(row: Mapping[Any, Any]) -> Version:
+    return Version(**{**row, "stage": Stage(row["stage"])})
+
+
+def _set(connection: Connection, version: Version, stage: Stage) -> None:
+    """Compare and swap: the version must still be in the stage it was read in."""
+    same = (
+        (versions.c.model == version.model)
+        & (versions.c.version == version.version)
+        & (versions.c.stage == str(version.stage))
+    )
+    if connection.execute(update(versions).where(same).values(stage=str(stage))).rowcount != 1:
+        raise Conflict(f"model {version.model}: version {version.version} was changed by others; look again")
+
+
+def _write(
+    connection: Connection,
+    model: str,
+    version: int,
+    stage: Stage,
+    kind: str,
+    reason: str,
+    verdict: Mapping[str, Any] | None = None,
+) -> None:
+    told = json.dumps(verdict, sort_keys=True) if verdict else ""
+    values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": getpass.getuser()}
+    connection.execute(insert(audit).values(**values, reason=reason, verdict=told, at=_now()))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,219 @@
+"""A sweep as a file: which experiment, which settings to choose, by whom, and when to give a choice up. Free of torch."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+
+from rlstudio.core.config import Config
+from rlstudio.experiment.config import NAME
+
+Number = int | float
+DEFAULT_METRIC = "eval/return_mean"
+LONGEST_NAME = 48  # with the number of a trial behind it, it must fit the name of a run
+RESERVED = ("show", "ls", "last")
+
+SAMPLER_FIELDS: dict[str, tuple[str, ...]] = {
+    "startup_trials": ("tpe",),
+    "batch": ("random", "grid", "tpe"),
+    "population": ("cmaes",),
+    "interval": ("pbt",),
+    "quantile": ("pbt",),
+    "perturb": ("pbt",),
+}
+PRUNER_FIELDS: dict[str, tuple[str, ...]] = {
+    "rungs": ("median", "asha"),
+    "min_epochs": ("median", "asha", "hyperband"),
+    "eta": ("median", "asha", "hyperband"),
+    "startup_trials": ("median",),
+}
+
+
+class Dimension(Config):
+    """One setting: a range (`low`, `high`) or a list (`choices`)."""
+
+    low: Number | None = None
+    """The smallest value."""
+
+    high: Number | None = None
+    """The largest value."""
+
+    log: bool = False
+    """Chosen evenly in the logarithm."""
+
+    step: Annotated[Number, Field(gt=0)] | None = None
+    """Only low, low + step, low + 2 step, ..."""
+
+    type: Literal["float", "int"] | None = None
+    """Kind of number; by default that of the experiment's own value."""
+
+    choices: tuple[Any, ...] | None = Field(None, min_length=1, max_length=1000)
+    """The values there are, of any kind."""
+
+    when: dict[str, Any] = Field(default_factory=dict)
+    """Only where other settings have these values: path -> value, or list of values."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Dimension:
+        if self.choices is not None:
+            given = self.model_fields_set - {"choices", "when"}
+            if given:
+                raise ValueError(f"choices and {sorted(given)[0]} exclude each other; leave one out")
+            if any(value in self.choices[:index] for index, value in enumerate(self.choices)):
+                raise ValueError("a choice is there twice; leave one out")
+            return self
+        if self.low is None or self.high is None:
+            raise ValueError("give low and high, or choices")
+        if self.low >= self.high:
+            raise ValueError(f"low ({self.low}) must be below high ({self.high})")
+        if self.log and (self.low <= 0 or self.step is not None):
+            raise ValueError("log needs low above 0, and no step")
+        if self.type == "int" and any(value != int(value) for value in (self.low, self.high, self.step or 1)):
+            raise ValueError("type: int needs whole numbers")
+        return self
+
+
+class SamplerConfig(Config):
+    kind: Literal["random", "grid", "tpe", "cmaes", "pbt"] = "random"
+    """`random`, `grid` (every combination), `tpe`, `cmaes`, or `pbt` (members copy better ones while they train)."""
+
+    seed: NonNegativeInt = Field(0, le=2**32 - 1)
+    """Of the choices; trial number n chooses by (seed, n)."""
+
+    startup_trials: PositiveInt = Field(10, le=10_000)
+    """tpe: trials chosen at random before it begins."""
+
+    batch: PositiveInt | None = Field(None, le=10_000)
+    """With `deterministic`: trials that are chosen together; by default 5 for tpe, all for random and grid."""
+
+    population: PositiveInt | None = Field(None, ge=3, le=1000)
+    """cmaes: trials of a generation; by default 4 + 3 ln(dimensions)."""
+
+    interval: PositiveInt = Field(10, le=10**9)
+    """pbt: epochs between two comparisons."""
+
+    quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
+    """pbt: share of the members that copies as large a share of the best."""
+
+    perturb: tuple[float, float] = (0.8, 1.25)
+    """pbt: factors for a copied number."""
+
+    @model_validator(mode="after")
+    def _own_fields(self) -> SamplerConfig:
+        _only_own(self, self.kind, SAMPLER_FIELDS)
+        return self
+
+    @field_validator("perturb")
+    @classmethod
+    def _around_one(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < value[0] < 1 < value[1]:
+            raise ValueError(f"one factor below 1 and one above, got {value[0]} and {value[1]}")
+        return value
+
+
+class PrunerConfig(Config):
+    kind: Literal["none", "median", "asha", "hyperband"] = "none"
+    """`none`, `median`, `asha` (successive halving) or `hyperband` (several of them that begin at different rungs)."""
+
+    rungs: tuple[PositiveInt, ...] | None = Field(None, min_length=1, max_length=100)
+    """Epochs at which trials are compared; by default min_epochs, min_epochs x eta, min_epochs x eta^2, ..."""
+
+    min_epochs: PositiveInt | None = Field(None, le=10**9)
+    """The first rung; by default the experiment's `eval.every_epochs`."""
+
+    eta: int = Field(3, ge=2, le=100)
+    """One trial in eta goes on from a rung to the next."""
+
+    startup_trials: PositiveInt = Field(4, le=10_000)
+    """median: results at a rung before one is judged."""
+
+    @model_validator(mode="after")
+    def _own_fields(self) -> PrunerConfig:
+        if self.rungs is not None and self.min_epochs is not None:
+            raise ValueError("rungs and min_epochs exclude each other; leave one out")
+        _only_own(self, self.kind, PRUNER_FIELDS)
+        return self
+
+    @field_validator("rungs")
+    @classmethod
+    def _rising(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is not None and any(low >= high for low, high in itertools.pairwise(value)):
+            raise ValueError("rungs must rise")
+        return value
+
+
+class SweepConfig(Config):
+    name: str
+    """What the sweep is called; its runs are called `<name>-<trial>`."""
+
+    experiment: str | dict[str, Any]
+    """The experiment: a file (beside this one, or `configs/...`), or its sections written here."""
+
+    overrides: tuple[str, ...] = Field((), max_length=1000)
+    """Settings that differ from the experiment in every trial, as on the command line: [train.epochs=30]."""
+
+    metric: str = DEFAULT_METRIC
+    """What to judge by, any metric of the runs; by default the mean return of the evaluation."""
+
+    direction: Literal["maximize", "minimize"] = "maximize"
+    """Whether more of the metric is better, or less."""
+
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """A trial is worth the lower bound of its mean over seeds, with this confidence; 0.5 is about the mean."""
+
+    seeds: tuple[NonNegativeInt, ...] = Field((0,), min_length=1, max_length=1000)
+    """A run for each, the same in every trial."""
+
+    trials: PositiveInt | None = Field(None, le=100_000)
+    """How many; for `grid` by default all combinations, for `pbt` the members."""
+
+    max_concurrent: PositiveInt | None = Field(None, le=10_000)
+    """Runs at the same time; by default as many as fit on this machine."""
+
+    deterministic: bool = False
+    """Trials are chosen and compared in fixed groups, so that neither timing nor `max_concurrent` decides anything."""
+
+    sampler: SamplerConfig = Field(default_factory=SamplerConfig)
+    """Who chooses."""
+
+    pruner: PrunerConfig = Field(default_factory=PrunerConfig)
+    """Who gives up early."""
+
+    space: dict[str, Dimension] = Field(min_length=1, max_length=100)
+    """Dotted path of a setting -> what it may be."""
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value) or len(value) > LONGEST_NAME:
+            raise ValueError(f"use 1 to {LONGEST_NAME} letters, digits, _ - or . (and neither - nor . first)")
+        if value in RESERVED:
+            raise ValueError(f"`{value}` means something else already; choose another name")
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _different(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a seed is there twice; leave one out")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> SweepConfig:
+        if self.trials is None and self.sampler.kind != "grid":
+            raise ValueError(f"trials: say how many; {self.sampler.kind} has no end by itself")
+        if self.sampler.kind == "pbt":
+            if self.pruner.kind != "none":
+                raise ValueError(f"pruner: pbt gives up members by itself; leave {self.pruner.kind} out")
+            if (self.trials or 0) < 2:
+                raise ValueError("trials: pbt needs at least 2 members")
+        return self
+
+
+def _only_own(cfg: SamplerConfig | PrunerConfig, kind: str, owners: dict[str, tuple[str, ...]]) -> None:
+    """A field that the chosen kind does not read would be a wish that nobody hears."""
+    for name in sorted(cfg.model_fields_set):
+        if name in owners and kind not in owners[name] and getattr(cfg, name) != type(cfg).model_fields[name].default:
+            raise ValueError(f"{name} is for {' and '.join(owners[name])} and means nothing to {kind}; leave it out")

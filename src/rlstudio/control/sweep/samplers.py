@@ -1,0 +1,179 @@
+"""Samplers choose the parameters of a trial from its number and what is known of the others.
+
+None of them remembers anything: what it learned is told again from the store before each choice, and its random numbers
+are those of (sweep seed, trial number). So nothing is pickled, and a driver that was killed chooses the same again.
+Optuna's own CMA-ES keeps its state as a pickle in the study; ours tells the library's core the generations anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from rlstudio.control.store.sweeps import Trial, TrialState
+from rlstudio.control.sweep.config import SamplerConfig
+from rlstudio.control.sweep.space import Axis, Params, Space
+from rlstudio.core.errors import UserError
+from rlstudio.core.rng import Rng
+
+INSTALL = 'install it with: pip install "rlstudio[sweep]"'
+SIGMA = 0.25
+"""First spread of cmaes, as a share of each range."""
+
+
+class Sampler(Protocol):
+    def choose(self, number: int, known: Sequence[Trial]) -> Params:
+        """Parameters for trial `number`; `known` are others, in order: told, or still running."""
+        ...
+
+
+def make_sampler(cfg: SamplerConfig, space: Space, epochs: int) -> Sampler:
+    if cfg.kind == "grid":
+        return Grid(space)
+    if cfg.kind == "tpe":
+        return Tpe(cfg, space, epochs)
+    if cfg.kind == "cmaes":
+        return CmaEs(cfg, space)
+    return Random(cfg, space)
+
+
+class Random:
+    def __init__(self, cfg: SamplerConfig, space: Space) -> None:
+        self._rng = Rng(cfg.seed, "sweep")
+        self._space = space
+
+    def choose(self, number: int, known: Sequence[Trial]) -> Params:
+        return self._space.random(self._rng.at("trial", number))
+
+
+class Grid:
+    def __init__(self, space: Space) -> None:
+        self._combinations = space.grid()
+
+    def choose(self, number: int, known: Sequence[Trial]) -> Params:
+        return self._combinations[number]
+
+
+class Tpe:
+    """Tree-structured Parzen estimator (Bergstra et al. 2011), Optuna's. Trials that still run count as mediocre, so
+    that several at once do not choose the same."""
+
+    def __init__(self, cfg: SamplerConfig, space: Space, epochs: int) -> None:
+        try:
+            import optuna
+        except ModuleNotFoundError as error:
+            raise UserError(f"sampler.kind: tpe needs {error.name}; {INSTALL}") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna: Any = optuna
+        self._cfg = cfg
+        self._space = space
+        self._epochs = epochs
+        self._rng = Rng(cfg.seed, "sweep")
+
+    def choose(self, number: int, known: Sequence[Trial]) -> Params:
+        optuna = self._optuna
+        seed = int(self._rng.at("trial", number).integers(2**32))
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._cfg.startup_trials)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for trial in known:
+            study.add_trial(self._told(trial))
+        asked = study.ask()
+        params: Params = {}
+        for axis in self._space.axes:
+            if self._space.active(axis, params):
+                params[axis.path] = _value(axis, self._suggest(asked, axis))
+        return params
+
+    def _suggest(self, asked: Any, axis: Axis) -> Any:
+        of = self._distribution(axis)
+        if axis.choices is not None:
+            return asked.suggest_categorical(axis.path, of.choices)
+        suggest = asked.suggest_int if axis.whole else asked.suggest_float
+        return suggest(axis.path, of.low, of.high, step=of.step, log=of.log)
+
+    def _told(self, trial: Trial) -> Any:
+        states = self._optuna.trial.TrialState
+        state = {
+            TrialState.RUNNING: states.RUNNING,
+            TrialState.PRUNED: states.PRUNED,
+            TrialState.COMPLETED: states.COMPLETE,
+            TrialState.FAILED: states.FAIL,
+        }[trial.state]
+        axes = [axis for axis in self._space.axes if axis.path in trial.params]
+        told = {max(trial.results): trial.score} if trial.results and trial.score is not None else {}
+        return self._optuna.trial.create_trial(
+            state=state,
+            value=trial.score if state == states.COMPLETE else None,
+            params={axis.path: _coded(axis, trial.params[axis.path]) for axis in axes},
+            distributions={axis.path: self._distribution(axis) for axis in axes},
+            intermediate_values=told if state == states.PRUNED else {},
+        )
+
+    def _distribution(self, axis: Axis) -> Any:
+        of = self._optuna.distributions
+        if axis.choices is not None:
+            return of.CategoricalDistribution(tuple(range(len(axis.choices))))
+        if axis.whole:
+            low, high = round(axis.low), round(axis.high)
+            step = round(axis.step or 1)
+            return of.IntDistribution(low, high - (high - low) % step, axis.dimension.log, step)
+        if axis.step is not None:
+            return of.FloatDistribution(axis.low, axis.low + axis.step * (axis.count() - 1), step=axis.step)
+        return of.FloatDistribution(axis.low, axis.high, axis.dimension.log)
+
+
+def _coded(axis: Axis, value: Any) -> Any:
+    """A choice by its place: Optuna takes no lists."""
+    return axis.choices.index(value) if axis.choices is not None else value
+
+
+def _value(axis: Axis, coded: Any) -> Any:
+    return axis.choices[coded] if axis.choices is not None else axis.fit(coded)
+
+
+class CmaEs:
+    """Covariance matrix adaptation (Hansen 2016, arXiv:1604.00772), over the ranges as numbers in [0, 1]. Trial n is of
+    generation n // population; each generation whose trials have all ended is told, in order."""
+
+    def __init__(self, cfg: SamplerConfig, space: Space) -> None:
+        try:
+            import cmaes
+        except ModuleNotFoundError as error:
+            raise UserError(f"sampler.kind: cmaes needs {error.name}; {INSTALL}") from None
+        self._cmaes: Any = cmaes
+        self._space = space
+        self._rng = Rng(cfg.seed, "sweep")
+        self.population = population_of(cfg, len(space.axes))
+
+    def choose(self, number: int, known: Sequence[Trial]) -> Params:
+        size = len(self._space.axes)
+        if size == 1:  # the library wants two; a second one that means nothing is nearly free
+            size = 2
+        bounds = np.tile([0.0, 1.0], (size, 1))
+        core = self._cmaes.CMA(np.full(size, 0.5), SIGMA, bounds=bounds, seed=0, population_size=self.population)
+        for generation in range(number // self.population):
+            members = known[generation * self.population : (generation + 1) * self.population]
+            if len(members) < self.population or any(trial.is_live for trial in members):
+                break
+            ranked = sorted(members, key=_worst_last)  # only the order counts
+            core.tell([(self._point(trial, size), place) for place, trial in enumerate(ranked)])
+        core.reseed_rng(int(self._rng.at("trial", number).integers(2**32)))
+        point = core.ask()
+        return self._space.at({axis.path: float(point[i]) for i, axis in enumerate(self._space.axes)})
+
+    def _point(self, trial: Trial, size: int) -> np.ndarray:
+        shares = [axis.share(trial.params[axis.path]) for axis in self._space.axes]
+        return np.array([*shares, *[0.5] * (size - len(shares))])
+
+
+def population_of(cfg: SamplerConfig, dimensions: int) -> int:
+    return cfg.population or 4 + math.floor(3 * math.log(max(dimensions, 2)))
+
+
+def _worst_last(trial: Trial) -> tuple[bool, int, float, int]:
+    """Who got further is better than who did not, and a failed one is the worst."""
+    is_failed = trial.state == TrialState.FAILED or trial.score is None
+    return is_failed, -max(trial.results, default=0), -(trial.score or 0.0), trial.number

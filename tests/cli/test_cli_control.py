@@ -1,0 +1,309 @@
+"""`stop`, `cancel`, `queue`, `worker`, `gc`, `adopt`, `fork` and `--detach`, in this process and without a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_scenario import Rlctl, everything
+
+from rlstudio.control import start as starting
+from rlstudio.control.home import Home
+from rlstudio.control.launchers import InProcessLauncher
+from rlstudio.control.store.store import Store
+from rlstudio.control.store.workers import Workers
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment import process
+from rlstudio.experiment.process import Owner, this_process
+from rlstudio.experiment.run_folder import RunFolder
+
+S = RunState
+
+
+@pytest.fixture(autouse=True)
+def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process is started in the background, and nobody waits long."""
+    monkeypatch.setattr("rlstudio.control.service.ensure_worker", lambda home: None)
+    monkeypatch.setattr("rlstudio.cli.control.STOP_SECONDS", 0.3)
+    monkeypatch.setattr("rlstudio.control.worker.TICK_SECONDS", 0.01)
+    monkeypatch.setattr("rlstudio.control.service.SubprocessLauncher", InProcessLauncher)
+    monkeypatch.setenv("RLSTUDIO_OWNER", "tester")
+
+
+@pytest.fixture
+def home(place: Path) -> Iterator[Home]:
+    home = Home(place / "runs")
+    yield home
+    if "store" in vars(home):
+        home.store.database.close()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Owner, int]]:
+    """Signals that were sent, instead of sending them."""
+    signals: list[tuple[Owner, int]] = []
+
+    def note(owner: Owner, signum: int) -> bool:
+        signals.append((owner, signum))
+        return True
+
+    monkeypatch.setattr(process, "send", note)
+    return signals
+
+
+def queued(rlctl: Rlctl, *args: str) -> str:
+    done = rlctl("launch", "-f", "tiny.yaml", "--detach", "--quiet", *args)
+    assert (done.code, done.err) == (0, "")
+    return done.out.split()[-1]
+
+
+def events(store: Store, run_id: str) -> list[RunState]:
+    return [event.state for event in store.events(run_id)]
+
+
+@pytest.mark.parametrize("command", ["ls", "queue", "gc", "ls --json", "queue --json", "gc --json"])
+@pytest.mark.parametrize("where", ["runs", "."])
+def test_looking_at_an_empty_place_creates_nothing(rlctl: Rlctl, place: Path, command: str, where: str) -> None:
+    done = rlctl(*command.split(), "--runs-dir", where)
+    assert (done.code, done.err) == (0, "")
+    assert everything(place) == {"tiny.yaml"}
+
+
+def test_detach_says_how_to_follow_it(rlctl: Rlctl, home: Home) -> None:
+    done = rlctl("launch", "-f", "tiny.yaml", "--detach")
+    (run,) = home.store.runs()
+    assert done.out == f"run {run.id}: QUEUED; follow it with: rlctl logs -f {run.id}\n"
+    assert (run.state, run.owner, run.is_managed) == (S.QUEUED, "tester", True)
+    (document,) = rlctl("launch", "-f", "tiny.yaml", "-d", "--json").document
+    assert (document["state"], document["owner"], document["attempt"]) == ("QUEUED", "tester", 0)
+
+
+def test_refused_before_it_is_queued(rlctl: Rlctl, place: Path) -> None:
+    done = rlctl("launch", "-f", "tiny.yaml", "--detach", "env.id=NoSuchWorld-v0")
+    assert done.code == 2
+    assert everything(place) == {"tiny.yaml"}
+
+
+def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, home: Home) -> None:
+    first = rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out
+    assert rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out == first
+    assert home.store.count() == len(first.split()) == 3
+    refused = rlctl("launch", "-f", "tiny.yaml", "-d", "--key", "night/0", "train.epochs=9")
+    assert refused.code == 2
+    assert "was used for another experiment" in refused.err
+
+
+def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Home) -> None:
+    low = queued(rlctl)
+    high = queued(rlctl, "resources.priority=5")
+    shown = rlctl("queue")
+    assert shown.out.index(high) < shown.out.index(low)
+    assert "no worker serves this queue; start one with: rlctl worker" in shown.out
+    from rlstudio.control.slots import Slots
+
+    Workers(home.store.database).register("me", this_process(), Slots(2, 0, 100))
+    document = rlctl("queue", "--json").document
+    assert [run["id"] for run in document["queued"]] == [high, low]
+    assert document["running"] == []
+    assert [worker["pid"] for worker in document["workers"]] == [os.getpid()]
+    assert "no worker" not in rlctl("queue").out
+    assert "worker me: cpu=2" in rlctl("queue").out
+
+
+def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Home) -> None:
+    first, second = queued(rlctl), queued(rlctl, "--seed", "9")
+    never = queued(rlctl, "resources.cpus=4096")
+    rlctl("cancel", never)
+    done = rlctl("worker", "--until-idle", "--slots", "cpu=1,gpu=0,memory_mb=100")
+    assert (done.code, done.err) == (0, "")
+    assert f"{first}: started, ppo on CartPole-v1, seed 3; 1 more wait" in done.out
+    assert f"{second}: started, ppo on CartPole-v1, seed 9; nothing else waits" in done.out
+    assert [home.store.get(run_id).state for run_id in (first, second)] == [S.COMPLETED] * 2
+    assert Workers(home.store.database).alive() == []
+    assert rlctl("worker", "--slots", "cores=1").code == 2
+
+
+def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = queued(rlctl, "resources.cpus=3")
+    small = queued(rlctl)
+    original = InProcessLauncher.launch
+
+    def and_then_enough(self: InProcessLauncher, *args: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InProcessLauncher, "launch", and_then_enough)
+    done = rlctl("worker", "--slots", "cpu=2")
+    assert done.code == 0
+    assert f"{never}: asks for more than this worker has (3 cpus of 2)" in done.out
+    assert done.out.count(never) == 1
+    assert home.store.get(never).state == S.QUEUED
+    assert home.store.get(small).state != S.QUEUED
+
+
+# -- stop and cancel --------------------------------------------------------------------------------------------------
+
+
+def test_cancel_a_queued_one(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+    run_id = queued(rlctl)
+    refused = rlctl("stop", run_id)
+    assert refused.code == 2
+    assert f"rlctl cancel {run_id}" in refused.err
+    done = rlctl("cancel", run_id)
+    assert (done.code, done.out) == (0, f"run {run_id}: CANCELLED at 0 steps\n")
+    assert events(home.store, run_id) == [S.QUEUED, S.CANCELLED]
+    assert rlctl("cancel", run_id).code == 2
+    assert "has never run" in rlctl("logs", "-f", run_id).err
+    assert rlctl("resume", run_id).code == 2
+    assert sent == []
+
+
+def test_a_run_that_is_being_started_is_stopped_without_its_worker(
+    rlctl: Rlctl, home: Home, sent: list[tuple[Owner, int]]
+) -> None:
+    """Its row still names the scheduler, which has other things to do."""
+    run_id = queued(rlctl)
+    run = home.store.claim(run_id, this_process())
+    assert rlctl("stop", run_id).code == 1  # it is not there yet
+    assert sent == []
+    assert home.store.get(run_id).state == S.STOPPING
+    home.store.hand_over(run_id, run.token, this_process())
+    assert rlctl("stop", run_id).code == 1
+    assert sent == [(this_process(), signal.SIGTERM)]  # its own process now, and once
+
+
+def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+    """Its process may live on and do other things: a notebook, the next seed."""
+    run_id = queued(rlctl)
+    run = home.store.claim(run_id, this_process())
+    home.store.hand_over(run_id, run.token, this_process())
+    home.store.move(run_id, run.token, S.RUNNING)
+    home.store.move(run_id, run.token, S.INTERRUPTED, Reason.USER)
+    done = rlctl("cancel", run_id)
+    assert (done.code, sent) == (0, [])
+    assert home.store.get(run_id).state == S.CANCELLED
+
+
+def test_stop_between_two_tries(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+    run_id = queued(rlctl)
+    run = home.store.claim(run_id, this_process())
+    home.store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "")
+    assert home.store.get(run_id).may_retry
+    done = rlctl("stop", run_id)
+    assert done.code == 0
+    assert f"run {run_id}: INTERRUPTED at 0 steps; go on with: rlctl resume {run_id}" in done.out
+    assert not home.store.get(run_id).may_retry
+    assert (rlctl("stop", run_id).code, sent) == (2, [])
+
+
+def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) -> None:
+    folder = RunFolder.create(place / "runs", name="far", algo="ppo", env_id="CartPole-v1", config_yaml="{}")
+    status = folder.read_status()
+    folder.write_status(type(status)(**{**vars(status), "host": "elsewhere", "state": S.RUNNING}))
+    done = rlctl("stop", "far")
+    assert done.code == 2
+    assert "runs on elsewhere without the store; stop it there" in done.err
+    assert "once it has ended" in rlctl("cancel", "far").err
+
+
+# -- resume, fork, lineage --------------------------------------------------------------------------------------------
+
+
+def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Home) -> None:
+    assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
+    run = home.known("last")
+    refused = rlctl("resume", run.id, "--detach")
+    assert refused.code == 2
+    assert "it completed its 3 epochs" in refused.err
+    assert home.store.get(run.id).state == S.COMPLETED
+    assert rlctl("resume", run.id, "--detach", "--allow-inexact", "train.epochs=5").code == 2
+    assert rlctl("resume", run.id, "train.epochs=5", "--detach").code == 0
+    child_id = rlctl("fork", run.id, "train.epochs=4", "--detach", "--quiet").out.split()[-1]
+    child = home.store.get(child_id)
+    assert (child.state, child.parent_id, child.parent_step) == (S.QUEUED, run.id, run.env_steps)
+    assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
+    for run_id, epochs in ((run.id, 5), (child_id, 4)):
+        done = home.store.get(run_id)
+        assert (done.state, done.epoch, done.total_epochs) == (S.COMPLETED, epochs, epochs)
+    lineage = rlctl("show", child_id, "--lineage", "--json").document
+    assert [(entry["depth"], entry["id"]) for entry in lineage["family"]] == [(0, run.id), (1, child_id)]
+    assert [event["state"] for event in lineage["history"]][-1] == "COMPLETED"
+    assert lineage["history"][-1]["token"] == home.store.get(child_id).token
+    shown = rlctl("show", child_id, "--lineage").out
+    assert f"└─ {child_id} at {run.env_steps:,}" in shown
+    assert "<- this one" in shown
+    assert "forked from" in rlctl("show", child_id).out
+    refused = rlctl("rm", run.id, "--yes")
+    assert refused.code == 2
+    assert f"{child_id} was forked from it" in refused.err
+    assert rlctl("rm", run.id, child_id, "--yes").code == 0
+    assert home.entries() == []
+
+
+def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: Home) -> None:
+    run_id = queued(rlctl)
+    assert rlctl("resume", run_id, "--detach").code == 2  # it is in the queue already
+    home.store.claim(run_id, this_process())
+    for way in ([], ["--detach"]):
+        refused = rlctl("resume", run_id, *way)
+        assert refused.code == 2
+        assert f"process {os.getpid()}" in refused.err
+
+
+def test_logs_wait_for_a_run_that_is_being_started(rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claimed, but its folder is not there yet: it is waited for."""
+    run_id = queued(rlctl)
+    claimed = home.store.claim(run_id, this_process())
+    polls: list[float] = []
+
+    def meanwhile(seconds: float) -> None:
+        if not polls:
+            InProcessLauncher(home).launch(claimed, [])
+        polls.append(seconds)
+
+    monkeypatch.setattr("rlstudio.cli.logs.time.sleep", meanwhile)
+    done = rlctl("logs", "-f", run_id)
+    assert done.code == 0
+    assert "is in the queue; waiting for it to start" in done.err
+    assert "completed" in done.out.splitlines()[-1]
+
+
+def test_a_run_that_could_not_begin_is_shown_with_its_reason(
+    rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = queued(rlctl)
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(starting, "continuation", broken)
+    assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
+    assert home.store.get(run_id).state == S.FAILED
+    assert "ZeroDivisionError: ours" in rlctl("show", run_id).out
+
+
+# -- keep -------------------------------------------------------------------------------------------------------------
+
+
+def test_adopt_and_gc(rlctl: Rlctl, home: Home, place: Path) -> None:
+    folder = RunFolder.create(
+        place / "usb", name="old", algo="ppo", env_id="CartPole-v1", config_yaml="{}", state=S.FAILED
+    )
+    folder.close()
+    done = rlctl("adopt", folder.path)
+    assert (done.code, done.out) == (0, f"run {folder.id}: adopted, FAILED\n")
+    assert rlctl("adopt", folder.path).code == 2
+    assert rlctl("adopt", place / "nothing").code == 2
+    assert rlctl("gc").out == "nothing to delete\n"  # a week is kept
+    assert "1 runs would go" in rlctl("gc", "--days", "0").out
+    assert rlctl("gc", "--days", "0", "--json").document == {"would_remove": [folder.id]}
+    assert home.find(folder.id).has_folder
+    assert rlctl("gc", "--days", "0", "--keep", "1", "--yes").out == ""
+    assert rlctl("gc", "--days", "0", "--states", "completed,interrupted", "--json").document == {"would_remove": []}
+    assert rlctl("gc", "--states", "running").code == 2
+    assert rlctl("gc", "--days", "0", "--yes", "--json").document == {"removed": [folder.id]}
+    assert home.entries() == []
+    assert not home.folder(folder.id).path.exists()

@@ -1,0 +1,572 @@
+"""The queue with real processes: runners and workers that are killed, frozen and asked to stop. No run is lost, none is
+run by two, and each goes on to the very state it would have reached undisturbed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
+
+sys.path.append(str(Path(__file__).parents[1] / "control"))
+sys.path.append(str(Path(__file__).parents[1] / "repro"))
+from postgres import Postgres
+from tiny_runs import in_child
+
+from rlstudio.cli.app import main
+from rlstudio.cli.source import Request, choose
+from rlstudio.control.home import DATABASE_VARIABLE, Home
+from rlstudio.control.launchers import InProcessLauncher, Launcher, SubprocessLauncher
+from rlstudio.control.lifecycle import replay
+from rlstudio.control.reaper import TTL_SECONDS, Reaper
+from rlstudio.control.scheduler import Scheduler
+from rlstudio.control.slots import Slots
+from rlstudio.control.start import enqueue
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.workers import Workers
+from rlstudio.core.errors import LeaseLost
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment import process
+from rlstudio.experiment.config import ExperimentConfig
+
+pytestmark = pytest.mark.real_process
+
+S = RunState
+
+HELD = f"""\
+name: held
+env: {{id: Held-v0, num_envs: 4, seed: 3, vectorization: sync}}
+policy: {{algo: ppo, network: {{hidden_sizes: [8]}}}}
+train: {{epochs: 5, steps_per_epoch: 64, rollout_steps: 16, batch_size: 32, passes: 1}}
+eval: {{every_epochs: 0, final_episodes: 1}}
+ckpt: {{every_seconds: null, every_epochs: 1}}
+resources: {{cpus: {len(os.sched_getaffinity(0))}}}
+"""
+"""One at a time, whatever the machine."""
+
+HELD_WORLD = """\
+import pathlib
+import time
+
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Held(CartPoleEnv):
+    '''While there is a file `hold`, a run gets as far as its second checkpoint and no farther.'''
+
+    def step(self, action):
+        while (HERE / "hold").exists() and len(list(HERE.glob("runs/2*/checkpoints/step-*"))) > 1:
+            (HERE / "held").touch()
+            time.sleep(0.02)
+        return super().step(action)
+
+
+gymnasium.register("Held-v0", entry_point=Held, max_episode_steps=50)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    furnish(tmp_path)
+    (tmp_path / "hold").touch()
+    yield tmp_path
+    end_all()
+    end_of_store(Home(tmp_path / "runs"))
+
+
+def furnish(folder: Path) -> None:
+    (folder / "held.yaml").write_text(HELD)
+    (folder / "long.yaml").write_text(LONG)
+    (folder / "held_world.py").write_text(HELD_WORLD)
+
+
+def end_of_store(home: Home) -> None:
+    """Whatever a failed test left running."""
+    if not home.is_empty:
+        alive = [worker.process for worker in Workers(home.store.database).alive()]
+        for owner in [*alive, *(run.process for run in home.store.runs(states=process_states()))]:
+            process.send(owner, signal.SIGKILL)
+        home.store.database.close()
+
+
+def process_states() -> set[RunState]:
+    return {S.STARTING, S.RUNNING, S.STOPPING}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The state that the run reaches in the foreground, in one piece."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    furnish(folder)
+    with contextlib.chdir(folder):
+        assert rlctl("launch", "-f", "held.yaml", "--import", "held_world")[0] == 0
+    status = Home(folder / "runs").find("last").status
+    assert status.exact
+    return str(status.state_hash)
+
+
+def rlctl(*args: str) -> tuple[int, str]:
+    """A command in this process, without the seconds it takes to start one; its exit code and what it printed."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = main(list(args))
+    return code, out.getvalue()
+
+
+def home_of(place: Path) -> Home:
+    return Home(place / "runs")
+
+
+def launch(*args: str, file: str = "held.yaml") -> str:
+    """Into the queue; returns the id."""
+    modules = ["--import", "held_world"] if file == "held.yaml" else []
+    code, out = rlctl("launch", "-f", file, "--detach", "--quiet", *modules, *args)
+    assert code == 0
+    return out.split()[-1]
+
+
+def held(*overrides: str) -> ExperimentConfig:
+    """The experiment, for what goes into the queue without a command."""
+    return choose(Request("held.yaml", None, None, overrides, ("held_world",), None, None, 1)).experiments[0]
+
+
+def the_run(home: Home, run_id: str, *states: RunState) -> Run:
+    """The run once it is in one of these states."""
+    wait_for(lambda: home.store.get(run_id).state in states)
+    return home.store.get(run_id)
+
+
+def held_run(home: Home, run_id: str) -> Run:
+    """The run once it stands still in the third epoch."""
+    wait_for((home.runs_dir.parent / "held").exists)
+    run = home.store.get(run_id)
+    assert run.state == S.RUNNING
+    assert run.has_process
+    return run
+
+
+def let_go(place: Path) -> None:
+    (place / "hold").unlink()
+
+
+def nobody_serves(home: Home) -> bool:
+    return Workers(home.store.database).alive() == []
+
+
+def assert_one_owner_at_a_time(home: Home, run_id: str, attempts: int) -> None:
+    history = home.store.events(run_id)
+    assert replay(event.state for event in history) == home.store.get(run_id).state
+    starts = [event.token for event in history if event.state == S.STARTING]
+    assert starts == sorted(set(starts))
+    assert len(starts) == attempts
+    begun = [event.token for event in history if event.state == S.RUNNING]
+    assert begun == sorted(set(begun))  # no ownership began twice
+    tokens = [event.token for event in history]
+    assert tokens == sorted(tokens)
+
+
+# -- undisturbed ------------------------------------------------------------------------------------------------------
+
+
+def test_detached_runs_need_no_worker_of_ones_own(place: Path, undisturbed: str) -> None:
+    home = home_of(place)
+    first = launch("--key", "nightly")
+    assert launch("--key", "nightly") == first
+    (worker,) = Workers(home.store.database).alive() or [None]
+    second = launch()
+    assert home.store.get(second).state == S.QUEUED
+    let_go(place)
+    code, out = rlctl("logs", "-f", second)  # waits in the queue with it, and comes back when it has ended
+    assert code == 0
+    assert "completed" in out.splitlines()[-1]
+    for run_id in (first, second):
+        run = home.store.get(run_id)
+        assert (run.state, run.attempt, run.state_hash) == (S.COMPLETED, 1, undisturbed)
+        assert_one_owner_at_a_time(home, run_id, attempts=1)
+    wait_for(lambda: nobody_serves(home))
+    if worker is not None:
+        wait_for(lambda: process.is_gone(worker.process))
+    assert (place / "runs" / ".rlstudio" / "worker.log").read_text() == ""
+
+
+def test_the_same_on_postgresql(place: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: str) -> None:
+    let_go(place)
+    with Postgres() as server, monkeypatch.context() as patch:
+        patch.setenv(DATABASE_VARIABLE, server.new_database())
+        home = home_of(place)
+        run_id = launch()
+        code, out = rlctl("logs", "-f", run_id)
+        assert code == 0
+        assert "completed" in out.splitlines()[-1]
+        run = home.store.get(run_id)
+        assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
+        assert_one_owner_at_a_time(home, run_id, attempts=1)
+        wait_for(lambda: nobody_serves(home))
+        assert not (place / "runs" / ".rlstudio" / "store.db").exists()
+        end_of_store(home)
+
+
+# -- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_runner_is_found_and_resumed(place: Path, undisturbed: str) -> None:
+    home = home_of(place)
+    run_id = launch()
+    run = held_run(home, run_id)
+    killed_at = time.time()
+    process.send(run.process, signal.SIGKILL)
+    wait_for(lambda: len(home.store.events(run_id)) > 3)
+    found = home.store.events(run_id)[3]
+    let_go(place)
+    print(f"found after {datetime.fromisoformat(found.at).timestamp() - killed_at:.3f} s")
+    assert (found.state, found.reason, found.token) == (S.INTERRUPTED, Reason.ORPHANED, run.token + 1)
+    done = the_run(home, run_id, S.COMPLETED)
+    assert done.state_hash == undisturbed
+    assert_one_owner_at_a_time(home, run_id, attempts=2)
+    resumed = [event for event in home.folder(run_id).events() if event["kind"] == "resumed"]
+    assert [event["env_steps"] for event in resumed] == [128]
+    wait_for(lambda: nobody_serves(home))
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT], ids=lambda signum: signum.name)
+def test_runs_outlive_their_worker(place: Path, undisturbed: str, signum: signal.Signals) -> None:
+    """As Ctrl-C does it, to everything at that terminal, or worse. The next one serves the rest; nothing runs twice."""
+    home = home_of(place)
+    cfg = held()
+    first, second = enqueue(home, cfg).id, enqueue(home, cfg).id
+    worker = start(place, "worker", start_new_session=True)
+    run = held_run(home, first)
+    os.killpg(worker.pid, signum)
+    out, err = worker.communicate(timeout=PATIENCE)
+    assert worker.returncode == (0 if signum == signal.SIGINT else -signal.SIGKILL)
+    assert f"{first}: started" in out
+    assert err == ""
+    assert nobody_serves(home)
+    assert not process.is_gone(run.process)
+    assert home.store.get(second).state == S.QUEUED
+    let_go(place)
+    code, out = rlctl("worker", "--until-idle")
+    assert code == 0
+    assert f"{second}: started" in out
+    assert f"{first}: started" not in out
+    for run_id in (first, second):
+        done = the_run(home, run_id, S.COMPLETED)
+        assert (done.state_hash, done.attempt) == (undisturbed, 1)
+        assert_one_owner_at_a_time(home, run_id, attempts=1)
+
+
+def test_both_killed(place: Path, undisturbed: str) -> None:
+    """As after a power cut: whoever looks first sees it, the next worker goes on."""
+    home = home_of(place)
+    run_id = launch()
+    run = held_run(home, run_id)
+    (worker,) = Workers(home.store.database).alive()
+    process.send(worker.process, signal.SIGKILL)
+    process.send(run.process, signal.SIGKILL)
+    wait_for(lambda: process.is_gone(worker.process) and process.is_gone(run.process))
+    let_go(place)
+    seen = home.find(run_id).status
+    assert (seen.state, seen.reason) == (S.INTERRUPTED, Reason.ORPHANED)
+    code, out = rlctl("worker", "--until-idle")
+    assert code == 0
+    assert f"{run_id}: queued again, attempt 2" in out
+    assert home.store.get(run_id).state_hash == undisturbed
+    assert_one_owner_at_a_time(home, run_id, attempts=2)
+
+
+# -- frozen -----------------------------------------------------------------------------------------------------------
+
+
+class Desk:
+    """A scheduler in this process whose reaper's time stands still until it is moved on: no clock decides a test."""
+
+    def __init__(self, home: Home, launcher: Launcher) -> None:
+        self.home = home
+        self.now = 0.0
+        reaper = Reaper(home.store, clock=lambda: self.now, facts=home._told)
+        slots = Slots(cpus=64, gpus=0, memory_mb=10**6)
+        self.scheduler = Scheduler(home.store, slots, launcher, reaper=reaper, clock=lambda: self.now)
+
+    def tick(self, seconds: float = 0.0) -> list[Run]:
+        """After so long; returns what was taken away."""
+        self.now += seconds
+        return self.scheduler.tick().reaped
+
+
+class Spawner(SubprocessLauncher):
+    """Keeps what it started."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home)
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+        found = super().launch(run, devices)
+        assert isinstance(found, subprocess.Popen)
+        self.started.append(found)
+        return found
+
+
+def frozen(home: Home, run: Run) -> None:
+    process.send(run.process, signal.SIGSTOP)
+    state = Path(f"/proc/{run.pid}/stat")
+    wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All but what processes print: one that leaves says so there."""
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if name != "stdout.log"}
+
+
+def test_a_frozen_runner_is_ended_within_the_tick_that_takes_its_run(place: Path) -> None:
+    home = home_of(place)
+    run_id = enqueue(home, held("resources.retries=0")).id
+    spawner = Spawner(home)
+    desk = Desk(home, spawner)
+    assert desk.tick() == []
+    run = held_run(home, run_id)
+    frozen(home, run)
+    assert desk.tick() == []  # the last sign of life
+    assert desk.tick(TTL_SECONDS - 1) == []
+    assert [taken.id for taken in desk.tick(1)] == [run_id]
+    assert spawner.started[0].wait(PATIENCE) == -signal.SIGKILL
+    assert home.store.get(run_id).reason == Reason.ORPHANED
+
+
+def test_a_frozen_runner_that_continues_after_its_run_was_finished_by_another(
+    place: Path, undisturbed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a host where it cannot be ended from here."""
+    home = home_of(place)
+    run_id = enqueue(home, held()).id
+    spawner = Spawner(home)
+    desk = Desk(home, spawner)
+    desk.tick()
+    run = held_run(home, run_id)
+    frozen(home, run)
+    desk.tick()
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "send", lambda *_: False)
+        assert [taken.id for taken in desk.tick(TTL_SECONDS)] == [run_id]
+    let_go(place)
+    desk.tick(1)
+    assert len(spawner.started) == 2
+    done = the_run(home, run_id, S.COMPLETED)
+    assert done.state_hash == undisturbed
+    assert spawner.started[1].wait(PATIENCE) == 0
+    before, history = files(home.folder(run_id).path), home.store.events(run_id)
+
+    assert spawner.started[0].poll() is None
+    process.send(run.process, signal.SIGCONT)
+    assert spawner.started[0].wait(PATIENCE) == LeaseLost.exit_code
+    assert files(home.folder(run_id).path) == before
+    assert (home.store.get(run_id), home.store.events(run_id)) == (done, history)
+    assert_one_owner_at_a_time(home, run_id, attempts=2)
+    assert home.find(run_id).status.state == S.COMPLETED
+
+
+def test_the_death_of_a_runner_is_seen_by_the_very_next_tick(place: Path) -> None:
+    home = home_of(place)
+    run_id = enqueue(home, held("resources.retries=0")).id
+    spawner = Spawner(home)
+    desk = Desk(home, spawner)
+    desk.tick()
+    held_run(home, run_id)
+    spawner.started[0].kill()
+    spawner.started[0].wait(PATIENCE)
+    assert [taken.id for taken in desk.tick()] == [run_id]
+    assert desk.scheduler.processes == {}
+
+
+def test_a_runner_that_cannot_even_start_gives_its_run_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is damaged for it alone, say: it leaves before it has taken the run over."""
+    home = home_of(place)
+    run_id = enqueue(home, held()).id
+    spawner = Spawner(home)
+    desk = Desk(home, spawner)
+    with monkeypatch.context() as patch:
+        patch.setenv("RLSTUDIO_HOME", str(place / "held.yaml"))
+        desk.tick()
+    assert spawner.started[0].wait(PATIENCE) != 0
+    desk.tick()
+    run = home.store.get(run_id)
+    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.ORPHANED)
+    assert "before it began" in run.message
+    assert home.folder(run_id).log_path.read_text().startswith("rlctl: ")
+
+
+# -- stop, cancel, resume, fork ---------------------------------------------------------------------------------------
+
+
+def test_what_users_do_with_running_ones(place: Path) -> None:
+    home = home_of(place)
+    run_id = launch("resources.cpus=1", file="long.yaml")
+    wait_until_trained(place)
+    code, out = rlctl("stop", run_id)
+    assert code == 0
+    assert out.startswith(f"run {run_id}: INTERRUPTED at ")
+    stopped = home.store.get(run_id)
+    assert (stopped.state, stopped.reason, stopped.env_steps > 0) == (S.INTERRUPTED, Reason.USER, True)
+    assert home.store.checkpoints(run_id)[0].state_hash == stopped.state_hash
+    wait_for(lambda: nobody_serves(home))  # and nobody tries again what its user stopped
+
+    assert rlctl("resume", run_id, "--detach")[0] == 0
+    wait_for(lambda: home.find(run_id).status.env_steps > stopped.env_steps)
+    code, out = rlctl("cancel", run_id)
+    assert code == 0
+    assert out.startswith(f"run {run_id}: CANCELLED at ")
+    cancelled = home.store.get(run_id)
+    assert (cancelled.state, cancelled.reason, cancelled.attempt) == (S.CANCELLED, Reason.USER, 2)
+    wait_for(lambda: process.is_gone(cancelled.process))
+    assert home.folder(run_id).read_status().state == S.CANCELLED
+    assert rlctl("resume", run_id)[0] == 2
+    assert_one_owner_at_a_time(home, run_id, attempts=2)
+
+    code, out = rlctl("fork", run_id, f"train.epochs={cancelled.epoch + 2}", "--detach", "--quiet")
+    assert code == 0
+    child = the_run(home, out.split()[-1], S.COMPLETED)
+    assert (child.parent_id, child.parent_step) == (run_id, cancelled.env_steps)
+    assert child.env_steps > cancelled.env_steps
+    wait_for(lambda: nobody_serves(home))
+
+
+def test_stop_while_it_starts_leaves_the_worker_alone(place: Path) -> None:
+    """Until the new process has taken the run over, its row names the scheduler, here: this very test."""
+    home = home_of(place)
+    run_id = enqueue(home, held()).id
+    gate = Gated(home)
+    desk = Desk(home, gate)
+    desk.tick()
+    assert home.store.get(run_id).process == process.this_process()
+    stopping = start(place, "stop", run_id)
+    the_run(home, run_id, S.STOPPING)
+    (place / "go").touch()
+    out, err = stopping.communicate(timeout=PATIENCE)
+    assert (stopping.returncode, err) == (0, ""), out
+    assert "INTERRUPTED at 0 steps" in out
+    assert gate.started[0].wait(PATIENCE) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    desk.tick()
+    run = home.store.get(run_id)
+    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
+
+
+# -- whoever starts runs dies in the middle of it ---------------------------------------------------------------------
+
+
+class Gated(Spawner):
+    """Its processes wait for a file `go` before they begin."""
+
+    def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+        original = subprocess.Popen
+
+        def behind_a_gate(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+            wait = 'while [ ! -e go ]; do sleep 0.02; done; exec "$@"'
+            return original(["sh", "-c", wait, "sh", *command], **options)  # type: ignore[call-overload, no-any-return]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rlstudio.control.launchers.subprocess.Popen", behind_a_gate)
+            found = SubprocessLauncher.launch(self, run, devices)
+        self.started.append(found)  # type: ignore[arg-type]
+        return found  # type: ignore[return-value]
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(work: Callable[[], object]) -> None:
+    assert os.waitstatus_to_exitcode(in_child(work)) == -signal.SIGKILL
+
+
+def test_killed_between_the_row_and_the_reply(place: Path, undisturbed: str) -> None:
+    """The user sees nothing, asks again with the same key, and has one run."""
+    let_go(place)
+
+    def enqueueing() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rlstudio.cli.launch.tell_queued", die)
+            main(["launch", "-f", "held.yaml", "--import", "held_world", "--detach", "--key", "once"])
+
+    dying(enqueueing)
+    home = home_of(place)
+    (lost,) = home.store.runs()
+    assert lost.state == S.QUEUED
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlstudio.control.service.ensure_worker", lambda _: None)
+        assert launch("--key", "once") == lost.id
+    desk = Desk(home, InProcessLauncher(home))
+    desk.tick()
+    assert home.store.get(lost.id).state_hash == undisturbed
+    desk.tick(100)
+    assert_one_owner_at_a_time(home, lost.id, attempts=1)
+    assert home.store.count() == 1
+
+
+def test_killed_between_claim_and_start(place: Path, undisturbed: str) -> None:
+    let_go(place)
+    home = home_of(place)
+    run_id = enqueue(home, held()).id
+
+    class Deadly:
+        def launch(self, run: Run, devices: Sequence[int]) -> None:
+            die()
+
+    dying(lambda: Desk(home_of(place), Deadly()).tick())  # type: ignore[arg-type]
+    assert home.store.get(run_id).state == S.STARTING
+    desk = Desk(home, InProcessLauncher(home))
+    assert [taken.id for taken in desk.tick()] == [run_id]
+    desk.tick(1)
+    run = home.store.get(run_id)
+    assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
+    assert_one_owner_at_a_time(home, run_id, attempts=2)
+
+
+@pytest.mark.parametrize("first", ["the runner", "the reaper"])
+def test_killed_between_start_and_take_over(place: Path, undisturbed: str, first: str) -> None:
+    """The runner is on its way, the scheduler is gone: whoever comes first has the run, the other one nothing."""
+    let_go(place)
+    home = home_of(place)
+    run_id = enqueue(home, held()).id
+
+    class Deadly(Gated):
+        def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+            found = super().launch(run, devices)
+            (place / "pid").write_text(str(found.pid))
+            die()
+            return found
+
+    dying(lambda: Desk(home_of(place), Deadly(home_of(place))).tick())
+    pid = int((place / "pid").read_text())
+    desk = Desk(home, InProcessLauncher(home))
+    if first == "the runner":
+        (place / "go").touch()
+        wait_for(lambda: home.store.get(run_id).has_process)
+        assert desk.tick() == []
+        run = the_run(home, run_id, S.COMPLETED)
+        attempts = 1
+    else:
+        assert [taken.id for taken in desk.tick()] == [run_id]
+        desk.tick(1)
+        run = home.store.get(run_id)
+        before, history = files(home.folder(run_id).path), home.store.events(run_id)
+        (place / "go").touch()
+        wait_for(lambda: process._start(pid) is None)
+        assert "belongs to another owner" in home.folder(run_id).log_path.read_text()
+        assert (files(home.folder(run_id).path), home.store.events(run_id)) == (before, history)
+        attempts = 2
+    assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
+    assert_one_owner_at_a_time(home, run_id, attempts)
