@@ -84,7 +84,11 @@ class FakeWorker:
     """Takes what is queued, and ends each run where it is sent. `order` chooses among them: timing decides nothing."""
 
     def __init__(
-        self, database: Database, search: Search, order: Callable[[int], int] = lambda count: 0, fails: Any = frozenset()
+        self,
+        database: Database,
+        search: Search,
+        order: Callable[[int], int] = lambda count: 0,
+        fails: Any = frozenset(),
     ) -> None:
         self.store, self.search = Store(database), search
         self.order, self.fails = order, fails
@@ -101,7 +105,9 @@ class FakeWorker:
             self.end(queued[self.order(len(queued)) % len(queued)])
 
     def end(self, run: Run) -> None:
-        params = next(trial.params for trial in Sweeps(self.store.database).trials(run.sweep) if trial.number == run.trial)
+        params = next(
+            trial.params for trial in Sweeps(self.store.database).trials(run.sweep) if trial.number == run.trial
+        )
         run = self.store.claim(run.id, owner())
         self.store.move(run.id, run.token, RunState.RUNNING)
         if run.trial in self.fails:

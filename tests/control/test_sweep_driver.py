@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sweep_world import SWEEP, FakeWorker, Killed, drive, killed_at, new_driver, search_of, worth
+from world import clear
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
@@ -27,6 +28,13 @@ def swept(database: Database, at_once: int = 2, order: Any = None, amount: int =
     return trials
 
 
+@pytest.fixture
+def place(sqlite_database: Database) -> Store:
+    """Where the database makes no difference: one is enough."""
+    clear(sqlite_database)
+    return Store(sqlite_database)
+
+
 def states(trials: list[Trial]) -> Counter[TrialState]:
     return Counter(trial.state for trial in trials)
 
@@ -44,14 +52,14 @@ def test_every_trial_is_a_run_for_each_seed(store: Store) -> None:
         assert min(values.values()) <= trial.score <= sum(values.values()) / 2
 
 
-def test_asha_gives_up_most_and_keeps_the_best(store: Store) -> None:
-    trials = swept(store.database, trials=18)
+def test_asha_gives_up_most_and_keeps_the_best(place: Store) -> None:
+    trials = swept(place.database, trials=18)
     best = max(trials, key=lambda trial: worth(trial.params, 0, 27))
     assert best.state == TrialState.COMPLETED
     assert states(trials)[TrialState.PRUNED] > 9
-    epochs = sum(run.epoch for run in store.runs(sweep="toy"))
+    epochs = sum(run.epoch for run in place.runs(sweep="toy"))
     assert epochs < 0.5 * 18 * 27
-    for run in store.runs(sweep="toy"):
+    for run in place.runs(sweep="toy"):
         trial = trials[run.trial]
         paused = trial.state == TrialState.PRUNED
         assert (run.state, run.reason) == ((RunState.INTERRUPTED, "paused") if paused else (RunState.COMPLETED, ""))
@@ -60,8 +68,8 @@ def test_asha_gives_up_most_and_keeps_the_best(store: Store) -> None:
 
 @pytest.mark.parametrize("pruner", [{"kind": "median", "rungs": [3, 9]}, {"kind": "hyperband", "min_epochs": 3}])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_other_pruners(store: Store, pruner: dict[str, Any], deterministic: bool) -> None:
-    trials = swept(store.database, trials=16, pruner=pruner, deterministic=deterministic)
+def test_other_pruners(place: Store, pruner: dict[str, Any], deterministic: bool) -> None:
+    trials = swept(place.database, trials=16, pruner=pruner, deterministic=deterministic)
     found = states(trials)
     assert len(trials) == found[TrialState.PRUNED] + found[TrialState.COMPLETED] == 16
     assert found[TrialState.PRUNED] >= 4
@@ -72,36 +80,38 @@ def test_other_pruners(store: Store, pruner: dict[str, Any], deterministic: bool
 
 @pytest.mark.parametrize("trials", [1, 2, 3])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_fewer_trials_than_a_rung_asks_for_still_have_a_winner(store: Store, trials: int, deterministic: bool) -> None:
-    found = swept(store.database, trials=trials, deterministic=deterministic)
+def test_fewer_trials_than_a_rung_asks_for_still_have_a_winner(place: Store, trials: int, deterministic: bool) -> None:
+    found = swept(place.database, trials=trials, deterministic=deterministic)
     assert states(found)[TrialState.COMPLETED] == 1
 
 
-def test_a_failing_trial_is_not_a_failing_sweep(store: Store) -> None:
+def test_a_failing_trial_is_not_a_failing_sweep(place: Store) -> None:
     search = search_of(seeds=[0, 1])
-    worker = FakeWorker(store.database, search, fails={0, 4})
-    trials = drive(new_driver(store.database, search, 3), worker)
+    worker = FakeWorker(place.database, search, fails={0, 4})
+    trials = drive(new_driver(place.database, search, 3), worker)
     assert [trial.number for trial in trials if trial.state == TrialState.FAILED] == [0, 4]
     assert "diverged no attempt went well" in trials[0].message
     assert states(trials)[TrialState.COMPLETED] >= 1
-    assert not [run for run in store.runs(sweep="toy") if run.is_owned or run.state == RunState.QUEUED]
+    assert not [run for run in place.runs(sweep="toy") if run.is_owned or run.state == RunState.QUEUED]
 
 
-def test_settings_that_do_not_go_together_fail_one_trial(store: Store) -> None:
+def test_settings_that_do_not_go_together_fail_one_trial(place: Store) -> None:
     space = {"train.batch_size": {"choices": [16, 32]}, "train.rollout_steps": {"choices": [8, 16]}}
     search = search_of(space={**SWEEP["space"], **space}, sampler={"kind": "random", "seed": 2}, trials=12)
-    trials = drive(new_driver(store.database, search, 3), FakeWorker(store.database, search))
+    trials = drive(new_driver(place.database, search, 3), FakeWorker(place.database, search))
     failed = [trial for trial in trials if trial.state == TrialState.FAILED]
     assert failed
     for trial in trials:
         bad = trial.params["train.batch_size"] > 2 * trial.params["train.rollout_steps"]
         assert (trial.state == TrialState.FAILED) == bad
         assert not bad or "one rollout has only 16" in trial.message
-    assert {run.trial for run in store.runs(sweep="toy")}.isdisjoint(trial.number for trial in failed)
+    assert {run.trial for run in place.runs(sweep="toy")}.isdisjoint(trial.number for trial in failed)
 
 
 def decisions(trials: list[Trial]) -> list[Any]:
-    return [(trial.number, dict(trial.params), trial.state, trial.results, trial.message, trial.parent) for trial in trials]
+    return [
+        (trial.number, dict(trial.params), trial.state, trial.results, trial.message, trial.parent) for trial in trials
+    ]
 
 
 DETERMINISTIC = [
@@ -115,67 +125,76 @@ DETERMINISTIC = [
 
 
 @pytest.mark.parametrize("changes", DETERMINISTIC)
-def test_deterministic_sweeps_decide_the_same_at_any_concurrency_and_order(database, changes) -> None:
-    from world import clear
-
+def test_deterministic_sweeps_decide_the_same_at_any_concurrency_and_order(place: Store, changes: Any) -> None:
     found = []
-    for at_once, seed in ((1, 0), (2, 1), (4, 2), (50, 3)):
-        clear(database)
+    for at_once, seed in ((1, 0), (2, 1), (50, 3)):
+        clear(place.database)
         rng = random.Random(seed)
-        found.append(decisions(swept(database, at_once, rng.randrange, amount=1 + seed, deterministic=True, **changes)))
+        args = (place.database, at_once, rng.randrange, 1 + seed)
+        found.append(decisions(swept(*args, deterministic=True, **changes)))
     assert found[1:] == found[:-1]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("changes", DETERMINISTIC)
-def test_killed_at_every_write_the_decisions_stay(sqlite_database, monkeypatch, changes, after) -> None:
-    """R23: kill the driver at 30 of its transactions, evenly over the sweep, and go on each time with a new one."""
-    from world import clear
+def assert_nothing_twice(store: Store) -> None:
+    runs = store.runs(sweep="toy")
+    pairs = [(run.trial, run.seed) for run in runs]
+    assert len(pairs) == len(set(pairs))
+    for run in runs:
+        assert Counter(event.state for event in store.events(run.id))["COMPLETED"] <= 1
 
-    database = sqlite_database
-    search = search_of(deterministic=True, **changes)
-    clear(database)
-    worker = FakeWorker(Database(database.engine.url.render_as_string()), search)
-    with killed_at(database, -1, after, monkeypatch) as count:
-        whole = decisions(drive(new_driver(database, search), worker))
-        total = count[0]
-    points = sorted({1 + round(i * (total - 1) / (POINTS - 1)) for i in range(POINTS)})
-    assert len(points) == min(POINTS, total)
-    for point in points:
-        clear(database)
-        killed = False
-        with killed_at(database, point, after, monkeypatch):
+
+def dying(database: Database, search: Any, worker: FakeWorker, patch: Any) -> tuple[list[Trial], int]:
+    """The sweep by drivers that are each killed right after one change: at every state write there is."""
+    for kills in range(1000):
+        with killed_at(database, 2, True, patch):  # the first is to take the sweep over
             try:
-                drive(new_driver(database, search), worker)
+                return drive(new_driver(database, search, begin=kills == 0), worker), kills
             except Killed:
-                killed = True
-        assert killed
-        worker.completed.clear()
-        started = bool(Sweeps(database).all())
-        trials = drive(new_driver(database, search, 3, begin=not started), worker)
-        assert decisions(trials) == whole, f"killed at transaction {point} of {total}"
-        runs = Store(database).runs(sweep="toy")
-        pairs = [(run.trial, run.seed) for run in runs]
-        assert len(pairs) == len(set(pairs))
-        assert all(Counter(event.state for event in Store(database).events(run.id))["COMPLETED"] <= 1 for run in runs)
-    worker.store.database.close()
+                continue
+    raise AssertionError("it never came to an end")
 
 
-def test_killed_at_every_write_of_an_asynchronous_sweep_nothing_is_lost(sqlite_database, monkeypatch) -> None:
-    from world import clear
+@pytest.mark.parametrize("changes", DETERMINISTIC)
+def test_killed_after_every_write_the_decisions_stay(place: Store, monkeypatch: Any, changes: Any) -> None:
+    """R23. A kill before a transaction is written leaves what a kill after the one before it leaves."""
+    search = search_of(deterministic=True, **changes)
+    worker = FakeWorker(Database(place.database.engine.url.render_as_string()), search)
+    whole = decisions(drive(new_driver(place.database, search), worker))
+    clear(place.database)
+    trials, kills = dying(place.database, search, worker, monkeypatch)
+    worker.place.database.close()
+    assert decisions(trials) == whole
+    assert kills >= POINTS
+    assert_nothing_twice(place)
 
+
+def test_killed_once_at_thirty_points_the_decisions_stay(place: Store, monkeypatch: Any) -> None:
+    search = search_of(deterministic=True, trials=7, pruner={"kind": "asha", "rungs": [3]})
+    worker = FakeWorker(Database(place.database.engine.url.render_as_string()), search)
+    with killed_at(place.database, -1, False, monkeypatch) as count:
+        whole = decisions(drive(new_driver(place.database, search, 7), worker, amount=7))
+    points = range(1, 1 + min(POINTS, count[0]))
+    for point in points:
+        clear(place.database)
+        with killed_at(place.database, point, bool(point % 2), monkeypatch), pytest.raises(Killed):
+            drive(new_driver(place.database, search, 7), worker, amount=7)
+        started = bool(Sweeps(place.database).all())
+        trials = drive(new_driver(place.database, search, 7, begin=not started), worker, amount=7)
+        assert decisions(trials) == whole, f"killed at transaction {point} of {count[0]}"
+        assert_nothing_twice(place)
+    worker.place.database.close()
+    assert len(points) >= 20
+
+
+def test_killed_after_every_write_an_asynchronous_sweep_loses_nothing(place: Store, monkeypatch: Any) -> None:
     search = search_of(seeds=[0, 1])
-    for point in range(1, 46):
-        clear(sqlite_database)
-        worker = FakeWorker(sqlite_database, search)
-        with killed_at(sqlite_database, point, bool(point % 2), monkeypatch):
-            with pytest.raises(Killed):
-                drive(new_driver(sqlite_database, search), worker)
-        started = bool(Sweeps(sqlite_database).all())
-        trials = drive(new_driver(sqlite_database, search, begin=not started), worker)
-        assert [trial.number for trial in trials] == list(range(9))
-        assert set(worker.completed.values()) == {1}
-        assert len(Store(sqlite_database).runs(sweep="toy")) == 18
+    worker = FakeWorker(Database(place.database.engine.url.render_as_string()), search)
+    trials, kills = dying(place.database, search, worker, monkeypatch)
+    worker.place.database.close()
+    assert kills >= POINTS
+    assert [trial.number for trial in trials] == list(range(9))
+    assert len(place.runs(sweep="toy")) == 18
+    assert_nothing_twice(place)
 
 
 def test_one_driver_at_a_time(store: Store) -> None:

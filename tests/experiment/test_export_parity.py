@@ -176,7 +176,7 @@ def test_a_missing_normalizer(recorded):
     def spoil(policy):
         policy.encoder.moments = None
 
-    refusal("sac-Moves", recorded, spoil)
+    refusal("ppo-Parts-normalize_observations=True", recorded, spoil)
 
 
 def test_zeros_are_not_a_tie(recorded):

@@ -17,14 +17,20 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, registry, runs, ship
+from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, registry, runs, ship, sweep
 from rlstudio.cli.terminal import stdout
 
 PROGRAMS = ("rlctl", "rlstudio")
 INTERRUPTED = 130
 
 SECTIONS: dict[str, dict[str, Any]] = {
-    "Train": {"launch": launch.launch, "run": launch.run, "resume": launch.resume, "fork": fork.fork},
+    "Train": {
+        "launch": launch.launch,
+        "run": launch.run,
+        "resume": launch.resume,
+        "fork": fork.fork,
+        "sweep": sweep.app,
+    },
     "Steer": {"stop": control.stop, "cancel": control.cancel, "queue": control.queue, "worker": control.worker},
     "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "diff": diff.diff},
     "Judge": {"eval": judge.evaluate, "play": judge.play},
@@ -70,7 +76,10 @@ def program(
 
 for commands in SECTIONS.values():
     for name, function in commands.items():
-        app.command(name)(function)
+        if isinstance(function, typer.Typer):
+            app.add_typer(function, name=name)
+        else:
+            app.command(name)(function)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -26,6 +26,15 @@ def runs(ctx: typer.Context, incomplete: str) -> Offers:
     return _starting(offers, incomplete)
 
 
+def sweeps(ctx: typer.Context, incomplete: str) -> Offers:
+    from rlstudio.control.home import Home
+    from rlstudio.control.store.sweeps import Sweeps
+
+    home = Home(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
+    found = [] if home.is_empty else Sweeps(home.store.database).all()
+    return _starting({sweep.name: sweep.state.lower() for sweep in found}, incomplete)
+
+
 def algos(incomplete: str) -> Offers:
     from rlstudio.core.catalog import ALGOS
 
@@ -40,9 +49,9 @@ def envs(incomplete: str) -> Offers:
 
 def experiments(incomplete: str) -> Offers:
     """The shipped experiments; files of one's own are what the shell completes by itself."""
-    from rlstudio.experiment.presets import FOLDER, presets
+    from rlstudio.experiment.presets import FOLDER, shipped_files
 
-    shipped = {f"configs/{path.relative_to(FOLDER).as_posix()}": "shipped with RLStudio" for path in presets()}
+    shipped = {f"configs/{path.relative_to(FOLDER).as_posix()}": "shipped with RLStudio" for path in shipped_files()}
     return _starting(shipped | _files(incomplete), incomplete)
 
 

@@ -1,4 +1,4 @@
-"""A sweep as a file: which experiment, which settings to choose, by whom, and when to give a choice up. Free of torch."""
+"""A sweep as a file: which experiment, which settings to choose, by whom, and when to give one up. Free of torch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What a sweep does next, as pure functions of its trials. The driver carries it out and asks again.
 
 Two ways. Without `deterministic`: as soon as something is known it is used; a trial waits at its rung until enough
-others are worse, and at the end those that still wait are pruned. With it: trials are chosen in waves of a fixed size, a
-wave knows exactly what those before it came to, and a rung is judged when all of its wave have reached it. Then neither
-timing nor the number of runs at the same time decides anything.
+others are worse, and at the end those that still wait are pruned. With it: trials are chosen in waves of a fixed size,
+a wave knows exactly what those before it came to, and a rung is judged when all of its wave have reached it. Then
+neither timing nor the number of runs at the same time decides anything.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,8 +26,12 @@ Scores = Mapping[int, float]
 
 def score(values: Iterable[float], *, minimize: bool, confidence: float) -> float:
     """What a trial is worth by the results of its seeds; more is better, whatever the metric."""
-    sample = [-value if minimize else value for value in values]
-    return lower_confidence_bound(sample, Rng(0, "sweep/score").generator(), confidence=confidence)
+    return _bound(tuple(-value if minimize else value for value in values), confidence)
+
+
+@lru_cache(maxsize=10_000)
+def _bound(values: tuple[float, ...], confidence: float) -> float:
+    return lower_confidence_bound(values, Rng(0, "sweep/score").generator(), confidence=confidence)
 
 
 def ladder(cfg: SweepConfig, epochs: int, every: int) -> tuple[int, ...]:
@@ -90,11 +95,6 @@ def promoted(pruner: PrunerConfig, scores: Scores, *, final: bool) -> set[int]:
         return {number for number in ranked if scores[number] >= middle}
     count = len(ranked) // pruner.eta
     return set(ranked[: max(count, 1) if final else count])
-
-
-def wave(number: int, size: int) -> int:
-    """Which group a trial is in, in a deterministic sweep."""
-    return number // size
 
 
 def wave_size(cfg: SweepConfig, trials: int, population: int) -> int:

@@ -1,0 +1,74 @@
+"""PlanningAgent: acts by searching ahead in a model, for every step anew, from where the last plan stopped.
+
+The warm start is carry, so evaluation cannot touch training. Without noise from outside each plan has numbers by the
+age of its episode, which is carried too: the same observation and carry give the same action.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstudio.agents.agent import Agent
+from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Spaces, describe
+from rlstudio.planners.score import Score
+from rlstudio.planners.search import Search
+
+OWN_NOISE = 0
+"""Seed of the numbers that a plan without noise from outside is made with."""
+
+AGE = "age"
+
+
+class PlanningAgent(Agent):
+    acting = "planner"
+    remembers = True
+
+    def __init__(self, planner: Search, score: Score, spaces: Spaces) -> None:
+        if not isinstance(spaces.observation, Box):
+            raise Incompatible(f"a planner needs numbers to start from; the env shows {describe(spaces.observation)}")
+        self.spaces = spaces
+        self.planner = planner
+        self.score = score
+        self._mask = None
+        if isinstance(spaces.action, Box):
+            self._low, self._high = spaces.action.bounds()
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
+        return _Noise(self.planner, int(generator.integers(2**63)), num_envs)
+
+    def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
+        assert isinstance(observations, np.ndarray)
+        seen = torch.from_numpy(np.ascontiguousarray(observations, np.float32))
+        ages = np.zeros(len(seen), np.int64) if carry is None else carry[AGE]
+        noise = self._own_noise(ages) if noise is None else noise
+        before = None if carry is None else {name: torch.as_tensor(part) for name, part in carry.items()}
+        planned = self.planner.plan(seen, self.score, before, noise)
+        after = {name: part.numpy() for name, part in planned.carry.items()}
+        return Acted(self._actions(planned.actions), {}, {**after, AGE: ages + 1})
+
+    def _own_noise(self, ages: np.ndarray) -> Tensor:
+        """Other numbers in every step, or an unlucky choice of sequences would be made again and again."""
+        return torch.cat([self.planner.noise(np.random.default_rng([OWN_NOISE, age]), 1) for age in ages.tolist()])
+
+    def _actions(self, planned: Tensor) -> np.ndarray:
+        if not isinstance(self.spaces.action, Box):
+            return planned.numpy()
+        inside = self._low + (planned.numpy().reshape(-1, *self._low.shape) + 1.0) * (0.5 * (self._high - self._low))
+        clipped: np.ndarray = np.clip(inside, self._low, self._high)
+        return clipped.astype(self._low.dtype, copy=False)
+
+
+class _Noise:
+    """Noise of each step when it is asked for: a whole block of it would be large."""
+
+    def __init__(self, planner: Search, seed: int, num_envs: int) -> None:
+        self._planner, self._seed, self._num_envs = planner, seed, num_envs
+
+    def __getitem__(self, step: int) -> Tensor:
+        return self._planner.noise(np.random.default_rng([self._seed, step]), self._num_envs)

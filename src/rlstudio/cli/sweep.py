@@ -1,0 +1,228 @@
+"""`sweep`: search the settings of an experiment. `rlctl sweep -f FILE`, `rlctl sweep show NAME`, `rlctl sweep ls`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlstudio.cli import completion, text
+from rlstudio.cli.options import Imports, Json, RunsDir
+from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
+from rlstudio.cli.terminal import Cell, Terminal, stderr, stdout
+from rlstudio.core.errors import UserError
+
+if TYPE_CHECKING:
+    from rlstudio.control.home import Home
+    from rlstudio.control.store.sweeps import Trial
+    from rlstudio.control.sweep.driver import Driver
+    from rlstudio.control.sweep.report import Summary
+
+STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cyan"}
+INTERRUPTED = 130
+
+app = typer.Typer(
+    rich_markup_mode=None, help="Search the settings of an experiment: trials, early stops, the best config."
+)
+
+Name = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
+
+
+@app.callback(invoke_without_command=True)
+def sweep(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="The sweep.", autocompletion=completion.experiments),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="SWEEP", help="Go on with a sweep.", autocompletion=completion.sweeps),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the sweep is called, instead of the file's.")] = None,
+    max_concurrent: Annotated[
+        int | None, typer.Option("--max-concurrent", min=1, help="Runs at the same time.")
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Decide in fixed groups: neither timing nor --max-concurrent counts."),
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="With --resume: its process on another host is gone.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge the file; start nothing.")] = False,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> int:
+    """Search the settings of an experiment.
+
+    \b
+    rlctl sweep -f configs/sweep/ppo_cartpole.yaml --max-concurrent 2
+    rlctl sweep --resume ppo_cartpole_sweep
+    rlctl sweep show ppo_cartpole_sweep --out pictures
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    if (file is None) == (resume is None):
+        raise UserError("give a sweep with -f FILE, or one to go on with: --resume SWEEP")
+    from rlstudio.cli.imports import import_modules
+    from rlstudio.control.home import Home
+    from rlstudio.control.sweep.hands import begin_sweep, resume_sweep
+    from rlstudio.control.sweep.search import load_search
+
+    home = Home(runs_dir)
+    if file is None:
+        if deterministic or name is not None or modules or dry_run:
+            raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
+        import_modules(_modules_of(home, str(resume)))
+        driver = resume_sweep(home, str(resume), max_concurrent, take_over=take_over)
+    else:
+        import_modules(modules or ())
+        changes: dict[str, Any] = {"name": name} if name is not None else {}
+        changes |= {"deterministic": True} if deterministic else {}
+        search = load_search(file, imports=modules or (), changes=changes)
+        if dry_run:
+            stdout().line(
+                f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; nothing is wrong"
+            )
+            return 0
+        driver = begin_sweep(home, search, max_concurrent)
+    return _drive(home, driver, json)
+
+
+def _modules_of(home: Home, name: str) -> tuple[str, ...]:
+    from rlstudio.control.sweep.report import summary_of
+
+    experiment: Any = summary_of(home.store, name).cfg.experiment
+    return tuple(experiment.get("imports") or ())
+
+
+def _drive(home: Home, driver: Driver, json: bool) -> int:
+    from rlstudio.cli.sweep_view import view
+    from rlstudio.control.sweep.hands import drive
+    from rlstudio.control.sweep.report import summary_of
+
+    name, where = driver.sweep.name, in_runs_dir(home.runs_dir)
+    out = stderr() if json else stdout()
+    try:
+        with view(out, driver) as show:
+            drive(home, driver, show)
+    except KeyboardInterrupt:
+        out.line(f"sweep {name}: stopped; runs under way go on, go on with: rlctl sweep --resume {name}{where}")
+        return INTERRUPTED
+    summary = summary_of(home.store, name)
+    if json:
+        stdout().document(summary.document())
+        return 0
+    print_sweep(out, summary)
+    if summary.best is None:
+        return 1
+    out.line(f"pictures and the best config: rlctl sweep show {name} --out DIR{where}", "dim")
+    return 0
+
+
+@app.command()
+def show(
+    name: Name,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write best.yaml, parallel.svg and scatter.svg.")
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="With --out: pictures as .png instead of .svg.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Show a sweep: trials, the best of them, which settings mattered."""
+    summary = _summary(runs_dir, name)
+    if json:
+        stdout().document(summary.document())
+    else:
+        print_sweep(stdout(), summary)
+    if out is not None:
+        _write(summary, out, ".png" if png else ".svg", stderr() if json else stdout())
+
+
+@app.command()
+def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+    """List the sweeps, newest first."""
+    from rlstudio.control.home import Home
+    from rlstudio.control.store.sweeps import Sweeps
+
+    home = Home(runs_dir)
+    sweeps = None if home.is_empty else Sweeps(home.store.database)
+    found = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
+    terminal = stdout()
+    if json:
+        terminal.document([{"name": s.name, "state": s.state, "trials": len(t)} for s, t in found])
+    elif not found:
+        terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
+    else:
+        rows = [
+            [s.name, s.state, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in found
+        ]
+        terminal.table(["name", "state", "age", "trials", "live"], rows)
+
+
+def _summary(runs_dir: Path, name: str) -> Summary:
+    from rlstudio.control.home import Home
+    from rlstudio.control.sweep.report import summary_of
+
+    home = Home(runs_dir)
+    if home.is_empty:
+        raise UserError(f"sweep {name!r}: there are no runs in {runs_dir} yet; start one with: rlctl sweep -f FILE")
+    return summary_of(home.store, name)
+
+
+def _write(summary: Summary, folder: Path, suffix: str, out: Terminal) -> None:
+    from rlstudio.control.sweep.pictures import draw
+    from rlstudio.control.sweep.report import best_yaml
+    from rlstudio.experiment.output_file import written_whole
+
+    written = draw(summary, folder, suffix)
+    best = best_yaml(summary)
+    if best is not None:
+        target = folder / "best.yaml"
+        with written_whole(target) as partial:
+            partial.write_text(best)
+        written.append(target)
+    for path in written:
+        out.line(str(path))
+    if best is not None:
+        out.line(f"train it with: rlctl launch -f {folder / 'best.yaml'}", "dim")
+
+
+def print_sweep(out: Terminal, summary: Summary) -> None:
+    from rlstudio.control.sweep.report import importance
+
+    best = summary.best
+    out.line(f"{summary.sweep.name}  {summary.sweep.state}  {summary.env_steps():,} environment steps", "bold")
+    out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "settings"], trial_rows(summary, best))
+    for path, value in importance(summary).items():
+        out.line(f"  {value:4.2f}  {path}", "dim")
+    if best is None:
+        out.line("no trial has come to its end", "yellow")
+        return
+    value = text.number(summary.value(best))
+    out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {len(summary.cfg.seeds)} seeds", "green")
+    out.line(f"  {settings(best)}")
+
+
+def trial_rows(summary: Summary, best: Trial | None) -> list[list[str | Cell]]:
+    return [
+        [
+            f"{trial.number}{' *' if best is not None and trial.number == best.number else ''}",
+            Cell(trial.state, STYLES.get(trial.state, "")),
+            f"{max(trial.results, default=0)}/{summary.epochs}",
+            text.number(summary.value(trial)),
+            text.number(summary.bound(trial)),
+            settings(trial),
+        ]
+        for trial in summary.trials
+    ]
+
+
+def settings(trial: Trial) -> str:
+    """As they are written on a command line."""
+    shown = [f"{path}={text.number(v) if isinstance(v, float) else v}" for path, v in trial.params.items()]
+    return " ".join(shown).replace(", ", ",")

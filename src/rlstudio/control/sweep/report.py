@@ -1,0 +1,158 @@
+"""What a sweep found: its trials as plain rows, the best of them, and which settings mattered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.store import Store
+from rlstudio.control.store.sweeps import Sweep, Sweeps, Trial, TrialState
+from rlstudio.control.sweep.config import SweepConfig
+from rlstudio.core.config import parse, to_yaml
+
+FEWEST = 4
+"""Trials below which nothing is said about which setting mattered."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A sweep as the store has it, without anything that needs torch."""
+
+    sweep: Sweep
+    cfg: SweepConfig
+    trials: list[Trial]
+    runs: list[Run]
+
+    @property
+    def sign(self) -> int:
+        return -1 if self.cfg.direction == "minimize" else 1
+
+    @property
+    def epochs(self) -> int:
+        experiment: Any = self.cfg.experiment
+        return int(experiment["train"]["epochs"])
+
+    @property
+    def best(self) -> Trial | None:
+        """The best of those that went to the end."""
+        return best_of(self.trials)
+
+    def value(self, trial: Trial) -> float | None:
+        """The mean over seeds, where it stands."""
+        if not trial.results:
+            return None
+        return float(np.mean(list(trial.results[max(trial.results)].values())))
+
+    def bound(self, trial: Trial) -> float | None:
+        """What it is worth: the bound of that mean, in the metric's own direction."""
+        return None if trial.score is None else self.sign * trial.score
+
+    def env_steps(self) -> int:
+        return sum(run.env_steps for run in self.runs)
+
+    def document(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            "name": self.sweep.name,
+            "state": self.sweep.state,
+            "deterministic": self.sweep.deterministic,
+            "metric": self.cfg.metric,
+            "direction": self.cfg.direction,
+            "seeds": list(self.cfg.seeds),
+            "env_steps": self.env_steps(),
+            "best": None if best is None else best.number,
+            "importance": importance(self),
+            "trials": [self._row(trial) for trial in self.trials],
+        }
+
+    def _row(self, trial: Trial) -> dict[str, Any]:
+        own = [run for run in self.runs if run.trial == trial.number]
+        return {
+            "number": trial.number,
+            "state": trial.state,
+            "params": dict(trial.params),
+            "value": self.value(trial),
+            "bound": self.bound(trial),
+            "epoch": max(trial.results, default=0),
+            "target": trial.target,
+            "bracket": trial.bracket,
+            "parent": trial.parent,
+            "message": trial.message,
+            "results": {str(epoch): dict(values) for epoch, values in trial.results.items()},
+            "env_steps": sum(run.env_steps for run in own),
+            "runs": [run.id for run in sorted(own, key=lambda run: run.seed)],
+        }
+
+
+def summary_of(store: Store, name: str) -> Summary:
+    sweeps = Sweeps(store.database)
+    sweep = sweeps.get(name)
+    cfg = parse(SweepConfig, json.loads(sweep.config), f"sweep {name}")
+    return Summary(sweep, cfg, sweeps.trials(name), store.runs(sweep=name))
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    ended = [trial for trial in trials if trial.state == TrialState.COMPLETED and trial.score is not None]
+    return min(ended, key=lambda trial: (-(trial.score or 0.0), trial.number), default=None)
+
+
+def importance(summary: Summary) -> dict[str, float]:
+    """How much the order of the trials follows each setting, in [0, 1], most first: the absolute rank correlation
+    (Spearman) for numbers, the correlation ratio of ranks for choices. Trials count where they were all compared: at
+    the first rung."""
+    epochs = [min(trial.results) for trial in summary.trials if trial.results]
+    if not epochs:
+        return {}
+    first = min(epochs)
+    told = [trial for trial in summary.trials if first in trial.results]
+    found = {}
+    for path, dimension in summary.cfg.space.items():
+        own = [trial for trial in told if path in trial.params]
+        if len(own) >= FEWEST:
+            ranks = _ranks([summary.sign * float(np.mean(list(trial.results[first].values()))) for trial in own])
+            values = [trial.params[path] for trial in own]
+            numeric = dimension.choices is None
+            found[path] = (
+                _correlation(_ranks(values), ranks) if numeric else _ratio([json.dumps(v) for v in values], ranks)
+            )
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    """Places from 0; equal values share the middle of theirs."""
+    array = np.asarray(values, np.float64)
+    return np.array([(array < value).sum() + ((array == value).sum() - 1) / 2 for value in array])
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    one, other = one - one.mean(), other - other.mean()
+    size = float(np.sqrt((one**2).sum() * (other**2).sum()))
+    return abs(float((one * other).sum())) / size if size else 0.0
+
+
+def _ratio(groups: Sequence[str], ranks: np.ndarray) -> float:
+    total = float(((ranks - ranks.mean()) ** 2).sum())
+    between = 0.0
+    for group in set(groups):
+        own = ranks[[label == group for label in groups]]
+        between += len(own) * float((own.mean() - ranks.mean()) ** 2)
+    return float(np.sqrt(between / total)) if total else 0.0
+
+
+def best_yaml(summary: Summary) -> str | None:
+    """The best trial as a complete experiment, ready for `rlctl launch -f`. This imports the algorithm."""
+    from rlstudio.control.sweep.search import from_json
+
+    best = summary.best
+    if best is None:
+        return None
+    search = from_json(summary.sweep.config)
+    cfg = search.experiment(dict(best.params), summary.cfg.seeds[0], best.number)
+    named = cfg.model_copy(update={"name": f"{summary.sweep.name}-best", "imports": ()})
+    told = f"# the best of {len(summary.trials)} trials of sweep {summary.sweep.name}: trial {best.number}\n"
+    return told + to_yaml(named)

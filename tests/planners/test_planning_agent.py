@@ -1,0 +1,83 @@
+"""An agent that plans: in real worlds with their equations, exact, and for any trained agent."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.core.errors import Incompatible
+from rlstudio.envs.analytic import REWARD_RANGES, analytic_dynamics
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.worlds import make_world
+from rlstudio.experiment.evaluate import evaluate
+from rlstudio.planners.build import build_planner
+from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.score import Score
+
+
+def agent(env_id: str, **settings: object) -> PlanningAgent:
+    spaces = make_world(env_id, {}).spaces
+    cfg = PlannerConfig(**settings)  # type: ignore[arg-type]
+    return PlanningAgent(build_planner(cfg, spaces.action), Score(analytic_dynamics(env_id), gamma=cfg.gamma), spaces)
+
+
+@pytest.mark.parametrize("env_id", sorted(REWARD_RANGES))
+def test_the_equations_are_gymnasiums(env_id: str) -> None:
+    """200 random steps: what the model says of each must be what the environment does, from its observation alone."""
+    env, model = gym.make(env_id), analytic_dynamics(env_id)
+    env.action_space.seed(0)
+    observation, _ = env.reset(seed=0)
+    low, high = model.reward_range or (-np.inf, np.inf)
+    for _ in range(200):
+        action = env.action_space.sample()
+        planned = torch.tensor(action)
+        if isinstance(env.action_space, gym.spaces.Box):
+            bounds = torch.tensor(env.action_space.low), torch.tensor(env.action_space.high)
+            planned = 2 * (planned - bounds[0]) / (bounds[1] - bounds[0]) - 1
+        states = model.start(torch.tensor(observation, dtype=torch.float64)[None], 1)
+        outcome = model.step(
+            states, planned.double()[None, None] if planned.is_floating_point() else planned[None, None]
+        )
+        observation, reward, terminated, truncated, _ = env.step(action)
+        np.testing.assert_allclose(model.observe(outcome.states)[0, 0, 0].numpy(), observation, atol=2e-5)
+        assert outcome.rewards.item() == pytest.approx(float(reward), abs=2e-4)
+        assert bool(outcome.continues.item()) is not terminated
+        assert low - 1e-6 <= float(reward) <= high + 1e-6
+        if terminated or truncated:
+            observation, _ = env.reset()
+
+
+def test_random_shooting_balances_the_pole() -> None:
+    planner = agent("CartPole-v1", kind="random_shooting", horizon=15, candidates=256)
+    assert evaluate(planner, EnvConfig(id="CartPole-v1"), episodes=8, seed=0).summary.min == 500
+
+
+@pytest.mark.parametrize("kind", ["icem", "annealed"])
+def test_planners_swing_the_pendulum_up(kind: str) -> None:
+    planner = agent("Pendulum-v1", kind=kind, horizon=20, candidates=64, std=1.0, temperature=0.1)
+    assert evaluate(planner, EnvConfig(id="Pendulum-v1"), episodes=6, seed=0).summary.mean > -200
+
+
+def test_the_same_observation_and_carry_give_the_same_action() -> None:
+    planner = agent("Pendulum-v1", kind="cem", horizon=5, candidates=32)
+    seen = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5]], np.float32)
+    first, again = planner.step(seen), planner.step(seen)
+    np.testing.assert_array_equal(first.actions, again.actions)
+    second = planner.step(seen, first.carry)
+    assert not np.array_equal(first.actions, second.actions)  # the carry matters
+    low, high = make_world("Pendulum-v1", {}).spaces.action.bounds()  # type: ignore[union-attr]
+    assert (first.actions >= low).all()
+    assert (first.actions <= high).all()
+    noise = planner.noise(np.random.default_rng(0), 10, 2)
+    drawn = [planner.step(seen, None, noise[number]).actions for number in (3, 3, 4)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
+def test_what_has_no_equations_is_refused_by_name() -> None:
+    for env_id in ("LunarLander-v3", "rlstudio/CartPoleNoVel-v1", "rlstudio/Chain-v0"):
+        with pytest.raises(Incompatible, match="there are no equations for"):
+            analytic_dynamics(env_id)
