@@ -33,7 +33,9 @@ from rlstudio.core.run_state import OWNED, RunState
 
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
+    from rlstudio.control.registry.records import Version
     from rlstudio.control.store.records import Event
+    from rlstudio.control.sweep.report import Summary as SweepSummary
     from rlstudio.experiment.config import ExperimentConfig
     from rlstudio.experiment.evaluate import Evaluation
     from rlstudio.experiment.session import Session
@@ -167,7 +169,7 @@ class Run:
         asked = self._home.store.ask(self.id, desired)
         with suppress(PermissionError):  # another user's process hears of it with its next heartbeat
             # A run of this very process, in another thread, hears of it in the same way: a signal is the program's.
-            if asked.pid != os.getpid():
+            if asked.is_owned and asked.has_process and asked.pid != os.getpid():
                 send(asked.process, signal.SIGTERM)
         return self
 
@@ -211,6 +213,30 @@ def launch(
     return Run(home, queued.id)
 
 
+def sweep(
+    config: str | Path | Mapping[str, Any],
+    *,
+    max_concurrent: int | None = None,
+    deterministic: bool = False,
+    resume: bool = False,
+    runs_dir: str | Path | None = None,
+) -> SweepSummary:
+    """Search the settings of an experiment, until all trials are done: `.best.params`, `.trials`, `.document()`.
+    `resume`: `config` is the name of a sweep to go on with."""
+    from rlstudio.control.sweep.hands import begin_sweep, drive, resume_sweep
+    from rlstudio.control.sweep.report import summary_of
+    from rlstudio.control.sweep.search import load_search
+
+    home = _home(runs_dir)
+    if resume:
+        driver = resume_sweep(home, str(config), max_concurrent)
+    else:
+        changes = {"deterministic": True} if deterministic else {}
+        driver = begin_sweep(home, load_search(config, changes=changes), max_concurrent)
+    drive(home, driver)
+    return summary_of(home.store, driver.sweep.name)
+
+
 def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, progress: bool = True) -> Run:
     """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it."""
     return get(run_id, runs_dir=runs_dir).resume(*overrides, progress=progress)
@@ -231,6 +257,36 @@ def runs(limit: int | None = None, *, runs_dir: str | Path | None = None) -> lis
     """All runs, newest first."""
     home = _home(runs_dir)
     return [Run(home, entry.id) for entry in home.entries(limit)]
+
+
+def promote(
+    what: str,
+    model: str = "",
+    *,
+    to: str = "staging",
+    checkpoint: str = "last",
+    if_current: int | None = None,
+    force: str = "",
+    runs_dir: str | Path | None = None,
+    **settings: Any,
+) -> Version:
+    """Put a run, a bundle or MODEL:VERSION into a stage; into production only if it is better (`GateFailed` says why
+    not). `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return, budget, ..."""
+    from rlstudio.control.registry.promotion import PromotionConfig
+    from rlstudio.control.registry.records import Stage
+    from rlstudio.control.registry.releases import Releases
+
+    releases = Releases(_home(runs_dir))
+    version = releases.version(what, model, checkpoint)
+    cfg = PromotionConfig(**settings)
+    return releases.promote(version, Stage(to), cfg, if_current=if_current, force=force).version
+
+
+def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None) -> Version:
+    """The version that was in production before is there again."""
+    from rlstudio.control.registry.releases import Releases
+
+    return Releases(_home(runs_dir)).registry.rollback(model, reason=reason)
 
 
 def _train(session: Session, home: Home, progress: bool) -> Run:

@@ -205,7 +205,7 @@ def test_nobody_tries_again_what_was_only_taken_in(home: Home) -> None:
     old.write_status(type(status)(**{**vars(status), "pid": 5_000_000}))
     assert old.read_status().reason == Reason.ORPHANED
     run = home.known("old")
-    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.ADOPTED)
+    assert (run.state, run.reason, run.is_managed) == (S.INTERRUPTED, Reason.ORPHANED, False)
 
     class Never:
         def launch(self, *_: object) -> None:

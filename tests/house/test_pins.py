@@ -25,7 +25,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 FAMILIES = ("box2d", "mujoco", "minigrid", "atari")
 PINNED = [
     *PROJECT["dependencies"],
-    *(text for name in (*FAMILIES, "envpool", "postgres", "dev") for text in EXTRAS[name]),
+    *(text for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "dev") for text in EXTRAS[name]),
 ]
 
 

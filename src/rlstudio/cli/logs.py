@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.3
 ACTIVE = OWNED | {RunState.QUEUED}
+LAST_LOOKS = 7
 WAITING = (RunState.QUEUED, RunState.STARTING)
 SHOWN = {
     "rollout/return_mean": "return",
@@ -73,6 +74,7 @@ class _Stream:
     def __init__(self, home: Home, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
         self._home, self._folder, self._out, self._write = home, folder, out, write
         self._over = not follow
+        self._last_looks = LAST_LOOKS
         self._events_told = 0
         self._records: list[Record] = []
 
@@ -90,7 +92,11 @@ class _Stream:
         self._events_told, self._records = len(events), []
         if self._over:
             return False
-        self._over = self._home.find(self._folder.id).status.state not in ACTIVE
+        state = self._home.find(self._folder.id).status.state
+        if state not in ACTIVE:
+            # The store learns of an end first, its folder a moment later; of one that was killed it never does.
+            self._last_looks -= 1
+            self._over = self._last_looks == 0 or (bool(events) and events[-1].get("kind") == state.lower())
         if not self._over:
             time.sleep(POLL_SECONDS)
         return True

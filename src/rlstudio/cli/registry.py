@@ -11,7 +11,7 @@ from rlstudio.cli import text
 from rlstudio.cli.options import CheckpointChoice, Imports, Json, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import Cell, Terminal, stdout
-from rlstudio.core.errors import GateFailed, UserError
+from rlstudio.core.errors import GateFailed
 
 if TYPE_CHECKING:
     from rlstudio.control.registry.promotion import Verdict
@@ -140,24 +140,16 @@ def _releases(runs_dir: Path) -> Releases:
 
 
 def _version(releases: Releases, what: str, model: str, checkpoint: str, runs_dir: Path) -> Version:
-    """A version that is there, or a new one from a bundle or a run."""
+    """A version that is there, or a new one; the modules of a run are imported as everywhere."""
     from rlstudio.control.home import Home
-    from rlstudio.control.registry.releases import parse_version
     from rlstudio.experiment.bundle import is_bundle
 
-    if ":" in what and not model:
-        name, number = parse_version(what)
-        return releases.registry.get(name, number)
-    if not model:
-        raise UserError(f"promote {what}: say which model it becomes a version of with --model NAME")
-    if is_bundle(what):
-        return releases.register_bundle(model, Path(what))
-    from rlstudio.cli.imports import import_modules
-    from rlstudio.experiment.load import load_imports
+    if model and not is_bundle(what):
+        from rlstudio.cli.imports import import_modules
+        from rlstudio.experiment.load import load_imports
 
-    folder = Home(runs_dir).folder_to_read(what)
-    import_modules(load_imports(folder))
-    return releases.register_run(model, folder, checkpoint)
+        import_modules(load_imports(Home(runs_dir).folder_to_read(what)))
+    return releases.version(what, model, checkpoint)
 
 
 def _document(version: Version) -> dict[str, Any]:

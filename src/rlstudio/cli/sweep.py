@@ -198,8 +198,8 @@ def print_sweep(out: Terminal, summary: Summary) -> None:
     best = summary.best
     out.line(f"{summary.sweep.name}  {summary.sweep.state}  {summary.env_steps():,} environment steps", "bold")
     out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "settings"], trial_rows(summary, best))
-    for path, value in importance(summary).items():
-        out.line(f"  {value:4.2f}  {path}", "dim")
+    for path, share in importance(summary).items():
+        out.line(f"  {share:4.2f}  {path}", "dim")
     if best is None:
         out.line("no trial has come to its end", "yellow")
         return
@@ -224,5 +224,5 @@ def trial_rows(summary: Summary, best: Trial | None) -> list[list[str | Cell]]:
 
 def settings(trial: Trial) -> str:
     """As they are written on a command line."""
-    shown = [f"{path}={text.number(v) if isinstance(v, float) else v}" for path, v in trial.params.items()]
+    shown = [f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in trial.params.items()]
     return " ".join(shown).replace(", ", ",")

@@ -10,6 +10,8 @@ from rlstudio.cli import text
 from rlstudio.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rlstudio.control.store.sweeps import Trial
     from rlstudio.control.sweep.driver import Driver, Seen
 
@@ -80,7 +82,7 @@ def headline(driver: Driver, seen: Seen) -> str:
     return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {told}"
 
 
-def _table(driver: Driver, seen: Seen) -> object:
+def _table(driver: Driver, seen: Seen) -> Table:
     from rich.table import Table
 
     from rlstudio.cli.sweep import settings

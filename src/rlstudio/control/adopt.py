@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlstudio.control.home import Home
-from rlstudio.control.lifecycle import is_retried
 from rlstudio.control.store.records import Request, Run
 from rlstudio.core.errors import CheckpointError, Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason
@@ -93,5 +92,5 @@ def adopt(home: Home, folder: RunFolder) -> Run:
     )
     told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
     # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
-    reason = Reason.ADOPTED if is_retried(status.state, status.reason) else status.reason or Reason.ADOPTED
+    reason = status.reason or Reason.ADOPTED
     return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)

@@ -100,7 +100,7 @@ class StoreLease:
 
     def _is_at_pause(self) -> bool:
         """Whether it has come to the epoch after which its sweep wants it to wait."""
-        return 0 < self._pause_at <= self._facts.get("epoch", 0)
+        return bool(0 < self._pause_at <= self._facts.get("epoch", 0))
 
     def tell(self, facts: State) -> None:
         self._facts = facts  # the heart takes it along

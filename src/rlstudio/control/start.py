@@ -7,6 +7,7 @@ import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rlstudio.control.folders import folder_of
@@ -71,7 +72,7 @@ def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     except BaseException:
         env.close()
         raise
-    return Session.open(folder, cfg, env=env, lease=lease)
+    return _with_finalize(home, Session.open(folder, cfg, env=env, lease=lease))
 
 
 def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
@@ -84,7 +85,7 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
     with told_if_it_fails(home.store, claimed):
         session = going.open(StoreLease(home.store, claimed, folder.path))
     folder.event(EVENT, **lineage())
-    return session
+    return _with_finalize(home, session)
 
 
 def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
@@ -122,4 +123,21 @@ def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
         folder = folder_of(home, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         going = continuation(folder, [f"train.epochs={run.total_epochs}"] if is_extended else ())
-        return going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
+        session = going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
+    return _with_finalize(home, session)
+
+
+def _with_finalize(home: Home, session: Session) -> Session:
+    """What the experiment wants to happen to its policy: before the run counts as completed, so that a crash in between
+    is made good by resuming it."""
+    model = session.cfg.register.model
+    if model is not None:
+        session.finalize = partial(_register, home, session, model)
+    return session
+
+
+def _register(home: Home, session: Session, model: str) -> None:
+    from rlstudio.control.registry.releases import Releases
+
+    version = Releases(home).register_run(model, session.folder)
+    session.folder.event("registered", model=version.model, version=version.version, digest=version.digest)

@@ -62,11 +62,14 @@ class Worker:
                     self._workers.beat(self.id, observed.throughput, observed.queue_depth)
                     beat_at = time.monotonic() + BEAT_SECONDS
                 self._tell(observed)
-                if self._until_idle and self._is_idle(observed) and self._workers.remove_if_idle(self.id):
+                if self._until_idle and self._is_idle(observed) and self._leaves():
                     return
             except StorageError as error:
                 self._complain(str(error))
             self._wait()
+
+    def _leaves(self) -> bool:
+        return self._workers.remove_if_idle(self.id, self._scheduler.slots)
 
     def _is_idle(self, observed: Observed) -> bool:
         return not (self._scheduler.processes or observed.waits or observed.queue_depth > len(observed.never))

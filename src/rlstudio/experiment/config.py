@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,6 +38,7 @@ from rlstudio.experiment.sections import (
     GatesConfig,
     GuardrailsConfig,
     PolicyConfig,
+    RegisterConfig,
     ResourcesConfig,
     RolloutConfig,
     RuntimeConfig,
@@ -52,6 +54,10 @@ READING_ORDER = ("name", "env", "policy", "train")
 NOT_YET = object()
 
 
+# Every abstract class has a method of this name, which nobody calls on a config.
+warnings.filterwarnings("ignore", 'Field name "register" in "ExperimentConfig" shadows')
+
+
 def _derived_name(data: dict[str, Any]) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{data['policy'].algo}_{data['env'].id}")[:64]
 
@@ -61,7 +67,7 @@ def _nothing_given() -> Any:
 
 
 class ExperimentConfig(Config):
-    not_hashed: ClassVar[tuple[str, ...]] = ("name", "env.seed", "tracking", "runtime", "resources", "ckpt")
+    not_hashed: ClassVar[tuple[str, ...]] = ("name", "env.seed", "tracking", "runtime", "resources", "ckpt", "register")
 
     env: EnvConfig
     """The world: which, how many copies, which seed."""
@@ -98,6 +104,9 @@ class ExperimentConfig(Config):
 
     tracking: TrackingConfig = Field(default_factory=TrackingConfig)
     """Where metrics go besides the run folder."""
+
+    register: RegisterConfig = Field(default_factory=RegisterConfig)
+    """What becomes of the policy when the run is done."""
 
     imports: tuple[str, ...] = Field((), max_length=32)
     """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""

@@ -148,6 +148,11 @@ class ResourcesConfig(Config):
     """Seconds without a single update after which a scheduler takes the run for hung."""
 
 
+class RegisterConfig(Config):
+    model: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] | None = None
+    """Name of the model whose next version the policy becomes when the run completes; null: none."""
+
+
 class RuntimeConfig(Config):
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:N`."""

@@ -14,7 +14,7 @@ import signal
 import time
 import traceback
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
@@ -56,6 +56,7 @@ class Session:
         self.folder = folder
         self.cfg = cfg
         self.evaluation: Evaluation | None = None
+        self.finalize: Callable[[], None] | None = None  # done once the gates are met, before the run is COMPLETED
         self._evaluators: dict[Purpose, Evaluator] = {}
         self._signals = StopSignals(self._grace_over)
         self._ticks: weakref.ref[Generator[Tick]] | None = None
@@ -168,9 +169,8 @@ class Session:
         (state, reason), message = end_of(error), str(error)
         if reason == Reason.INTERNAL:
             message = f"{type(error).__name__}: {error}"
-            with suppress(OSError):
-                text = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
-                (self.folder.artifacts_path / "traceback.txt").write_bytes(text)
+            with suppress(StorageError):
+                self.folder.keep_traceback("".join(traceback.format_exception(error)))
         with suppress(StorageError):
             self.keeper.say(state, reason, message)
 
@@ -262,6 +262,8 @@ class Session:
             self._save()
         # Also after a resume: a run that was refused here, or killed just before, must not slip through.
         self.gates.judge_final(epoch, Summary(**self.memory.final["summary"])).enforce()
+        if self.finalize is not None:
+            self.finalize()
         self.keeper.say(RunState.COMPLETED)
 
     # -- saving and leaving -----------------------------------------------------------------------------------------

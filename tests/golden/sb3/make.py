@@ -1,26 +1,64 @@
-"""Golden files of Stable-Baselines3: small models trained for a moment, with observations and the actions of `predict`."""
-import json, sys
+"""Writes the golden files: small models of Stable-Baselines3, with observations and what its `predict` does there.
+
+    .bench/sb3/bin/python tests/golden/sb3/make.py
+
+They are trained for a moment, then their last layers are moved so that the actions differ from row to row and some of
+them leave the bounds.
+"""
+
+import json
 from pathlib import Path
-import numpy as np, gymnasium, torch, stable_baselines3 as sb3
-out = Path(sys.argv[1]); out.mkdir(parents=True, exist_ok=True)
-arch = {"net_arch": [8, 8]}
+
+import gymnasium
+import numpy as np
+import stable_baselines3 as sb3
+import torch
+
+HERE = Path(__file__).parent
+ON_POLICY, OFF_POLICY = {"n_steps": 64}, {"buffer_size": 256, "learning_starts": 32}
+SMALL = {"net_arch": [8, 8]}
 CASES = {
-  "ppo_cartpole": (sb3.PPO, "CartPole-v1", dict(n_steps=64, batch_size=32, n_epochs=1, policy_kwargs=dict(arch))),
-  "ppo_pendulum": (sb3.PPO, "Pendulum-v1", dict(n_steps=64, batch_size=32, n_epochs=1, policy_kwargs={"net_arch": dict(pi=[8, 8], vf=[16])})),
-  "a2c_acrobot": (sb3.A2C, "Acrobot-v1", dict(policy_kwargs={**arch, "activation_fn": torch.nn.ReLU})),
-  "dqn_cartpole": (sb3.DQN, "CartPole-v1", dict(buffer_size=256, learning_starts=32, policy_kwargs=dict(arch))),
-  "sac_pendulum": (sb3.SAC, "Pendulum-v1", dict(buffer_size=256, learning_starts=32, policy_kwargs=dict(arch))),
-  "td3_pendulum": (sb3.TD3, "Pendulum-v1", dict(buffer_size=256, learning_starts=32, policy_kwargs=dict(arch))),
+    "ppo_cartpole": (sb3.PPO, "CartPole-v1", ON_POLICY, SMALL),
+    "ppo_pendulum": (sb3.PPO, "Pendulum-v1", ON_POLICY, {"net_arch": {"pi": [8, 8], "vf": [16]}}),
+    "a2c_acrobot": (sb3.A2C, "Acrobot-v1", {}, {**SMALL, "activation_fn": torch.nn.ReLU}),
+    "dqn_cartpole": (sb3.DQN, "CartPole-v1", OFF_POLICY, SMALL),
+    "sac_pendulum": (sb3.SAC, "Pendulum-v1", OFF_POLICY, SMALL),
+    "td3_pendulum": (sb3.TD3, "Pendulum-v1", OFF_POLICY, SMALL),
 }
-for name, (algo, env, kw) in CASES.items():
-    model = algo("MlpPolicy", env, seed=0, device="cpu", **kw).learn(200)
-    model.save(out / f"{name}.zip")
-    e = gymnasium.make(env); e.action_space.seed(0)
-    obs, _ = e.reset(seed=0); rows = []
+
+
+def seen(env_id):
+    env = gymnasium.make(env_id)
+    env.action_space.seed(0)
+    observation, _ = env.reset(seed=0)
+    rows = []
     for _ in range(200):
-        rows.append(obs)
-        obs, _, te, tr, _ = e.step(e.action_space.sample())
-        if te or tr: obs, _ = e.reset()
-    rows = np.asarray(rows, np.float32)
+        rows.append(observation)
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            observation, _ = env.reset()
+    return np.asarray(rows, np.float32)
+
+
+@torch.no_grad()
+def spread(model, rows):
+    """Outputs that are large for numbers and even for choices."""
+    policy, shown = model.policy, torch.from_numpy(rows)
+    if isinstance(model, sb3.DQN):
+        last, outputs = policy.q_net.q_net[-1], policy.q_net(shown)
+        last.bias -= outputs.median(0).values
+    elif isinstance(model, sb3.PPO | sb3.A2C):
+        policy.action_net.weight *= 400
+    elif isinstance(model, sb3.SAC):
+        policy.actor.mu.weight *= 10
+
+
+for name, (algo, env_id, options, policy) in CASES.items():
+    model = algo("MlpPolicy", env_id, seed=0, device="cpu", policy_kwargs=dict(policy), **options).learn(200)
+    rows = seen(env_id)
+    spread(model, rows)
     actions, _ = model.predict(rows, deterministic=True)
-    (out / f"{name}.json").write_text(json.dumps({"env": env, "sb3": sb3.__version__, "observations": [[float(v) for v in r] for r in rows], "actions": actions.tolist()}))
+    assert len(np.unique(actions.round(3))) > 1, name
+    model.save(HERE / f"{name}.zip")
+    golden = {"env": env_id, "sb3": sb3.__version__, "observations": rows.tolist(), "actions": actions.tolist()}
+    (HERE / f"{name}.json").write_text(json.dumps(golden))

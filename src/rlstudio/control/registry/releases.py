@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from rlstudio.control.home import Home
@@ -14,7 +15,7 @@ from rlstudio.control.registry.promotion import Play, PromotionConfig, Verdict, 
 from rlstudio.control.registry.records import Stage, Version
 from rlstudio.control.registry.registry import Registry
 from rlstudio.core.errors import Conflict, GateFailed, UserError
-from rlstudio.experiment.bundle import Bundle
+from rlstudio.experiment.bundle import Bundle, is_bundle
 from rlstudio.experiment.run_folder import RunFolder
 
 
@@ -49,7 +50,7 @@ class Releases:
         from rlstudio.experiment.export import export_run
 
         with tempfile.TemporaryDirectory(dir=self._made_state_dir()) as place:
-            bundle = export_run(folder, Path(place) / "bundle", checkpoint=checkpoint)
+            bundle = export_run(folder, Path(place) / "bundle", checkpoint=checkpoint, formats=_formats())
             return self._register(model, bundle)
 
     def register_bundle(self, model: str, path: Path) -> Version:
@@ -68,6 +69,16 @@ class Releases:
 
         ensure_directory(self._home.state_dir)
         return self._home.state_dir
+
+    def version(self, what: str, model: str = "", checkpoint: str = "last") -> Version:
+        """MODEL:VERSION that is there; or a bundle folder, or a run, as a new version of `model`."""
+        if ":" in what and not model:
+            return self.registry.get(*parse_version(what))
+        if not model:
+            raise UserError(f"promote {what}: say which model it becomes a version of with --model NAME")
+        if is_bundle(what):
+            return self.register_bundle(model, Path(what))
+        return self.register_run(model, self._home.folder_to_read(what), checkpoint)
 
     # -- stages -----------------------------------------------------------------------------------------------------
 
@@ -113,6 +124,11 @@ class Releases:
             )
         against = None if incumbent is None else _player(incumbent, imports)
         return judge(_player(candidate, imports), against, cfg)
+
+
+def _formats() -> tuple[str, ...]:
+    """The graph too, where what it takes is installed; weights and spec suffice to act with RLStudio."""
+    return ("bundle", "onnx") if find_spec("onnx") and find_spec("onnxscript") else ("bundle",)
 
 
 def _player(bundle: Bundle, imports: Sequence[str]) -> Play:

@@ -82,7 +82,8 @@ class Store:
     def retryable(self) -> list[Run]:
         """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
         ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
-        query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, runs.c.failures <= runs.c.max_retries)
+        wanted = (runs.c.failures <= runs.c.max_retries) & (runs.c.desired == str(Desired.RUN))
+        query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, wanted)
         with self.database.read() as connection:
             return [Run.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
 
@@ -168,7 +169,7 @@ class Store:
                 run = insert_run(connection, request, run_id=run_id, token=secrets.randbits(40))
                 for step in history[1:]:
                     run = change_state(connection, run, step, reason if step == history[-1] else Reason.ADOPTED, "")
-                update_run(connection, run, **facts_as_columns(facts))
+                update_run(connection, run, is_managed=state == RunState.QUEUED, **facts_as_columns(facts))
                 set_checkpoints(connection, run_id, run.token, found)
                 return get_run(connection, run_id)
         except IntegrityError as error:

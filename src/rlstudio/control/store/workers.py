@@ -70,11 +70,13 @@ class Workers:
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
 
-    def remove_if_idle(self, worker_id: str) -> bool:
-        """Leave, unless something was queued this very moment."""
+    def remove_if_idle(self, worker_id: str, slots: Slots) -> bool:
+        """Leave, unless something that could run here was queued this very moment."""
+        fits = (runs.c.cpus <= slots.cpus) & (runs.c.gpus <= slots.gpus) & (runs.c.memory_mb <= slots.memory_mb)
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
-            queued = connection.execute(select(exists().where(runs.c.state == str(RunState.QUEUED)))).scalar_one()
+            waiting = exists().where(runs.c.state == str(RunState.QUEUED), fits)
+            queued = connection.execute(select(waiting)).scalar_one()
             if queued:
                 connection.rollback()
             return not queued

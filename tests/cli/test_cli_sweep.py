@@ -1,0 +1,110 @@
+"""`rlctl sweep`: from a file to the best config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scenario import Rlctl
+
+SWEEP = """\
+name: mine
+experiment: tiny.yaml
+overrides: [eval.every_epochs=1]
+trials: 3
+pruner: {kind: asha, rungs: [1], eta: 3}
+space:
+  train.lr: {low: 1e-4, high: 1e-2, log: true}
+  train.gamma: {choices: [0.9, 0.99]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def served_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker in this process instead of one in the background: whatever is queued is trained when it is missed."""
+    from rlstudio.control import runner
+    from rlstudio.control.sweep import hands
+    from rlstudio.core.run_state import RunState
+    from rlstudio.experiment.process import this_process
+
+    def serve(home: Any) -> None:
+        for run in reversed(home.store.runs(states={RunState.QUEUED})):
+            claimed = home.store.claim(run.id, this_process())
+            runner.main(run.id, claimed.token, home.runs_dir)
+
+    monkeypatch.setattr(hands, "ensure_worker", serve)
+    monkeypatch.setattr(hands, "POLL_SECONDS", 0.0)
+
+
+@pytest.fixture
+def file(place: Path) -> Path:
+    (place / "sweep.yaml").write_text(SWEEP)
+    return place / "sweep.yaml"
+
+
+def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
+    done = rlctl("sweep", "-f", file, "--deterministic")
+    assert done.code == 0, done.err
+    assert "trial 0: train.lr=" in done.out
+    assert "mine: 3/3 trials" in done.out
+    assert "best: trial" in done.out
+    shown = rlctl("sweep", "show", "mine", "--out", "found")
+    assert shown.code == 0, shown.err
+    assert "found/best.yaml" in shown.out
+    assert {path.name for path in Path("found").iterdir()} == {"best.yaml", "parallel.svg", "scatter.svg"}
+    document = rlctl("sweep", "show", "mine", "--json").document
+    assert (document["state"], document["deterministic"], len(document["trials"])) == ("COMPLETED", True, 3)
+    states = sorted(trial["state"] for trial in document["trials"])
+    assert states == ["COMPLETED", "PRUNED", "PRUNED"]
+    best = document["trials"][document["best"]]
+    dry = rlctl("launch", "-f", "found/best.yaml", "--dry-run", "--json").document
+    assert dry["config"]["train"]["lr"] == best["params"]["train.lr"]
+    assert dry["config"]["name"] == "mine-best"
+    assert rlctl("sweep", "ls", "--json").document == [{"name": "mine", "state": "COMPLETED", "trials": 3}]
+    again = rlctl("sweep", "-f", file)
+    assert again.code == 2
+    assert "sweep mine: is there already; go on with: rlctl sweep --resume mine" in again.err
+    more = rlctl("sweep", "--resume", "mine", "--json")
+    assert (more.code, more.document["best"]) == (0, document["best"])
+
+
+def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlstudio.control.sweep import hands
+
+    serve, calls = hands.ensure_worker, []
+
+    def interrupts(home: Any) -> None:
+        serve(home)
+        calls.append(home)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hands, "ensure_worker", interrupts)
+        stopped = rlctl("sweep", "-f", file)
+    assert stopped.code == 130
+    assert "go on with: rlctl sweep --resume mine" in stopped.out
+    assert rlctl("sweep", "show", "mine", "--json").document["state"] == "STOPPED"
+    done = rlctl("sweep", "--resume", "mine", "--json")
+    assert done.code == 0
+    assert len(done.document["trials"]) == 3
+
+
+def test_mistakes_are_answered_in_one_line(rlctl: Rlctl, file: Path) -> None:
+    assert "give a sweep with -f FILE" in rlctl("sweep").err
+    assert "there are no runs in" in rlctl("sweep", "show", "mine").err
+    file.write_text(SWEEP.replace("train.lr", "train.lrr"))
+    bad = rlctl("sweep", "-f", file)
+    assert bad.code == 2
+    assert f"{file}:7:3: space.train.lrr: unknown key; did you mean lr?" in bad.err
+    assert not Path("runs").exists()
+    file.write_text(SWEEP)
+    assert rlctl("sweep", "-f", file, "--dry-run").out == "mine: 3 trials of 1 runs; nothing is wrong\n"
+    assert not Path("runs").exists()
+    assert "the sweep goes on as it was begun" in rlctl("sweep", "--resume", "mine", "--deterministic").err
+    assert "'mine'" in rlctl("sweep", "--resume", "mine").err
+
+
+def test_help_names_it(rlctl: Rlctl) -> None:
+    assert "sweep" in rlctl("--help").out
+    assert "rlctl sweep show ppo_cartpole_sweep" in rlctl("sweep", "--help").out
