@@ -34,7 +34,12 @@ def test_export_says_what_was_compared(rlctl: Rlctl, trained: Path, place: Path)
     assert done.document["formats"] == {"torchscript": "policy.ts"}
     assert done.document["path"] == "b/c"
     assert done.document["checkpoint"] == 192
-    assert {file.name for file in (place / "b/c").iterdir()} >= {"policy.ts", "spec.json", "config.yaml", "MANIFEST.json"}
+    assert {file.name for file in (place / "b/c").iterdir()} >= {
+        "policy.ts",
+        "spec.json",
+        "config.yaml",
+        "MANIFEST.json",
+    }
     lineage = json.loads((place / "a/spec.json").read_text())["origin"]["lineage"]
     assert lineage["versions"]["torch"]
     assert not {"host", "user", "command"} & set(lineage)

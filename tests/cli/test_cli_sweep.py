@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,34 @@ def test_mistakes_are_answered_in_one_line(rlctl: Rlctl, file: Path) -> None:
 def test_help_names_it(rlctl: Rlctl) -> None:
     assert "sweep" in rlctl("--help").out
     assert "rlctl sweep show ppo_cartpole_sweep" in rlctl("sweep", "--help").out
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_sees_a_table_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from rlstudio.cli.sweep_view import view
+    from rlstudio.cli.terminal import Terminal
+    from rlstudio.control.store.sweeps import Trial, TrialState
+    from rlstudio.control.sweep.driver import Seen
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    screen = Screen()
+    search = SimpleNamespace(cfg=SimpleNamespace(direction="minimize"), trials=9, epochs=27)
+    driver: Any = SimpleNamespace(search=search, sweep=SimpleNamespace(name="mine"))
+    trials = [
+        Trial(0, {"train.lr": 1e-3}, 27, TrialState.COMPLETED, {27: {0: 4.0}}, -4.0),
+        Trial(1, {"train.lr": 1e-5}, 3, TrialState.PRUNED, {3: {0: 9.0}}, -9.0),
+        Trial(2, {"train.lr": 1e-4}, 3),
+    ]
+    with view(Terminal(screen), driver) as show:
+        show(Seen(trials))
+    shown = screen.getvalue()
+    assert "mine: 2/9 trials, 0 runs at work, best so far 4.000 (trial 0)" in shown
+    assert "train.lr=0.001" in shown
+    assert "running" in shown

@@ -49,8 +49,8 @@ def test_the_experiment_lies_beside_the_sweep_or_is_shipped(file: Path) -> None:
 
 BAD = [
     ("  train.lr:", "  train.lrr:", "sweep.yaml:5:3: space.train.lrr: unknown key; did you mean lr?"),
-    ("low: 1e-4", "low: -1, log: false", "sweep.yaml:5:3: space.train.lr: .*-1"),
-    ("log: true", "logg: true", r"sweep.yaml:5:42: space\.train\.lr\.logg: unknown key; did you mean log\?"),
+    ("low: 1e-4, high: 1e-2, log: true", "low: -1, high: 1", r"sweep.yaml:5:3: space\.train\.lr: .*\(at -1\.0\)"),
+    ("log: true", "logg: true", r"sweep.yaml:5:37: space\.train\.lr\.logg: unknown key; did you mean log\?"),
     ("low: 1e-4", "low: 1", r"sweep.yaml:5:3: space\.train\.lr: low \(1\) must be below high"),
     ("low: 1e-4, high: 1e-2, log: true", "low: 1e-4", "space.train.lr: give low and high, or choices"),
     ("  train.lr:", "  env.seed:", "sweep.yaml:5:3: space.env.seed: seeds: lists the seeds"),
@@ -118,8 +118,9 @@ def known(search: Any, sampler: Any, count: int) -> list[Trial]:
 
 @pytest.mark.parametrize("kind", ["random", "tpe", "cmaes"])
 def test_a_sampler_chooses_by_number_and_what_is_known_alone(kind: str) -> None:
-    space = SWEEP["space"] if kind != "cmaes" else {"train.lr": SWEEP["space"]["train.lr"]}
-    search = search_of(sampler={"kind": kind, "seed": 4}, space=space)
+    space = {"train.lr": SWEEP["space"]["train.lr"]}
+    own = {"startup_trials": 5} if kind == "tpe" else {}
+    search = search_of(sampler={"kind": kind, "seed": 4, **own}, space=space)
 
     def new() -> Any:
         return make_sampler(search.cfg.sampler, search.space, search.epochs)

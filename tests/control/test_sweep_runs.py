@@ -164,3 +164,17 @@ def test_a_fork_that_was_killed_is_made_anew(home: Home, monkeypatch: pytest.Mon
     assert forks[0].id != left.id
     assert not home.folder(left.id).exists
     assert len(Sweeps(home.store.database).trials("real")) == 5
+
+
+@pytest.mark.real_process
+def test_from_python_with_a_worker_in_the_background(tmp_path: Path) -> None:
+    from rlstudio import orchestrator
+
+    config = {**REAL, "trials": 2, "pruner": {"kind": "asha", "rungs": [2], "eta": 2}}
+    found = orchestrator.sweep(config, max_concurrent=2, runs_dir=tmp_path / "runs")
+    assert found.best is not None
+    assert len(found.trials) == 2
+    assert [trial.state for trial in found.trials].count(TrialState.COMPLETED) == 1
+    assert {run.reason for run in found.runs} == {Reason.NONE, Reason.PAUSED}
+    again = orchestrator.sweep("real", resume=True, runs_dir=tmp_path / "runs")
+    assert again.best == found.best

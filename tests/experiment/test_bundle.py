@@ -134,13 +134,11 @@ def test_the_example_needs_neither_torch_nor_rlstudio(shipped):
 
 
 def test_the_example_without_a_graph(remembering):
-    done = subprocess.run(
-        [sys.executable, remembering.path / "example.py"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, remembering.path / "example.py"], capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 3
 
 
-# -- what is not as it was is refused by its name -----------------------------------------------------------------------
+# -- what is not as it was is refused by its name ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN | {MANIFEST}))
@@ -258,6 +256,52 @@ def test_nothing_that_could_run_is_ever_read(copy, monkeypatch):
     opened = open_bundle(copy)
     opened.agent().act(np.zeros(3, np.float32))
     opened.policy().act(np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize("how", ["garbage", "other names", "other shape", "another file", "another file inside"])
+def test_a_forged_graph(copy, how):
+    import onnx
+
+    model = onnx.load_from_string((copy / "policy.onnx").read_bytes())
+    if how == "other names":
+        model.graph.output[0].name, model.graph.node[-1].output[0] = "moves", "moves"
+    elif how == "other shape":
+        model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
+    elif how == "another file":
+        tensor = model.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = 1
+        tensor.external_data.add(key="location", value="../../../../etc/passwd")
+    elif how == "another file inside":
+        tensor = onnx.helper.make_tensor("t", 1, [1], [0.0])
+        tensor.data_location = 1
+        tensor.external_data.add(key="location", value="secret")
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Constant", [], ["c"], value=tensor)], "g", [], [])
+        model.graph.node[0].attribute.append(onnx.helper.make_attribute("body", graph))
+    (copy / "policy.onnx").write_bytes(b"nonsense" if how == "garbage" else model.SerializeToString())
+    resealed(copy)
+    with pytest.raises(BundleError, match=r"policy\.onnx: is not a graph of this policy: ") as caught:
+        open_bundle(copy).policy()
+    assert ("another file" in str(caught.value)) == how.startswith("another file")
+
+
+def test_reading_one_unpickles_nothing(copy):
+    """The interpreter itself tells: no name is looked up for a pickle, no code object is made by one."""
+    heard, listening = [], True
+
+    def hook(event, arguments):
+        if listening and event.startswith(
+            ("pickle.", "marshal.", "subprocess.", "os.system", "os.exec", "ctypes.dlopen")
+        ):
+            heard.append((event, arguments))
+
+    open_bundle(copy).policy().act(np.zeros(3, np.float32))  # what is imported for it is imported now
+    sys.addaudithook(hook)
+    opened = open_bundle(copy)
+    opened.policy().act(np.zeros(3, np.float32))
+    opened.agent().act(np.zeros(3, np.float32))
+    listening = False
+    assert heard == []
 
 
 def test_its_modules_are_imported_only_where_allowed(copy, tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def test_the_agent_built_again_from_its_weights_is_the_same(case, recorded):
     assert np.array_equal(acted.actions + start if start.any() else acted.actions, rows.actions[:8])
 
 
-# -- what is wrong is refused -------------------------------------------------------------------------------------------
+# -- what is wrong is refused ------------------------------------------------------------------------------------------
 
 
 def refusal(case_id, recorded, spoil):

@@ -100,7 +100,7 @@ def test_another_environment_is_refused(name, env, said, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# -- hostile archives ---------------------------------------------------------------------------------------------------
+# -- hostile archives --------------------------------------------------------------------------------------------------
 
 
 class Canary:

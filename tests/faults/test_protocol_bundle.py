@@ -30,7 +30,10 @@ SPEC = Spec(
     formats={},
     derived=derived(SPACES, MODEL),
 )
-WEIGHTS = {"policy_net.layers.0.weight": np.ones((3, 2), np.float32), "policy_net.layers.0.bias": np.zeros(3, np.float32)}
+WEIGHTS = {
+    "policy_net.layers.0.weight": np.ones((3, 2), np.float32),
+    "policy_net.layers.0.bias": np.zeros(3, np.float32),
+}
 
 
 def write(target):

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cyan"}
 INTERRUPTED = 130
 
-app = typer.Typer(
-    rich_markup_mode=None, help="Search the settings of an experiment: trials, early stops, the best config."
-)
+app = typer.Typer(rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
 

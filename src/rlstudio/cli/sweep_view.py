@@ -10,7 +10,7 @@ from rlstudio.cli import text
 from rlstudio.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from rlstudio.control.store.sweeps import Trial
     from rlstudio.control.sweep.driver import Driver, Seen
@@ -82,12 +82,14 @@ def headline(driver: Driver, seen: Seen) -> str:
     return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {told}"
 
 
-def _table(driver: Driver, seen: Seen) -> Table:
+def _table(driver: Driver, seen: Seen) -> Group:
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     from rlstudio.cli.sweep import settings
 
-    table = Table(title=text.safe(headline(driver, seen)), title_justify="left", box=None, padding=(0, 1), expand=False)
+    table = Table(box=None, padding=(0, 1), expand=False)
     for column in ("trial", "state", "epoch", "bound", "settings"):
         table.add_column(column, no_wrap=True, overflow="ellipsis")
     live = [trial for trial in seen.trials if trial.is_live]
@@ -96,4 +98,4 @@ def _table(driver: Driver, seen: Seen) -> Table:
         epoch = f"{max(trial.results, default=0)}/{driver.search.epochs}"
         cells = [str(trial.number), trial.state.lower(), epoch, text.number(_bound(trial, driver)), settings(trial)]
         table.add_row(*map(text.safe, cells))
-    return table
+    return Group(Text(text.safe(headline(driver, seen)), style="bold", no_wrap=True, overflow="ellipsis"), table)

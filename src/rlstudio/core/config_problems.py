@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -112,9 +112,11 @@ def _section_of(key: str, cls: Any) -> str | None:
 
 
 def _fields_at(path: KeyPath, annotation: Any, data: Any) -> list[str]:
-    """The fields of the Config that a path leads to, through lists and optional sections."""
+    """The fields of the Config that a path leads to, through lists, tables and optional sections."""
     for part in path:
-        if isinstance(part, str):
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]  # of any key
+        elif isinstance(part, str):
             annotation = _config_in(annotation).section_type(part, data)
         data = data[part]
     return list(_config_in(annotation).model_fields)

@@ -84,6 +84,16 @@ class Spec(_Part):
     def carry_ports(self) -> tuple[Port, ...]:
         return carry_ports(_carried(self.model))
 
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Of the graph."""
+        return (*self.observation_ports, *self.carry_ports)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        action = self.spaces.action
+        return (action_port(action), output_port(action), *(port.after for port in self.carry_ports))
+
     def to_bytes(self) -> bytes:
         return (self.model_dump_json(indent=2) + "\n").encode()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from rlstudio.agents.deployed import Deployed
+from rlstudio.agents.ports import Port
 from rlstudio.core.errors import UserError, suggest
 from rlstudio.envs.extras import Extra
 
@@ -30,6 +31,7 @@ Run = Callable[[Arrays], Arrays]
 OPSET = 20
 EXAMPLE_ROWS = 3  # one row would be taken for a constant
 BATCH = "batch"
+_TYPES = {"float32": "tensor(float)", "uint8": "tensor(uint8)", "int64": "tensor(int64)"}
 
 _NEEDS = tuple(Extra("export", module, "(?!)", "") for module in ("onnx", "onnxscript", "onnxruntime"))
 
@@ -78,15 +80,41 @@ def file_of(name: str) -> str:
     return FORMATS[name][0]
 
 
-def onnx_run(data: bytes, threads: int = 1) -> Run:
-    """Runs an ONNX file given as bytes: a path could name further files to read."""
-    onnxruntime = _NEEDS[2].load("bundle", "policy.onnx")
+def onnx_run(data: bytes, inputs: Sequence[Port], outputs: Sequence[Port]) -> Run:
+    """Runs an ONNX file that takes and gives exactly these; ValueError tells what is otherwise.
+
+    It is given as bytes and may refer to nothing outside of them: tensors in other files would be read from anywhere.
+    """
+    onnx, onnxruntime = (_NEEDS[i].load("policy.onnx", "a graph") for i in (0, 2))
+    _check_contained(onnx.load_from_string(data))
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
-    options.log_severity_level = 3
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
+    for given, expected in ((session.get_inputs(), inputs), (session.get_outputs(), outputs)):
+        told = [(node.name, node.type, tuple(node.shape[1:])) for node in given]
+        if told != [(port.name, _TYPES[port.dtype], port.shape) for port in expected]:
+            raise ValueError(f"it has {told}, not what the spec says")
+    names = [port.name for port in outputs]
+    return lambda arrays: dict(zip(names, session.run(names, arrays), strict=True))
+
+
+def _check_contained(model: Any) -> None:
+    """No tensor of the model, also of graphs inside nodes, may lie in another file."""
+    waiting = [model.graph, *model.functions]
+    while waiting:
+        graph = waiting.pop()
+        tensors = [*getattr(graph, "initializer", ())]
+        tensors += [
+            part for sparse in getattr(graph, "sparse_initializer", ()) for part in (sparse.values, sparse.indices)
+        ]
+        for node in graph.node:
+            for attribute in node.attribute:
+                waiting += [*attribute.graphs, attribute.g]
+                sparse = [*attribute.sparse_tensors, attribute.sparse_tensor]
+                tensors += [*attribute.tensors, attribute.t, *(part for s in sparse for part in (s.values, s.indices))]
+        if any(tensor.data_location or tensor.external_data for tensor in tensors):
+            raise ValueError("it refers to tensors in another file")
 
 
 def _onnx(exporter: Exporter) -> Graph:
@@ -104,7 +132,7 @@ def _onnx(exporter: Exporter) -> Graph:
     proto = program.model_proto
     _plain(proto)
     data = proto.SerializeToString(deterministic=True)
-    return Graph(data, onnx_run(data))
+    return Graph(data, onnx_run(data, policy.inputs, policy.outputs))
 
 
 def _plain(proto: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.ports import ACTIONS, OUTPUTS
 from rlstudio.core.contracts import Acted, Array
-from rlstudio.core.errors import BundleError
+from rlstudio.core.errors import BundleError, UserError
 from rlstudio.experiment.bundle_spec import Spec
 from rlstudio.experiment.graph_formats import Arrays, onnx_run
 
@@ -24,9 +24,12 @@ class OnnxAgent(Agent):
         self.remembers = bool(spec.carry_ports)
         self._observations, self._carry = spec.observation_ports, spec.carry_ports
         try:
-            self._run = onnx_run(data)
-        except Exception as error:
-            raise _refusal(label, error) from error
+            self._run = onnx_run(data, spec.inputs, spec.outputs)
+        except UserError:
+            raise
+        except Exception as error:  # onnx, protobuf and onnxruntime each have errors of their own
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise BundleError(f"{label}: is not a graph of this policy: {reason}") from error
         self._start = np.asarray(getattr(self.spaces.action, "start", 0) or 0)
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
@@ -49,9 +52,3 @@ class OnnxAgent(Agent):
             held = np.zeros((count, *port.shape), np.float32) if carry is None else carry[port.part]
             inputs[port.name] = np.ascontiguousarray(held, port.dtype)
         return self._run(inputs)
-
-
-def _refusal(label: str, error: Exception) -> Exception:
-    if error.__class__.__module__.startswith("onnxruntime"):
-        return BundleError(f"{label}: onnxruntime does not accept it: {str(error).splitlines()[0]}")
-    return error

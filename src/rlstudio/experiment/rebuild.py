@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.bounded import BoundedAgent
@@ -40,13 +41,14 @@ KINDS: dict[str, _Kind] = {
 }
 
 
-def model_spec(model: Any, network: NetworkConfig) -> ModelSpec:
+def model_spec(model: nn.Module, network: NetworkConfig) -> ModelSpec:
     """The description of a Model; one of somebody else's kind has none."""
-    variant, kind = model.variant, KINDS.get(model.variant)
+    variant: Any = model.variant
+    kind = KINDS.get(variant)
     if kind is None or not isinstance(model, kind.model):
         raise Incompatible(f"a {variant} Model cannot be exported; those that can: {', '.join(KINDS)}")
     return ModelSpec(
-        variant=model.variant,
+        variant=variant,
         network=network,
         quantiles=getattr(model, "quantiles", 1),
         dueling=isinstance(getattr(model, "q_net", None), Dueling),

@@ -57,7 +57,9 @@ audit = Table(
 
 def from_version_1(connection: Connection) -> None:
     """What version 2 has of this."""
-    serial = "INTEGER PRIMARY KEY AUTOINCREMENT" if connection.dialect.name == "sqlite" else "BIGSERIAL PRIMARY KEY"
+    serial = (
+        "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT" if connection.dialect.name == "sqlite" else "BIGSERIAL PRIMARY KEY"
+    )
     for statement in _STATEMENTS:
         connection.execute(text(statement.replace("SERIAL_KEY", serial)))
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.store.database import Database
+from rlstudio.control.store.schema import runs
 from rlstudio.control.store.sweep_tables import sweeps, trials
 from rlstudio.core.errors import Conflict, LeaseLost, UnknownName, suggest
 from rlstudio.experiment.process import Owner, is_gone
@@ -92,6 +93,13 @@ class Sweeps:
         query = select(trials).where(trials.c.sweep == name).order_by(trials.c.number)
         with self._database.read() as connection:
             return [_trial(row) for row in connection.execute(query).mappings().all()]
+
+    def pulse(self, name: str) -> tuple[int, int]:
+        """Another pair after every change of one of its runs; cheap enough to look at often."""
+        query = select(func.count(), func.coalesce(func.sum(runs.c.version), 0)).where(runs.c.sweep == name)
+        with self._database.read() as connection:
+            count, versions = connection.execute(query).one()
+            return int(count), int(versions)
 
     # -- driving ----------------------------------------------------------------------------------------------------
 

@@ -58,9 +58,9 @@ class Dimension(Config):
     @model_validator(mode="after")
     def _whole(self) -> Dimension:
         if self.choices is not None:
-            given = self.model_fields_set - {"choices", "when"}
+            given = [name for name in ("low", "high", "log", "step", "type") if getattr(self, name)]
             if given:
-                raise ValueError(f"choices and {sorted(given)[0]} exclude each other; leave one out")
+                raise ValueError(f"choices and {given[0]} exclude each other; leave one out")
             if any(value in self.choices[:index] for index, value in enumerate(self.choices)):
                 raise ValueError("a choice is there twice; leave one out")
             return self

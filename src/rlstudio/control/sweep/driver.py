@@ -66,6 +66,7 @@ class Driver:
         self.search = search
         self.sweep = sweep
         self.max_concurrent = max_concurrent
+        self.pulse = (0, 0)  # of the runs when they were last looked at
         self._store = store
         self._sweeps = Sweeps(store.database)
         self._hands = hands
@@ -73,6 +74,7 @@ class Driver:
 
     def step(self) -> Seen:
         """Do what follows from what is known now."""
+        self.pulse = self._sweeps.pulse(self.sweep.name)
         trials = self._sweeps.trials(self.sweep.name)
         runs = self._runs()
         self._write(trials, self._told(trials, runs))

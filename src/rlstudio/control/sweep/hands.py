@@ -26,7 +26,10 @@ from rlstudio.experiment.launch import rehearse
 from rlstudio.experiment.metrics import read_series
 from rlstudio.experiment.process import is_gone, this_process
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.1
+LOOK_SECONDS = 2.0
+"""A step is made at least so often, also where no run seems to have changed."""
+
 WAKE_SECONDS = 5.0
 """A worker that died is missed after so long."""
 
@@ -107,8 +110,8 @@ def _fitting(cfg: ExperimentConfig) -> int:
 
 
 def drive(home: Home, driver: Driver, show: Callable[[Seen], None] = lambda seen: None) -> Seen:
-    """To the end, looking again a few times a second; what ends it before leaves a sweep that can be resumed."""
-    wake_at = 0.0
+    """To the end, looking again when a run changed; what ends it before leaves a sweep that can be resumed."""
+    sweeps, wake_at = Sweeps(home.store.database), 0.0
 
     def wait(seen: Seen) -> None:
         nonlocal wake_at
@@ -116,7 +119,9 @@ def drive(home: Home, driver: Driver, show: Callable[[Seen], None] = lambda seen
         if time.monotonic() >= wake_at:
             ensure_worker(home)
             wake_at = time.monotonic() + WAKE_SECONDS
-        time.sleep(POLL_SECONDS)
+        until = time.monotonic() + LOOK_SECONDS
+        while time.monotonic() < until and sweeps.pulse(driver.sweep.name) == driver.pulse:
+            time.sleep(POLL_SECONDS)
 
     try:
         seen = watch(driver, wait)
