@@ -11,6 +11,7 @@ the same thing, from copies of the same weights. That both ways agree is checked
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,19 +38,22 @@ class Deployed(nn.Module):
 
     def __init__(self, agent: Agent) -> None:
         super().__init__()
-        model, spaces = agent.model, agent.spaces
+        model: Any = getattr(agent, "model", None)
+        spaces = agent.spaces
         if isinstance(model, RecurrentPolicyValue):
             self.memory: _Remembers | None = _Remembers(model.memory)
         elif isinstance(model, PolicyOnly | QValue | QuantileValue | SquashedPolicy | DeterministicPolicy):
             self.memory = None
         else:
-            raise Incompatible(f"a {model.variant} Model cannot be exported yet; it is not one of RLStudio's own")
+            raise Incompatible(
+                f"a {type(agent).__name__} cannot be exported yet: it does not act by a Model of RLStudio's own"
+            )
         self.encoder = _Encodes(model.encoder)
         self.net = _Layers(ranking_net(model) if isinstance(model, QValue | QuantileValue) else model.policy_net)
         self.quantiles = model.quantiles if isinstance(model, QuantileValue) else 1
         self.mask = ActionMask.of(spaces)
         self.decide = _decision(model, spaces)
-        held = {part: (model.memory.count, model.memory.size) for part in model.memory.parts} if self.memory else {}
+        held = {} if self.memory is None else {part: self.memory.shape for part in model.memory.parts}
         self.observations, self.carry = observation_ports(spaces.observation), carry_ports(held)
         self.results = (action_port(spaces.action), output_port(spaces.action))
         self.eval()
@@ -177,7 +181,7 @@ class _Remembers(nn.Module):
     def __init__(self, memory: Memory) -> None:
         super().__init__()
         self.inputs, self.recurrent = _copied(memory.inputs), _copied(memory.recurrent)
-        self.count, self.size = memory.count, memory.size
+        self.count, self.size = self.shape = (memory.count, memory.size)
         self.step = {GRU: _gru, LSTM: _lstm}[type(memory)]
 
     def forward(self, features: Tensor, carry: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:

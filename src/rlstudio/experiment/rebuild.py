@@ -43,7 +43,7 @@ KINDS: dict[str, _Kind] = {
 
 def model_spec(model: nn.Module, network: NetworkConfig) -> ModelSpec:
     """The description of a Model; one of somebody else's kind has none."""
-    variant: Any = model.variant
+    variant: Any = getattr(model, "variant", type(model).__name__)
     kind = KINDS.get(variant)
     if kind is None or not isinstance(model, kind.model):
         raise Incompatible(f"a {variant} Model cannot be exported; those that can: {', '.join(KINDS)}")
