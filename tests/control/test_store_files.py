@@ -567,7 +567,7 @@ def test_many_make_a_new_store_at_once(url):
     run = in_state(stores[0], S.QUEUED)
     assert [store.get(run.id) for store in stores] == [run] * 6
     with stores[0].database.read() as connection:
-        assert connection.execute(text("SELECT number FROM schema_version")).scalars().all() == [1]
+        assert connection.execute(text("SELECT number FROM schema_version")).scalars().all() == [migrations.VERSION]
     for store in stores:
         store.database.close()
 

@@ -31,6 +31,10 @@ ALLOWED = {
     ): "a constant",
     ("control/store/sweep_tables.py", "text(statement)"): "constants of the module, written below it",
     (
+        "control/store/registry_tables.py",
+        "text(statement.replace('SERIAL_KEY', serial))",
+    ): "constants of the module, written below it",
+    (
         "control/store/schema.py",
         "CheckConstraint(f\"{column} IN ({', '.join((repr(str(value)) for value in values))})\","
         " name=f'{column}_known')",

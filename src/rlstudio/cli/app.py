@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,8 +74,13 @@ def program(
         stdout().raw(ctx.get_help() + "\n")
 
 
-for commands in SECTIONS.values():
-    for name, function in commands.items():
+COMMANDS = {name: function for commands in SECTIONS.values() for name, function in commands.items()}
+
+
+def _register(chosen: Iterable[str]) -> None:
+    """Typer looks at every option of every command it knows: one that is not asked for is only waited for."""
+    for name in chosen:
+        function = COMMANDS[name]
         if isinstance(function, typer.Typer):
             app.add_typer(function, name=name)
         else:
@@ -87,6 +92,10 @@ def main(args: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a stream somebody put in its place
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    given = list(sys.argv[1:] if args is None else args)
+    app.registered_commands.clear()
+    app.registered_groups.clear()
+    _register(given[:1] if given and given[0] in COMMANDS else COMMANDS)
     try:
         code = get_command(app).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()

@@ -24,11 +24,11 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 
 def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     """The status with where the run lies and its checkpoints, oldest first."""
-    from rlstudio.experiment.checkpoint import Checkpoints
-    from rlstudio.experiment.manifest import folder_name
+    from rlstudio.experiment.files import Folder
+    from rlstudio.experiment.manifest import folder_name, read_manifests
 
     document = status.to_json()
-    infos = Checkpoints(folder.path, folder.id, lease=None).list() if folder.exists else []
+    infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
     document["path"] = str(folder.path)
     document["checkpoints"] = [
         {

@@ -10,18 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.core.spaces import Spaces
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from rlstudio.core.batch import Batch
     from rlstudio.core.rng import Rng
+    from rlstudio.core.spaces import Spaces
 
-Array = np.ndarray | dict[str, np.ndarray]
+    Array = np.ndarray | dict[str, np.ndarray]
+else:
+    Array = Any  # commands that only look at runs read this module too, and need no NumPy
 State = dict[str, Any]
 Metrics = dict[str, "Tensor"]
 

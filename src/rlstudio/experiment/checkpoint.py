@@ -13,7 +13,6 @@ folder, synced and renamed; it is verified to the last byte before anything of i
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -36,9 +35,11 @@ from rlstudio.experiment.manifest import (
     Origin,
     SegmentRef,
     TooNew,
+    checkpoint_steps,
     folder_name,
     manifest_bytes,
     read_manifest,
+    read_manifests,
 )
 from rlstudio.experiment.migrations import MIGRATIONS, Content, migrated
 from rlstudio.experiment.safetensors_file import read_tensors, write_tensors
@@ -59,7 +60,6 @@ __all__ = [
 ]
 
 SWAPPED = ".swapped-"
-_STEP_FOLDER = re.compile(r"step-(\d{12,})")
 
 
 @dataclass(frozen=True)
@@ -236,19 +236,11 @@ class Checkpoints:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _steps(self) -> list[int]:
-        """Every step that has a folder, newest first, good or not."""
-        matches = (_STEP_FOLDER.fullmatch(name) for name in self._folder.names("checkpoints"))
-        return sorted((int(match[1]) for match in matches if match), reverse=True)
+        return checkpoint_steps(self._folder)
 
     def list(self) -> list[CheckpointInfo]:
         """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
-        infos = []
-        for step in self._steps():
-            try:
-                infos.append(read_manifest(self._folder, step, self._run_id))
-            except CheckpointError:
-                continue
-        return infos
+        return read_manifests(self._folder, self._run_id)
 
     def load(self, step: int) -> Loaded:
         """The checkpoint at `step`; CheckpointError names the file and the reason when it does not verify."""

@@ -28,6 +28,7 @@ OWN = frozenset(
     {"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"}
 ).union(*ADDED.values())
 
+_STEP_FOLDER = re.compile(r"step-(\d{12,})")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,6 +84,23 @@ def folder_name(step: int) -> str:
 
 def segment_file(digest: str) -> str:
     return f"segments/{digest}.safetensors"
+
+
+def checkpoint_steps(folder: Folder) -> list[int]:
+    """Every step that has a folder, newest first, good or not."""
+    matches = (_STEP_FOLDER.fullmatch(name) for name in folder.names("checkpoints"))
+    return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+
+def read_manifests(folder: Folder, run_id: str) -> list[CheckpointInfo]:
+    """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
+    infos = []
+    for step in checkpoint_steps(folder):
+        try:
+            infos.append(read_manifest(folder, step, run_id))
+        except CheckpointError:
+            continue
+    return infos
 
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlstudio.core.contracts import Segment
 from rlstudio.core.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MARKS = ("$tensor", "$segment", "$float", "$tuple", "$dict")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -60,8 +61,8 @@ def to_bytes(value: Any) -> bytes:
 
 
 def _encode(value: Any, path: str, tree: Tree) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return _tensor(np.asarray(value), path, tree)
+    if hasattr(value, "__array_interface__"):
+        return _tensor(_as_array(value), path, tree)
     if value is None or isinstance(value, bool | int | float | str):
         return value if not isinstance(value, float) or math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, Segment):
@@ -80,9 +81,15 @@ def _encode(value: Any, path: str, tree: Tree) -> Any:
     )
 
 
+def _as_array(value: Any) -> np.ndarray:
+    import numpy as np  # only who writes arrays needs it; `rlctl show` reads manifests without
+
+    return np.asarray(value)
+
+
 def _from_torch(value: Any, path: str) -> np.ndarray:
     try:
-        return np.asarray(value.detach().cpu().numpy())
+        return _as_array(value.detach().cpu().numpy())
     except TypeError as error:  # a dtype NumPy does not have
         raise TypeError(f"{path[1:]}: {value.dtype} cannot be stored in a checkpoint; convert it first") from error
 

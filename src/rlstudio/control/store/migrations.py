@@ -12,21 +12,28 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
+from sqlalchemy import Connection, Engine, insert, select, text, update
 
-from rlstudio.control.store import registry_tables, schema, sweep_tables
+from rlstudio.control.store import schema
 from rlstudio.core.errors import StorageError, UserError
 
 VERSION = 2
 
 
 def _to_version_2(connection: Connection) -> None:
+    from rlstudio.control.store import registry_tables, sweep_tables
+
     sweep_tables.from_version_1(connection)
     registry_tables.from_version_1(connection)
 
 
 STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2}
 
+# Plain questions: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
+_HAS_TABLE = {
+    "sqlite": text("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'"),
+    "postgresql": text("SELECT to_regclass('schema_version') IS NOT NULL"),
+}
 _LOCK = 0x524C5354  # any number, the same for everybody: who migrates first is waited for
 
 
@@ -48,6 +55,9 @@ def _migrate(connection: Connection, path: Path | None) -> None:
     """In one transaction: a step that fails leaves the store as it was. Others may have been quicker: look again."""
     found = _version(connection)
     if found is None:
+        # Their own rooms import them; here they must be known before all tables are made.
+        from rlstudio.control.store import registry_tables, sweep_tables  # noqa: F401
+
         schema.metadata.create_all(connection)
         connection.execute(insert(schema.version).values(number=VERSION))
         return
@@ -62,7 +72,7 @@ def _migrate(connection: Connection, path: Path | None) -> None:
 
 def _version(connection: Connection) -> int | None:
     """None for an empty database."""
-    if not inspect(connection).has_table(schema.version.name):
+    if not connection.execute(_HAS_TABLE[connection.dialect.name]).scalar_one():
         return None
     return connection.execute(select(schema.version.c.number)).scalar_one_or_none()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    event,
 )
 
 from rlstudio.control.lifecycle import Desired
@@ -115,10 +117,18 @@ runs = Table(
     _one_of("state", RunState),
     _one_of("desired", Desired),
     Index("run_by_state", "state"),
-    Index("run_by_name", "name", postgresql_using="hash"),  # its b-tree has no room for a long name
     Index("run_by_parent", "parent_id"),
     sqlite_autoincrement=True,  # a number is never given twice, also not after the newest run was removed
 )
+
+# Not as an Index: one with an option of PostgreSQL imports that dialect, which every command would wait for. Its b-tree
+# has no room for a long name.
+_BY_NAME = {
+    "sqlite": DDL("CREATE INDEX run_by_name ON run (name)"),  # type: ignore[no-untyped-call]
+    "postgresql": DDL("CREATE INDEX run_by_name ON run USING hash (name)"),  # type: ignore[no-untyped-call]
+}
+for _dialect, _statement in _BY_NAME.items():
+    event.listen(runs, "after_create", _statement.execute_if(dialect=_dialect))
 
 events = Table(
     "event",
