@@ -32,7 +32,10 @@ STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2}
 # Plain questions: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
 _HAS_TABLE = {
     "sqlite": text("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'"),
-    "postgresql": text("SELECT to_regclass('schema_version') IS NOT NULL"),
+    # Not to_regclass: it may answer from what this connection knew before it waited for the lock.
+    "postgresql": text(
+        "SELECT count(*) FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = current_schema()"
+    ),
 }
 _LOCK = 0x524C5354  # any number, the same for everybody: who migrates first is waited for
 
