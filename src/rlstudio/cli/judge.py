@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -12,10 +13,12 @@ from rlstudio.cli import text
 from rlstudio.cli.options import CheckpointChoice, Imports, Json, RunOrBundle, RunsDir, Seed
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import stdout
+from rlstudio.core.errors import UserError
 
 if TYPE_CHECKING:
-    from rlstudio.core.contracts import Agent
+    from rlstudio.core.contracts import Acted, Agent, Array
     from rlstudio.experiment.config import ExperimentConfig
+    from rlstudio.experiment.evaluate import Evaluation
 
 
 class _Judged(NamedTuple):
@@ -27,8 +30,28 @@ class _Judged(NamedTuple):
     env_steps: int
 
 
+class _Timed:
+    """An agent, and how long it takes to act."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.seconds: list[float] = []
+
+    def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
+        started = time.perf_counter()
+        acted = self._agent.step(observations, carry, noise)
+        self.seconds.append((time.perf_counter() - started) / len(acted.actions))
+        return acted
+
+
 def evaluate(
     run: RunOrBundle,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="planner.KEY=VALUE", help="Settings of the planner.")
+    ] = None,
+    planner: Annotated[
+        str | None, typer.Option("--planner", metavar="KIND", help="Also with a planner: cem, icem, mppi, ...")
+    ] = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=100_000, help="Episodes to play.")] = 20,
     seed: Seed = None,
     checkpoint: CheckpointChoice = "last",
@@ -36,18 +59,31 @@ def evaluate(
     imports: Imports = None,
     json: Json = False,
 ) -> None:
-    """Evaluate the policy of a run or bundle: mean, IQM, 95 % interval."""
-    loaded = _load(run, checkpoint, runs_dir, imports or ())
-    from rlstudio.experiment.evaluate import evaluate as play_episodes
+    """Evaluate the policy of a run or bundle: mean, IQM, 95 % interval.
 
+    \b
+    rlctl eval last --episodes 100
+    rlctl eval last --planner mppi planner.horizon=20     # also as a planner's value, in the equations of its world
+    """
+    for setting in settings or ():
+        if planner is None or not setting.startswith("planner."):
+            raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
+    loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
-    evaluation = play_episodes(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
-    summary = evaluation.summary
+    evaluation, seconds = _played(loaded.agent, loaded.cfg, episodes, used)
+    planned = None
+    if planner is not None:
+        from rlstudio.experiment.planning import planning_agent
+
+        chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
+        planned = _played(planning_agent(loaded.agent, loaded.cfg, chosen), loaded.cfg, episodes, used)  # type: ignore[arg-type]
     out = stdout()
     if json:
         told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
-        out.document({**told, **evaluation.to_json()})
+        with_planner = None if planned is None else {**planned[0].to_json(), "milliseconds_per_plan": 1e3 * planned[1]}
+        out.document({**told, **evaluation.to_json(), **({} if planned is None else {"planner": with_planner})})
         return
+    summary = evaluation.summary
     out.line(
         f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {evaluation.env_id}, {episodes} episodes, seed {used}"
     )
@@ -57,6 +93,21 @@ def evaluate(
     out.line(f"  IQM       {text.number(summary.iqm)}, median {text.number(summary.median)}")
     out.line(f"  spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}")
     out.line(f"  length    {text.number(sum(evaluation.lengths) / len(evaluation.lengths))} steps")
+    if planned is not None:
+        own, bounds = planned[0].summary, (planned[0].summary.ci_low, planned[0].summary.ci_high)
+        out.line(f"  {planner:<9} {text.number(own.mean)}, 95 % interval {text.interval(bounds)}")
+        out.line(f"  time      {1e3 * planned[1]:.2f} ms a plan, {1e3 * seconds:.3f} ms without")
+
+
+def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> tuple[Evaluation, float]:
+    """The evaluation, and the median time of an action."""
+    from statistics import median
+
+    from rlstudio.experiment.evaluate import evaluate as play_episodes
+
+    timed = _Timed(agent)
+    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)  # type: ignore[arg-type]
+    return evaluation, median(timed.seconds)
 
 
 def play(

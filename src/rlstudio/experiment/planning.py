@@ -1,6 +1,6 @@
 """A planner for an agent that was trained without one: the equations of its world, its own value as what comes after.
 
-agent, without = planning_agent(loaded, ["kind=mppi", "horizon=20"]), loaded.agent
+planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"])
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import apply_overrides, parse
+from rlstudio.core.errors import Incompatible
 from rlstudio.envs.analytic import analytic_dynamics
-from rlstudio.experiment.load import LoadedAgent
+from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.policies import PolicyValue
 from rlstudio.models.q_values import QuantileValue, QValue
 from rlstudio.planners.build import build_planner
@@ -21,15 +23,15 @@ from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.score import Score
 
 
-def planning_agent(loaded: LoadedAgent, settings: Sequence[str]) -> PlanningAgent:
+def planning_agent(agent: Agent, experiment: ExperimentConfig, settings: Sequence[str]) -> PlanningAgent:
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training."""
-    document = apply_overrides({"gamma": loaded.cfg.train.gamma}, settings, "planner")
+    document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
-    env = loaded.cfg.env
-    dynamics = analytic_dynamics(env.id, dict(env.kwargs))
-    spaces = loaded.agent.spaces
-    score = Score(dynamics, gamma=cfg.gamma, value=value_of(loaded.agent.model))
-    return PlanningAgent(build_planner(cfg, spaces.action), score, spaces)
+    if cfg.kind == "guided":
+        raise Incompatible("planner guided: needs sequences of a policy, which an agent does not propose yet; use icem")
+    dynamics = analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
+    score = Score(dynamics, gamma=cfg.gamma, value=value_of(agent.model))
+    return PlanningAgent(build_planner(cfg, agent.spaces.action), score, agent.spaces)
 
 
 def value_of(model: object) -> Callable[[Tensor], Tensor] | None:

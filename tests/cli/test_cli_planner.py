@@ -1,0 +1,43 @@
+"""`eval --planner`: a trained agent with and without a planner."""
+
+from __future__ import annotations
+
+import pytest
+from cli_scenario import Rlctl
+
+
+@pytest.fixture
+def trained(rlctl: Rlctl) -> Rlctl:
+    assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
+    return rlctl
+
+
+def test_both_are_told(trained: Rlctl) -> None:
+    document = trained(
+        "eval", "last", "--planner", "random_shooting", "planner.candidates=64", "--episodes", "2", "--json"
+    )
+    told = document.document
+    assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
+    assert told["planner"]["milliseconds_per_plan"] > 0
+    out = trained(
+        "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "1"
+    ).out
+    assert "  cem " in out
+    assert "ms a plan" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["planner.horizon=3"], "only settings of a planner fit"),
+        (["--planner", "cem", "train.lr=1"], "only settings of a planner fit"),
+        (["--planner", "mpi"], "did you mean mppi"),
+        (["--planner", "cem", "planner.horizn=3"], "did you mean horizon"),
+        (["--planner", "guided"], "use icem"),
+    ],
+)
+def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) -> None:
+    result = trained("eval", "last", *arguments)
+    assert result.code == 2
+    assert told in result.err
+    assert result.err.count("\n") == 1
