@@ -2,11 +2,13 @@
 
 import csv
 import math
+import os
+import stat
 import sys
 
 import pytest
 
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.experiment.metrics import MetricsWriter, Record
 from rlstudio.experiment.sinks import CsvSink, TensorBoardSink
 
@@ -108,3 +110,26 @@ def test_a_missing_tensorboard_is_one_line(run_dir, monkeypatch):
     with pytest.raises(UserError, match=r"pip install tensorboard") as caught:
         TensorBoardSink(run_dir)
     assert "\n" not in str(caught.value)
+
+
+def test_event_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        (tmp_path / "artifacts").mkdir(mode=0o700)
+        sink = TensorBoardSink(tmp_path)
+        sink.close()
+    finally:
+        os.umask(before)
+    files = list((tmp_path / "artifacts" / "tensorboard").iterdir())
+    assert files
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+
+
+def test_a_link_in_place_of_the_event_files_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / "tensorboard").symlink_to(outside)
+    with pytest.raises(StorageError, match="is a link"):
+        TensorBoardSink(tmp_path)
+    assert not list(outside.iterdir())

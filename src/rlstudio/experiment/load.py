@@ -79,7 +79,8 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
         if best is None or int(best["step"]) not in _steps(checkpoints):
             raise UserError(f"run {folder.id}: no best checkpoint was kept so far; use --checkpoint last")
         return checkpoints.load(int(best["step"]))
-    if which.isdigit() and Folder(folder.path).kind(folder_name(int(which))) is not None:
+    is_step = which.isascii() and which.isdigit() and len(which) < 20
+    if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
         return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
     steps = ", ".join(map(str, _steps(checkpoints)))
     raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {steps}")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.experiment.files import Folder, ensure_directory
 from rlstudio.experiment.jsonl import LineWriter
 from rlstudio.experiment.metrics import Record
@@ -98,8 +98,14 @@ class TensorBoardSink:
             raise UserError("tracking: tensorboard is not installed; run: pip install tensorboard") from error
         self._events, self._summaries = event_pb2, summary_pb2
         path = run_dir / "artifacts" / "tensorboard"
+        if path.is_symlink():
+            raise StorageError(f"{path}: is a link; remove it")
         ensure_directory(path)
         self._writer = EventFileWriter(str(path))
+        self._writer.flush()  # the file is there now, and private like every other one
+        for file in path.iterdir():
+            if not file.is_symlink():
+                file.chmod(0o600)
         self._next = 0
 
     def write(self, records: Sequence[Record]) -> None:

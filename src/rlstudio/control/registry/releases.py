@@ -145,6 +145,6 @@ def _player(bundle: Bundle, imports: Sequence[str]) -> Play:
 def parse_version(text: str) -> tuple[str, int]:
     """`NAME:VERSION`."""
     model, _, number = text.rpartition(":")
-    if not model or not number.isdigit():
+    if not model or not (number.isascii() and number.isdigit() and len(number) < 10):
         raise UserError(f"{text!r}: name a version as MODEL:VERSION, for example cartpole:3")
     return model, int(number)
