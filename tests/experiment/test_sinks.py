@@ -5,6 +5,7 @@ import math
 import os
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
