@@ -50,8 +50,7 @@ class Sections(TyperGroup):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in commands])
 
 
-# Plain help: drawing it with rich would take longer than everything else together.
-app = typer.Typer(cls=Sections, rich_markup_mode=None, pretty_exceptions_enable=False)
+COMMANDS = {name: function for commands in SECTIONS.values() for name, function in commands.items()}
 
 
 def _version(asked: bool) -> None:
@@ -62,7 +61,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def program(
     ctx: typer.Context,
     version: Annotated[
@@ -74,17 +72,20 @@ def program(
         stdout().raw(ctx.get_help() + "\n")
 
 
-COMMANDS = {name: function for commands in SECTIONS.values() for name, function in commands.items()}
-
-
-def _register(chosen: Iterable[str]) -> None:
-    """Typer looks at every option of every command it knows: one that is not asked for is only waited for."""
-    for name in chosen:
+def application(names: Iterable[str]) -> typer.Typer:
+    """The program with these commands. Plain help: drawing it with rich would take longer than all else together."""
+    made = typer.Typer(cls=Sections, rich_markup_mode=None, pretty_exceptions_enable=False)
+    made.callback(invoke_without_command=True)(program)
+    for name in names:
         function = COMMANDS[name]
         if isinstance(function, typer.Typer):
-            app.add_typer(function, name=name)
+            made.add_typer(function, name=name)
         else:
-            app.command(name)(function)
+            made.command(name)(function)
+    return made
+
+
+app = application(COMMANDS)
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -93,11 +94,10 @@ def main(args: Sequence[str] | None = None) -> int:
         with suppress(AttributeError):  # a stream somebody put in its place
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     given = list(sys.argv[1:] if args is None else args)
-    app.registered_commands.clear()
-    app.registered_groups.clear()
-    _register(given[:1] if given and given[0] in COMMANDS else COMMANDS)
+    # Typer looks at every option of every command it knows: those that are not asked for are not waited for.
+    chosen = application(given[:1]) if given and given[0] in COMMANDS else app
     try:
-        code = get_command(app).main(args, prog_name=_program_name(), standalone_mode=False)
+        code = get_command(chosen).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
