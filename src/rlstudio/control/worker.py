@@ -21,6 +21,7 @@ from rlstudio.experiment.process import this_process
 
 TICK_SECONDS = 0.5
 BEAT_SECONDS = 5.0
+GONE_SECONDS = 60.0
 
 
 class Worker:
@@ -54,10 +55,11 @@ class Worker:
                 self._workers.remove(self.id)
 
     def _loop(self) -> None:
-        beat_at = 0.0
+        beat_at, failed = 0.0, 0
         while not self._stop_asked:
             try:
                 observed = self._scheduler.tick()
+                failed = 0
                 if time.monotonic() >= beat_at:
                     self._workers.beat(self.id, observed.throughput, observed.queue_depth)
                     beat_at = time.monotonic() + BEAT_SECONDS
@@ -66,6 +68,9 @@ class Worker:
                     return
             except StorageError as error:
                 self._complain(str(error))
+                failed += 1
+                if self._until_idle and failed * TICK_SECONDS >= GONE_SECONDS:
+                    return  # nobody's worker, and its store does not come back: the folder was removed
             self._wait()
 
     def _leaves(self) -> bool:

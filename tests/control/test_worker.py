@@ -1,0 +1,46 @@
+"""The loop of a worker: it waits for a store that is away, and leaves one that is gone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlstudio.control import worker as module
+from rlstudio.control.slots import Slots
+from rlstudio.control.store.store import Store
+from rlstudio.control.worker import Worker
+from rlstudio.core.errors import StorageError
+
+
+class Away:
+    """A scheduler whose store is away for so many ticks."""
+
+    def __init__(self, store: Store, ticks: float) -> None:
+        self.store, self.slots, self.processes, self.left = store, Slots(1), {}, ticks
+
+    def tick(self) -> Any:
+        self.left -= 1
+        if self.left >= 0:
+            raise StorageError("away")
+        return SimpleNamespace(throughput=0.0, queue_depth=0, waits=False, never=[])
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "_wait", lambda self: None)
+
+
+def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
+    told: list[str] = []
+    scheduler = Away(store, 10)
+    Worker(scheduler, until_idle=True, complain=told.append).serve()  # type: ignore[arg-type]
+    assert told == ["away"] * 10
+    assert scheduler.left == -1
+
+
+def test_a_background_worker_leaves_a_store_that_is_gone(store: Store) -> None:
+    told: list[str] = []
+    Worker(Away(store, float("inf")), until_idle=True, complain=told.append).serve()  # type: ignore[arg-type]
+    assert len(told) == module.GONE_SECONDS / module.TICK_SECONDS
