@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import fork
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
@@ -133,7 +132,7 @@ def test_the_database_itself_refuses_a_second_production(registry: Registry) -> 
 def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
     """200 decisions from 8 processes; a reader looks all the time."""
     filled(Registry(Database(url)), 5)
-    pids = [_fork(lambda number=number: _decide(url, number, tmp_path)) for number in range(PROCESSES)]
+    pids = [fork(lambda number=number: _decide(url, number, tmp_path)) for number in range(PROCESSES)]
     reader = Registry(Database(url))
     looks, living = 0, set(pids)
     while living:
@@ -172,17 +171,3 @@ def _decide(url: str, number: int, place: Path) -> None:
         except Conflict:
             told.append("lost")
     (place / f"told-{number}").write_text("\n".join(told))
-
-
-def _fork(act: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return pid

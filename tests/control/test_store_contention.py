@@ -7,12 +7,11 @@ import os
 import random
 import signal
 import sqlite3
-import traceback
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import fork
 from sqlalchemy import event
 from world import S, assert_history, in_state, owner, request
 
@@ -25,21 +24,6 @@ from rlstudio.core.run_state import Reason
 PROCESSES, LAUNCHES, KILLS = 8, 25, 50
 
 pytestmark = pytest.mark.real_process
-
-
-def fork(act: Callable[[], object]) -> int:
-    """A process of its own; its connections are, too."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return pid
 
 
 def forget_sync(store: Store) -> None:
