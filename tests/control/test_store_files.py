@@ -266,6 +266,7 @@ def test_a_server_that_was_restarted_is_found_again(postgres_url):
     with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid != pg_backend_pid()")
     store.beat(run.id, run.token, 1, {})
+    assert store.get(run.id).progress == 1
     store.database.close()
 
 

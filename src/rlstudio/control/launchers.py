@@ -1,4 +1,4 @@
-"""Launchers start the process of a claimed run. A launcher is one method; the catalog has those of other packages."""
+"""Launchers start the process of a claimed run. A launcher is one method."""
 
 from __future__ import annotations
 

@@ -134,13 +134,6 @@ ALGOS = Catalog(
         "td3": "rlstudio.algos.td3:TD3",
     },
 )
-LAUNCHERS = Catalog(
-    "launcher",
-    {
-        "in_process": "rlstudio.control.launchers:InProcessLauncher",
-        "subprocess": "rlstudio.control.launchers:SubprocessLauncher",
-    },
-)
 SINKS = Catalog(
     "sink",
     {

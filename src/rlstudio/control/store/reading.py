@@ -1,0 +1,108 @@
+"""What can be asked of the store. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import func, or_, select
+
+from rlstudio.control.lifecycle import RETRIED, Desired
+from rlstudio.control.store.database import Database
+from rlstudio.control.store.moves import SHOWN, get_run, unknown_run
+from rlstudio.control.store.records import Checkpoint, Event, Run
+from rlstudio.control.store.schema import checkpoints, events, runs
+from rlstudio.core.run_state import Reason, RunState
+
+
+class Reading:
+    """The half of `Store` that only looks."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def get(self, run_id: str) -> Run:
+        with self.database.read() as connection:
+            return get_run(connection, run_id)
+
+    def runs(
+        self,
+        *,
+        states: Collection[RunState] | None = None,
+        name: str | None = None,
+        parent: str | None = None,
+        starting: str | None = None,
+        sweep: str | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
+        """Newest first. `starting`: ids that begin so."""
+        query = select(*SHOWN).order_by(runs.c.seq.desc()).limit(limit)
+        if states is not None:
+            query = query.where(runs.c.state.in_([str(state) for state in states]))
+        if name is not None:
+            query = query.where(runs.c.name == name)
+        if parent is not None:
+            query = query.where(runs.c.parent_id == parent)
+        if sweep is not None:
+            query = query.where(runs.c.sweep == sweep)
+        if starting is not None:
+            # Not LIKE, which means other things to other databases.
+            begins = func.substr(runs.c.id, 1, len(starting), type_=runs.c.id.type)
+            query = query.where(begins == starting)
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query).mappings()]
+
+    def retryable(self) -> list[Run]:
+        """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
+        ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
+        wanted = (runs.c.failures <= runs.c.max_retries) & (runs.c.desired == str(Desired.RUN))
+        query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, wanted)
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
+
+    def ids(self) -> set[str]:
+        with self.database.read() as connection:
+            return set(connection.execute(select(runs.c.id)).scalars())
+
+    def count(self) -> int:
+        with self.database.read() as connection:
+            return connection.execute(select(func.count()).select_from(runs)).scalar_one()
+
+    def config_yaml(self, run_id: str) -> str:
+        return str(self._large(run_id, "config_yaml"))
+
+    def lineage(self, run_id: str) -> dict[str, Any]:
+        lineage: dict[str, Any] = json.loads(self._large(run_id, "lineage"))
+        return lineage
+
+    def _large(self, run_id: str, column: str) -> Any:
+        with self.database.read() as connection:
+            found = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()
+        if found is None:
+            raise unknown_run(run_id)
+        return found
+
+    def events(self, run_id: str) -> list[Event]:
+        """The history, oldest first."""
+        query = select(events).where(events.c.run_id == run_id).order_by(events.c.version)
+        with self.database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [
+            Event(
+                row["version"], RunState(row["state"]), Reason(row["reason"]), row["message"], row["token"], row["at"]
+            )
+            for row in rows
+        ]
+
+    def checkpoints(self, run_id: str) -> list[Checkpoint]:
+        """Newest first."""
+        query = select(checkpoints).where(checkpoints.c.run_id == run_id).order_by(checkpoints.c.step.desc())
+        with self.database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [Checkpoint(row["step"], row["state_hash"], row["manifest_sha256"], row["token"]) for row in rows]
+
+    def token(self, run_id: str) -> int | None:
+        """The number of the present ownership; None for a run that is not there."""
+        with self.database.read() as connection:
+            return connection.execute(select(runs.c.token).where(runs.c.id == run_id)).scalar_one_or_none()
