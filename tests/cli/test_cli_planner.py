@@ -33,7 +33,6 @@ def test_both_are_told(trained: Rlctl) -> None:
         (["--planner", "cem", "train.lr=1"], "only settings of a planner fit"),
         (["--planner", "mpi"], "did you mean mppi"),
         (["--planner", "cem", "planner.horizn=3"], "did you mean horizon"),
-        (["--planner", "guided"], "use icem"),
     ],
 )
 def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) -> None:

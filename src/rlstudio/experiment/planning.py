@@ -13,7 +13,6 @@ from torch import Tensor
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import apply_overrides, parse
-from rlstudio.core.errors import Incompatible
 from rlstudio.envs.analytic import analytic_dynamics
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.policies import PolicyValue
@@ -27,8 +26,6 @@ def planning_agent(agent: Agent, experiment: ExperimentConfig, settings: Sequenc
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training."""
     document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
-    if cfg.kind == "guided":
-        raise Incompatible("planner guided: needs sequences of a policy, which an agent does not propose yet; use icem")
     dynamics = analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
     score = Score(dynamics, gamma=cfg.gamma, value=value_of(agent.model))
     return PlanningAgent(build_planner(cfg, agent.spaces.action), score, agent.spaces)

@@ -9,7 +9,7 @@ from rlstudio.planners.proposals import Categorical, Gaussian, Proposal
 from rlstudio.planners.search import Search
 from rlstudio.planners.updates import Weigh, elites, softmax
 
-ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "guided": 6, "annealed": 4}
+ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "annealed": 4}
 ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""
 
@@ -17,7 +17,6 @@ ICEM_DECAY = 1.25
 def build_planner(cfg: PlannerConfig, actions: Space) -> Search:
     rounds = cfg.iterations or ROUNDS[cfg.kind]
     kept = max(1, round(cfg.keep * _elite_count(cfg))) if cfg.kind == "icem" else 0
-    guides = round(cfg.policy_share * cfg.candidates) if cfg.kind == "guided" else 0
     proposal = _proposal(cfg, actions)
     return Search(
         proposal=proposal,
@@ -27,7 +26,6 @@ def build_planner(cfg: PlannerConfig, actions: Space) -> Search:
         select=_select(cfg, actions),
         momentum=cfg.momentum if cfg.kind in ("cem", "icem") else 0.0,
         kept=kept,
-        guides=guides,
     )
 
 
@@ -54,8 +52,6 @@ def _weigh(cfg: PlannerConfig) -> Weigh | None:
             return softmax(cfg.temperature)
         case "annealed":
             return softmax(cfg.temperature, standardize=True)
-        case "guided":
-            return softmax(cfg.temperature, among=_elite_count(cfg))
 
 
 def _select(cfg: PlannerConfig, actions: Space) -> str:

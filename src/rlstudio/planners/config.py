@@ -1,4 +1,4 @@
-"""What a planner is made of, as `policy.planner` in an experiment. Free of torch."""
+"""What a planner is made of: `planner.KEY=VALUE` of `rlctl eval --planner`. Free of torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlstudio.core.config import Config
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Kind = Literal["random_shooting", "cem", "icem", "mppi", "guided", "annealed"]
+Kind = Literal["random_shooting", "cem", "icem", "mppi", "annealed"]
 
 
 class PlannerConfig(Config):
@@ -38,10 +38,10 @@ class PlannerConfig(Config):
     """Spread that is always left."""
 
     temperature: PositiveFloat = 1.0
-    """How much worse a sequence may be and still count (mppi, guided, annealed)."""
+    """How much worse a sequence may be and still count (mppi, annealed)."""
 
     elites: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Share of the candidates that the next round follows (cem, icem, guided)."""
+    """Share of the candidates that the next round follows (cem, icem)."""
 
     momentum: Share = 0.1
     """Share of the old proposal that stays in each round (cem, icem)."""
@@ -57,6 +57,3 @@ class PlannerConfig(Config):
 
     sticky: Share = 0.0
     """How likely a proposed choice repeats the one before it."""
-
-    policy_share: Share = 0.1
-    """Share of the candidates that the policy proposes (guided)."""

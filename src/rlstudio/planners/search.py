@@ -4,8 +4,8 @@
     act: the best sequence's first action, the proposal's own, or the first choice that is best on average
 
 Random shooting, CEM (De Boer et al. 2005), iCEM (Pinneri et al. 2020, 2008.06389), MPPI (Williams et al. 2017),
-annealed planning (model-based diffusion, Pan et al. 2024, 2407.01573: its reverse step is exactly MPPI with a shrinking
-spread) and policy-guided planning (TD-MPC2, Hansen et al. 2024, 2310.16828) are settings of this loop (`build`).
+and annealed planning (model-based diffusion, Pan et al. 2024, 2407.01573: its reverse step is exactly MPPI with a
+shrinking spread) are settings of this loop (`build`).
 
 Batched over environments and candidates; shapes depend on the settings alone. Noise is passed in, and what one plan
 leaves to the next is carry, zero where an episode starts.
@@ -42,7 +42,6 @@ class Search:
     select: str
     momentum: float = 0.0
     kept: int = 0  # best candidates that come along into the next round and the next plan
-    guides: int = 0  # candidates that a policy proposes, the same in every round
 
     # -- noise ------------------------------------------------------------------------------------------------------
 
@@ -61,14 +60,13 @@ class Search:
         score: Score,
         carry: dict[str, Tensor] | None,
         noise: Tensor,
-        guides: Tensor | None = None,
     ) -> Planned:
-        """observations [E, O]; `guides`: sequences [E, G, H, ...] that a policy proposes."""
+        """observations [E, O], and noise as `noise` draws it."""
         parameters, elite = self._begin(observations, carry)
         rounds = torch.split(noise, list(self.counts), dim=1)
         weights: Tensor | None = None
         for number, (draws, scale) in enumerate(zip(rounds, self.scales, strict=True)):
-            tried = [self.proposal.sample(parameters, draws, scale), *self._extra(elite, guides)]
+            tried = [self.proposal.sample(parameters, draws, scale), *([] if elite is None else [elite])]
             if number + 1 == len(rounds) and self.weigh is not None and len(rounds) > 1:
                 tried.append(self.proposal.mode(parameters).unsqueeze(1))  # the middle itself, in the last round
             candidates = torch.cat(tried, 1)
@@ -91,9 +89,6 @@ class Search:
             still = self.proposal.mode(fresh).unsqueeze(1)
             return fresh, torch.zeros_like(still).repeat_interleave(self.kept, 1) if self.kept else None
         return {**fresh, **{name: carry[name] for name in fresh if name != "std"}}, carry.get("elite")
-
-    def _extra(self, elite: Tensor | None, guides: Tensor | None) -> list[Tensor]:
-        return [rows for rows in (elite, guides) if rows is not None and rows.shape[1]]
 
     def _end(self, parameters: Parameters, elite: Tensor | None) -> dict[str, Tensor]:
         after = {name: part for name, part in self.proposal.shifted(parameters).items() if name != "std"}

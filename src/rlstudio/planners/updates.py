@@ -26,9 +26,9 @@ def elites(count: int) -> Weigh:
     return weigh
 
 
-def softmax(temperature: float, *, standardize: bool = False, among: int | None = None) -> Weigh:
+def softmax(temperature: float, *, standardize: bool = False) -> Weigh:
     """exp(score / temperature), as MPPI has it (Williams et al. 2017). `standardize`: scores in units of their spread,
-    so that a temperature means the same in every task; `among`: only the best so many."""
+    so that a temperature means the same in every task."""
 
     def weigh(scores: Tensor) -> Tensor:
         finite = torch.where(torch.isfinite(scores), scores, torch.nan)
@@ -36,9 +36,6 @@ def softmax(temperature: float, *, standardize: bool = False, among: int | None 
             mean = finite.nanmean(1, keepdim=True)
             std = (finite - mean).square().nanmean(1, keepdim=True).sqrt()
             scores = (scores - mean) / (std + 1e-6)
-        if among is not None:
-            worst = scores.topk(among, dim=1).values[:, -1:]
-            scores = torch.where(scores >= worst, scores, -torch.inf)
         return _shares(scores / temperature)
 
     return weigh
