@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from rlstudio.agents.agent import Agent
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.planners.score import Score
-from rlstudio.planners.search import Search
 
 OWN_NOISE = 0
 """Seed of the numbers that a plan without noise from outside is made with."""
@@ -29,7 +28,7 @@ class PlanningAgent(Agent):
     acting = "planner"
     remembers = True
 
-    def __init__(self, planner: Search, score: Score, spaces: Spaces) -> None:
+    def __init__(self, planner: Planner, score: Score, spaces: Spaces) -> None:
         if not isinstance(spaces.observation, Box):
             raise Incompatible(f"a planner needs numbers to start from; the env shows {describe(spaces.observation)}")
         self.spaces = spaces
@@ -67,7 +66,7 @@ class PlanningAgent(Agent):
 class _Noise:
     """Noise of each step when it is asked for: a whole block of it would be large."""
 
-    def __init__(self, planner: Search, seed: int, num_envs: int) -> None:
+    def __init__(self, planner: Planner, seed: int, num_envs: int) -> None:
         self._planner, self._seed, self._num_envs = planner, seed, num_envs
 
     def __getitem__(self, step: int) -> Tensor:

@@ -167,6 +167,26 @@ class Dynamics(Protocol):
         ...
 
 
+class Planned(NamedTuple):
+    """First actions [E, ...] (numbers in [-1, 1], or choices), what the next plan starts from, how this one went."""
+
+    actions: Tensor
+    carry: dict[str, Tensor]  # a row per environment, zero where an episode starts
+    metrics: Metrics
+
+
+class Planner(Protocol):
+    """Searches action sequences against a score, batched over environments and candidates. Pure."""
+
+    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
+        """For one plan of each environment: [E, ...]."""
+        ...
+
+    def plan(self, observations: Tensor, score: Any, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
+        """observations [E, O], and noise as `noise` draws it; without a carry as with an empty one."""
+        ...
+
+
 class Trainer(Protocol):
     """One algorithm: one learning step. No schedule, no logging, no files."""
 

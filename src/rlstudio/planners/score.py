@@ -43,6 +43,11 @@ class Score:
     @torch.no_grad()
     def __call__(self, observations: Tensor, actions: Tensor) -> Tensor:
         """observations [E, O], actions [E, K, H, ...] -> scores [E, K]."""
+        scores = self.returns(observations, actions)
+        return torch.where(torch.isfinite(scores), scores, -torch.inf)
+
+    def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """The same with gradients, and with whatever is not finite."""
         states = self.dynamics.start(observations, actions.shape[1])  # [P, E, K, S]
         total = alive = None
         discount = 1.0
@@ -62,8 +67,7 @@ class Score:
         assert alive is not None
         if self.value is not None:
             total = total + discount * alive * self._worth(states)
-        scores = self._over_particles(total)
-        return torch.where(torch.isfinite(scores), scores, -torch.inf)
+        return self._over_particles(total)
 
     def _worth(self, states: Tensor) -> Tensor:
         """A value that promises more than the rewards allow would make a planner shun the end of an episode."""

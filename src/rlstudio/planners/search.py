@@ -19,18 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlstudio.core.contracts import Planned
 from rlstudio.planners.proposals import Categorical, Parameters, Proposal
 from rlstudio.planners.score import Score
 from rlstudio.planners.updates import Weigh, best_first_action, effective_samples, mean_per_first_action
-
-
-@dataclass(frozen=True)
-class Planned:
-    """First actions [E, ...] (numbers in [-1, 1], or choices), what the next plan starts from, how this one went."""
-
-    actions: Tensor
-    carry: dict[str, Tensor]
-    metrics: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
