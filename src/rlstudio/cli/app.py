@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,28 +18,29 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from rlstudio.cli import choices, control, diff, failures, fork, judge, launch, logs, plot, registry, runs, ship, sweep
+from rlstudio.cli import failures
 from rlstudio.cli.terminal import stdout
 
 PROGRAMS = ("rlctl", "rlstudio")
 INTERRUPTED = 130
 
-SECTIONS: dict[str, dict[str, Any]] = {
+SECTIONS: dict[str, dict[str, str]] = {
     "Train": {
-        "launch": launch.launch,
-        "run": launch.run,
-        "resume": launch.resume,
-        "fork": fork.fork,
-        "sweep": sweep.app,
+        "launch": "launch:launch",
+        "run": "launch:run",
+        "resume": "launch:resume",
+        "fork": "fork:fork",
+        "sweep": "sweep:app",
     },
-    "Steer": {"stop": control.stop, "cancel": control.cancel, "queue": control.queue, "worker": control.worker},
-    "Look": {"ls": runs.ls, "show": runs.show, "logs": logs.logs, "plot": plot.plot, "diff": diff.diff},
-    "Judge": {"eval": judge.evaluate, "play": judge.play},
-    "Ship": {"export": ship.export, "serve-policy": ship.serve_policy, "import": ship.import_policy},
-    "Release": {"promote": registry.promote, "rollback": registry.rollback, "models": registry.models},
-    "Keep": {"adopt": runs.adopt, "rm": runs.rm, "gc": control.gc},
-    "Choose": {"algos": choices.algos, "envs": choices.envs, "schema": choices.schema, "check": choices.check},
+    "Steer": {"stop": "control:stop", "cancel": "control:cancel", "queue": "control:queue", "worker": "control:worker"},
+    "Look": {"ls": "runs:ls", "show": "runs:show", "logs": "logs:logs", "plot": "plot:plot", "diff": "diff:diff"},
+    "Judge": {"eval": "judge:evaluate", "play": "judge:play"},
+    "Ship": {"export": "ship:export", "serve-policy": "ship:serve_policy", "import": "ship:import_policy"},
+    "Release": {"promote": "registry:promote", "rollback": "registry:rollback", "models": "registry:models"},
+    "Keep": {"adopt": "runs:adopt", "rm": "runs:rm", "gc": "control:gc"},
+    "Choose": {"algos": "choices:algos", "envs": "choices:envs", "schema": "choices:schema", "check": "choices:check"},
 }
+"""Commands by what they are for: name -> module of this package and function (or a group of further commands)."""
 
 
 class Sections(TyperGroup):
@@ -50,7 +52,7 @@ class Sections(TyperGroup):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in commands])
 
 
-COMMANDS = {name: function for commands in SECTIONS.values() for name, function in commands.items()}
+COMMANDS = {name: where for commands in SECTIONS.values() for name, where in commands.items()}
 
 
 def _version(asked: bool) -> None:
@@ -77,15 +79,13 @@ def application(names: Iterable[str]) -> typer.Typer:
     made = typer.Typer(cls=Sections, rich_markup_mode=None, pretty_exceptions_enable=False)
     made.callback(invoke_without_command=True)(program)
     for name in names:
-        function = COMMANDS[name]
+        module, _, attribute = COMMANDS[name].partition(":")
+        function = getattr(import_module(f"rlstudio.cli.{module}"), attribute)
         if isinstance(function, typer.Typer):
             made.add_typer(function, name=name)
         else:
             made.command(name)(function)
     return made
-
-
-app = application(COMMANDS)
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -94,10 +94,10 @@ def main(args: Sequence[str] | None = None) -> int:
         with suppress(AttributeError):  # a stream somebody put in its place
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     given = list(sys.argv[1:] if args is None else args)
-    # Typer looks at every option of every command it knows: those that are not asked for are not waited for.
-    chosen = application(given[:1]) if given and given[0] in COMMANDS else app
+    # Imports and options of commands that are not asked for are not waited for.
+    names = given[:1] if given and given[0] in COMMANDS else COMMANDS
     try:
-        code = get_command(chosen).main(args, prog_name=_program_name(), standalone_mode=False)
+        code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
