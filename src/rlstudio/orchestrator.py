@@ -266,19 +266,21 @@ def promote(
     to: str = "staging",
     checkpoint: str = "last",
     if_current: int | None = None,
-    force: str = "",
+    force: str | None = None,
     runs_dir: str | Path | None = None,
     **settings: Any,
 ) -> Version:
-    """Put a run, a bundle or MODEL:VERSION into a stage; into production only if it is better (`GateFailed` says why
-    not). `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return, budget, ..."""
+    """Put a run, a bundle, `MODEL:3` or `MODEL:staging` into a stage; into production only if it is better, and
+    `GateFailed` says why not. `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return,
+    budget, ..."""
     from rlstudio.control.registry.promotion import PromotionConfig
     from rlstudio.control.registry.records import Stage
     from rlstudio.control.registry.releases import Releases
+    from rlstudio.core.config import parse
 
+    cfg = parse(PromotionConfig, settings, "promote")
     releases = Releases(_home(runs_dir))
     version = releases.version(what, model, checkpoint)
-    cfg = PromotionConfig(**settings)
     return releases.promote(version, Stage(to), cfg, if_current=if_current, force=force).version
 
 
@@ -286,7 +288,7 @@ def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None
     """The version that was in production before is there again."""
     from rlstudio.control.registry.releases import Releases
 
-    return Releases(_home(runs_dir)).registry.rollback(model, reason=reason)
+    return Releases(_home(runs_dir)).rollback(model, reason=reason)
 
 
 def _train(session: Session, home: Home, progress: bool) -> Run:

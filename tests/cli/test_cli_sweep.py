@@ -91,6 +91,32 @@ def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.Mo
     assert len(done.document["trials"]) == 3
 
 
+def test_a_full_disk_ends_it_in_one_line_and_it_goes_on(
+    rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlstudio.control.store.sweeps import Sweeps
+    from rlstudio.core.errors import StorageError
+
+    write, calls = Sweeps.write, []
+
+    def refused(sweeps: Sweeps, *args: Any) -> None:
+        calls.append(args)
+        if len(calls) > 2:
+            raise StorageError("sqlite:///store.db: the disk is full; free some space and try again")
+        write(sweeps, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweeps, "write", refused)
+        stopped = rlctl("sweep", "-f", file)
+    assert stopped.code == 3
+    assert stopped.err == (
+        "rlctl: sweep mine: sqlite:///store.db: the disk is full; free some space and try again;"
+        " the sweep goes on with: rlctl sweep --resume mine\n"
+    )
+    done = rlctl("sweep", "--resume", "mine", "--json")
+    assert (done.code, len(done.document["trials"])) == (0, 3)
+
+
 def test_mistakes_are_answered_in_one_line(rlctl: Rlctl, file: Path) -> None:
     assert "give a sweep with -f FILE" in rlctl("sweep").err
     assert "there are no runs in" in rlctl("sweep", "show", "mine").err

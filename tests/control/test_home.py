@@ -233,6 +233,24 @@ def test_a_run_from_elsewhere_is_copied_whole(home: Home, tmp_path: Path) -> Non
     assert copied.path.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        ("name: old\nresources: {cpus: 4, gpus: 2, memory_mb: 500, priority: 7, retries: 0}\n", (4, 2, 500, 7, 0)),
+        ("name: old\nruntime: {device: cuda}\n", (1, 1, 0, 0, 3)),
+        ("name: old\nresources: null\n", (1, 0, 0, 0, 3)),
+        ("name: old\nresources: {cpus: many}\n", (1, 0, 0, 0, 0)),
+        ("name: old\nresources: 7\n", (1, 0, 0, 0, 0)),
+        ("[", (1, 0, 0, 0, 0)),
+    ],
+)
+def test_it_asks_for_what_its_config_says(home: Home, config: str, asked: tuple[int, ...]) -> None:
+    old = stranger(home.runs_dir)
+    old.config_path.write_text(config)
+    run = adopt_path(home, old.path)
+    assert (run.cpus, run.gpus, run.memory_mb, run.priority, run.max_retries) == asked
+
+
 def test_one_in_its_place_stays_where_it_is(home: Home) -> None:
     old = stranger(home.runs_dir)
     assert adopt_path(home, old.path).id == old.id

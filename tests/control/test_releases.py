@@ -13,8 +13,8 @@ from rlstudio import orchestrator
 from rlstudio.control.home import Home
 from rlstudio.control.registry import releases as module
 from rlstudio.control.registry.promotion import PromotionConfig
-from rlstudio.control.registry.records import Stage, Version
-from rlstudio.control.registry.releases import Releases, parse_version
+from rlstudio.control.registry.records import Stage, Version, is_reference, parse_reference
+from rlstudio.control.registry.releases import Releases
 from rlstudio.control.remove import remove
 from rlstudio.core.errors import BundleError, GateFailed, UserError
 from rlstudio.core.run_state import RunState
@@ -82,7 +82,10 @@ def test_better_goes_into_production_and_worse_does_not(releases: Releases, both
     production = releases.registry.production("pole")
     assert production is not None
     assert production.version == 2
-    kept = releases.registry.history("pole")[-1].numbers
+    *_, promoted, refused = releases.registry.history("pole")
+    assert (refused.kind, refused.version, refused.stage) == ("refuse", 1, Stage.ARCHIVED)
+    assert refused.numbers["promote"] is False
+    kept = promoted.numbers
     assert kept["promote"] is True
     assert kept["looks"][-1]["mean"] == second.verdict.looks[-1].mean
 
@@ -145,6 +148,16 @@ def test_a_flipped_bit_anywhere_is_refused_by_name(releases: Releases, both: tup
     assert releases.bundle(good).sha256 == good.digest
 
 
+@pytest.mark.parametrize("digest", ["..", "../blobs", "/tmp", "", "A" * 64, "0" * 63])
+def test_what_a_row_calls_a_digest_is_not_a_path(
+    releases: Releases, both: tuple[Version, Version], digest: str
+) -> None:
+    with releases.registry.database.write() as connection:
+        connection.exec_driver_sql("UPDATE model_version SET digest = ? WHERE version = 1", (digest,))
+    with pytest.raises(BundleError, match=r"model pole:1: .*: is not the name of a bundle; the store was tampered"):
+        releases.bundle(releases.find("pole:1"))
+
+
 def test_a_blob_in_the_wrong_place_is_noticed(releases: Releases, both: tuple[Version, Version]) -> None:
     poor, good = both
     os.rename(releases.blobs.root / poor.digest, releases.blobs.root / "aside")
@@ -179,11 +192,20 @@ def test_a_crash_while_registering_is_made_good_by_resuming(tmp_path: Path, monk
     assert len(Releases(Home(runs)).registry.versions("pole")) == 1
 
 
-@pytest.mark.parametrize("text", ["pole", "pole:", ":1", "pole:x", "pole:-1", "pole:1.5"])
+@pytest.mark.parametrize(
+    "text",
+    ["pole", "pole:", ":1", "pole:x", "pole:-1", "pole:1.5", "pole:none", "pole:1:2", "pole:²", "pole:1\n", "a/b:1"],
+)
 def test_how_a_version_is_named(text: str) -> None:
-    with pytest.raises(UserError, match="MODEL:VERSION"):
-        parse_version(text)
-    assert parse_version("pole:12") == ("pole", 12)
+    with pytest.raises(UserError, match="name a version as MODEL:3, MODEL:production or MODEL:staging"):
+        parse_reference(text)
+    assert parse_reference("pole:12") == ("pole", 12)
+    assert parse_reference("pole:staging") == ("pole", Stage.STAGING)
+
+
+@pytest.mark.parametrize("text", ["last", "20261115-101112123-ppo-0001", "./pole:1", "runs/pole:1", "Pole:1", ":1", ""])
+def test_runs_and_folders_are_not_taken_for_versions(text: str) -> None:
+    assert not is_reference(text)
 
 
 def test_promotion_from_python(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,26 +74,26 @@ def test_settings_of_sqlite(path):
     assert journal == ("wal" if sqlite3.sqlite_version_info >= (3, 51, 3) else "delete")
 
 
-def test_a_link_in_its_place_is_refused(path, tmp_path):
+STRANGE = {
+    "link": lambda path, other: path.symlink_to(other),
+    "hard link": lambda path, other: (other.write_bytes(b""), path.hardlink_to(other)),
+    "pipe": lambda path, other: os.mkfifo(path),
+    "folder": lambda path, other: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("strange", STRANGE)
+def test_what_is_no_plain_file_is_refused_in_its_place_and_beside_it(path, tmp_path, suffix, strange):
+    """At once, and also where the user chose the place (RLSTUDIO_DB)."""
     path.parent.mkdir()
-    path.symlink_to(tmp_path / "elsewhere.db")
-    with pytest.raises(StorageError, match=r"store.db: ") as caught:
+    other = tmp_path / "elsewhere.db"
+    STRANGE[strange](path.with_name(path.name + suffix), other)
+    with pytest.raises(UserError, match=rf"store\.db{suffix}: is not a plain file with one name; put a copy") as caught:
         opened(path)
     one_line(caught)
-    assert not (tmp_path / "elsewhere.db").exists()
-
-
-def test_a_pipe_in_its_place_is_refused_at_once(path):
-    path.parent.mkdir()
-    os.mkfifo(path)
-    with pytest.raises(StorageError, match="is not a plain file"):
-        opened(path)
-
-
-def test_a_folder_in_its_place_is_refused(path):
-    path.mkdir(parents=True)
-    with pytest.raises(StorageError, match=r"store.db: Is a directory"):
-        opened(path)
+    assert not other.exists() or other.read_bytes() == b""
+    assert not suffix or not path.exists()
 
 
 def test_a_file_in_the_folders_place_is_refused(tmp_path):

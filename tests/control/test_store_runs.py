@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 from world import S, assert_history, in_state, owner, request
 
 from rlstudio.control.lifecycle import ENDED, Desired
 from rlstudio.control.store.records import Checkpoint, Request
-from rlstudio.control.store.workers import Workers
-from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
+from rlstudio.control.store.workers import SILENT_SECONDS, Workers
+from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.run_folder import RUN_ID
 from rlstudio.experiment.status import Status
@@ -348,6 +349,58 @@ def test_workers_come_and_go(store, database):
     store.ask(large.id, Desired.CANCEL)
     assert workers.alive() == []
     workers.remove("w1")
+
+
+def test_a_worker_of_another_host_lives_as_long_as_its_heart_beats(store, database):
+    """No two clocks are compared: what counts is how long we saw no beat."""
+    from rlstudio.control.slots import Slots
+
+    now = [100.0]
+    workers = Workers(database, clock=lambda: now[0])
+    workers.register("far", owner(), Slots(2))
+    (known,) = workers.alive()
+    assert not known.is_certain
+    for _ in range(3):
+        now[0] += SILENT_SECONDS - 1
+        assert workers.beat("far", 0.0, 0)
+        (known,) = workers.alive()
+        assert known.is_certain
+    now[0] += SILENT_SECONDS - 1
+    assert len(workers.alive()) == 1
+    assert Workers(database, clock=lambda: now[0]).alive() != []  # who looks for the first time cannot know
+    now[0] += 1
+    assert workers.alive() == []
+    assert Workers(database).alive() == []  # forgotten for all
+    assert not workers.beat("far", 0.0, 0)  # so that it registers again, should it come back
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_launch_waits_for_a_sign_of_life_and_no_longer(store, monkeypatch, lives):
+    from rlstudio.control import service
+    from rlstudio.control.slots import Slots
+
+    now = [0.0]
+    workers = Workers(store.database, clock=lambda: now[0])
+    workers.register("far", owner(), Slots(2))
+
+    def sleep(seconds):
+        now[0] += seconds
+        if lives and now[0] == 4 * seconds:
+            workers.beat("far", 0.0, 0)
+
+    monkeypatch.setattr(service.time, "sleep", sleep)
+    monkeypatch.setattr(service, "ensure_directory", lambda path: pytest.fail("one is started") if lives else None)
+    home = SimpleNamespace(workers=workers, state_dir=None, url="sqlite:")
+    monkeypatch.setattr(service, "Folder", lambda path: (_ for _ in ()).throw(StorageError("started")))
+    if lives:
+        service.ensure_worker(home)
+        service.ensure_worker(home)  # seen a moment ago: nothing to wait for
+        assert now[0] == 4 * service.WATCH_SECONDS
+    else:
+        with pytest.raises(StorageError, match="started"):
+            service.ensure_worker(home)
+        assert now[0] == SILENT_SECONDS
+        assert workers.alive() == []
 
 
 def test_ended_and_owned_divide_the_states():

@@ -10,6 +10,7 @@ import pytest
 from rlstudio.control import worker as module
 from rlstudio.control.slots import Slots
 from rlstudio.control.store.store import Store
+from rlstudio.control.store.workers import Workers
 from rlstudio.control.worker import Worker
 from rlstudio.core.errors import StorageError
 
@@ -38,6 +39,24 @@ def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
     Worker(scheduler, until_idle=True, complain=told.append).serve()  # type: ignore[arg-type]
     assert told == ["away"] * 10
     assert scheduler.left == -1
+
+
+def test_one_that_was_taken_to_be_gone_is_known_again_with_its_next_beat(store: Store) -> None:
+    """It was frozen for longer than others wait."""
+    workers, seen = Workers(store.database), []
+
+    def tell(_: Any) -> None:
+        seen.append([found.id for found in workers.alive()])
+        workers.remove(worker.id)
+        if len(seen) > 2:
+            worker._stop_asked = True
+
+    worker = Worker(Away(store, 0), tell=tell)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BEAT_SECONDS", 0.0)
+        worker.serve()
+    assert seen == [[worker.id]] * 3
+    assert workers.alive() == []
 
 
 def test_a_background_worker_leaves_a_store_that_is_gone(store: Store) -> None:

@@ -48,7 +48,7 @@ CONFIG: dict[str, Any] = {
     "train": {"epochs": 1, "steps_per_epoch": 16, "batch_size": 16, "passes": 1},
     "eval": {"every_epochs": 1, "episodes": 1, "final_episodes": 1},
 }
-COMMAND = get_command(app.app)
+COMMAND = get_command(app.application(app.COMMANDS))
 VICTIM = "20260101-000000000-victim-0001"
 SHARES = 8
 SHARP = ("parent", "the victim", "absolute canary", "absolute victim", "through the run", "NUL", "newline", "long")
@@ -216,6 +216,16 @@ RUN_FIELDS: dict[str, tuple[str, ...]] = {
     "schema --algo": ("schema", "--algo={}"),
     "worker --slots": ("worker", "--until-idle", "--slots={}"),
     "gc --states": ("gc", "--yes", "--states={}"),
+    "eval, version": ("eval", "pole:{}"),
+    "play, version": ("play", "pole:{}", "--video", "film.mp4"),
+    "export, version": ("export", "pole:{}", "-o", "out"),
+    "serve-policy, version": ("serve-policy", "pole:{}"),
+    "promote": ("promote", "{}", "--model", "pole"),
+    "promote, version": ("promote", "pole:{}"),
+    "promote --model": ("promote", "nobody", "--model={}"),
+    "promote --checkpoint": ("promote", "last", "--model", "pole", "--checkpoint={}"),
+    "rollback": ("rollback", "{}"),
+    "models": ("models", "{}"),
     "play --video": ("play", "last", "--video={}"),
     "plot --out": ("plot", "last", "--out={}"),
 }
@@ -226,6 +236,7 @@ MEANT = {
     # Nothing comes after it: the command is the one without it.
     "resume": {"end of options"},
     "rm, second": {"end of options"},
+    "models": {"end of options"},
 }
 MEANT["adopt"] |= {"trailing slash", "the run itself"}  # in the store already: a conflict, told in one line
 OPTIONS = {"options", "end of options", "an option"}

@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from rlstudio.cli import failures
 from rlstudio.cli.terminal import stdout
+from rlstudio.core.errors import UserError
 
 PROGRAMS = ("rlctl", "rlstudio")
 INTERRUPTED = 130
@@ -97,6 +98,9 @@ def main(args: Sequence[str] | None = None) -> int:
     # Imports and options of commands that are not asked for are not waited for.
     names = given[:1] if given and given[0] in COMMANDS else COMMANDS
     try:
+        for argument in given:
+            if "\0" in argument:  # no shell can give one, but a program can: the options for paths do not expect it
+                raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
         code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0

@@ -17,6 +17,7 @@ from rlstudio.core.errors import UserError
 
 if TYPE_CHECKING:
     from rlstudio.core.contracts import Acted, Agent, Array
+    from rlstudio.experiment.bundle import Bundle
     from rlstudio.experiment.config import ExperimentConfig
     from rlstudio.experiment.evaluate import Evaluation
 
@@ -59,10 +60,11 @@ def evaluate(
     imports: Imports = None,
     json: Json = False,
 ) -> None:
-    """Evaluate the policy of a run or bundle: mean, IQM, 95 % interval.
+    """Evaluate the policy of a run, bundle or version: mean, IQM, 95 % interval.
 
     \b
     rlctl eval last --episodes 100
+    rlctl eval cartpole:production
     rlctl eval last --planner mppi planner.horizon=20     # also as a planner's value, in the equations of its world
     """
     for setting in settings or ():
@@ -123,7 +125,7 @@ def play(
     imports: Imports = None,
     json: Json = False,
 ) -> None:
-    """Film the policy of a run or bundle. Needs no display."""
+    """Film the policy of a run, bundle or version. Needs no display."""
     from rlstudio.experiment.output_file import output_path
     from rlstudio.experiment.video import SUFFIXES, record
 
@@ -141,12 +143,15 @@ def play(
 
 
 def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> _Judged:
+    from rlstudio.cli.bundles import named_bundle
     from rlstudio.cli.imports import import_modules
-    from rlstudio.experiment.bundle import is_bundle
 
     import_modules(imports)
-    if is_bundle(run):
-        return _load_bundle(run, checkpoint, imports)
+    bundle = named_bundle(run, runs_dir)
+    if bundle is not None:
+        if checkpoint != "last":
+            raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
+        return _load_bundle(bundle, imports)
     from rlstudio.control.home import Home
 
     folder = Home(runs_dir).folder_to_read(run)
@@ -157,13 +162,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> 
     return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps)
 
 
-def _load_bundle(path: str, checkpoint: str, imports: Sequence[str]) -> _Judged:
-    from rlstudio.core.errors import UserError
-    from rlstudio.experiment.bundle import open_bundle
-
-    if checkpoint != "last":
-        raise UserError(f"--checkpoint: the bundle {path} has one policy; leave it out")
-    bundle = open_bundle(path)
+def _load_bundle(bundle: Bundle, imports: Sequence[str]) -> _Judged:
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
     from rlstudio.experiment.machine import set_threads
 

@@ -23,7 +23,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the id of
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
 RunOrBundle = Annotated[
     str,
-    typer.Argument(metavar="RUN", help=f"{RUN_HELP[:-1]}; or the folder of a bundle.", autocompletion=completion.runs),
+    typer.Argument(
+        metavar="RUN",
+        help=f"{RUN_HELP[:-1]}; or the folder of a bundle; or MODEL:3, MODEL:production, MODEL:staging.",
+        autocompletion=completion.runs,
+    ),
 ]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]

@@ -11,7 +11,6 @@ from rlstudio.cli import text
 from rlstudio.cli.options import CheckpointChoice, Imports, Json, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import Cell, Terminal, stdout
-from rlstudio.core.errors import GateFailed
 
 if TYPE_CHECKING:
     from rlstudio.control.registry.promotion import Verdict
@@ -27,7 +26,7 @@ Current = Annotated[
 
 
 def promote(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, or MODEL:VERSION.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, MODEL:3 or MODEL:staging.")],
     model: Model = "",
     to: Annotated[Literal["staging", "production"], typer.Option("--to", help="The stage.")] = "staging",
     checkpoint: CheckpointChoice = "last",
@@ -40,7 +39,9 @@ def promote(
     worst_return: Annotated[
         float | None, typer.Option("--worst-return", help="The mean of its worst tenth must reach this.")
     ] = None,
-    force: Annotated[str, typer.Option("--force", metavar="REASON", help="Without judging; the reason is kept.")] = "",
+    force: Annotated[
+        str | None, typer.Option("--force", metavar="REASON", help="Without judging; the reason is kept.")
+    ] = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
@@ -53,27 +54,22 @@ def promote(
     """
     from rlstudio.control.registry.promotion import PromotionConfig
     from rlstudio.control.registry.records import Stage
+    from rlstudio.control.registry.releases import Refused, refuse_empty_reason
+    from rlstudio.core.config import parse
 
+    settings = {"margin": margin, "alpha": alpha, "budget": budget, "min_return": min_return}
+    cfg = parse(PromotionConfig, {**settings, "max_std": max_std, "worst_return": worst_return}, "promote")
+    refuse_empty_reason(force)  # before a version is made
     releases = _releases(runs_dir)
     version = _version(releases, what, model, checkpoint, runs_dir)
-    cfg = PromotionConfig(
-        margin=margin, alpha=alpha, budget=budget, min_return=min_return, max_std=max_std, worst_return=worst_return
-    )
     try:
         release = releases.promote(
             version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
         )
-    except GateFailed:
-        stdout().line(f"{version.name} is registered and stays in stage {version.stage}", "dim")
+    except Refused as refused:
+        _tell(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
         raise
-    out = stdout()
-    if json:
-        verdict = None if release.verdict is None else release.verdict.to_json()
-        out.document({**_document(release.version), "verdict": verdict})
-        return 0
-    out.line(f"{release.version.name} is in {release.version.stage}", "bold")
-    if release.verdict is not None:
-        _print_verdict(out, release.verdict)
+    _tell(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
     return 0
 
 
@@ -85,9 +81,7 @@ def rollback(
     json: Json = False,
 ) -> None:
     """Put the version that was in production before back there."""
-    releases = _releases(runs_dir)
-    version = releases.registry.rollback(model, if_current=if_current, reason=reason)
-    releases.bundle(version)
+    version = _releases(runs_dir).rollback(model, if_current=if_current, reason=reason)
     if json:
         stdout().document(_document(version))
     else:
@@ -101,8 +95,7 @@ def models(
 ) -> None:
     """List the models, or the versions and the history of one."""
     releases = _releases(runs_dir)
-    names = releases.registry.models() if model is None else [model]
-    versions = [version for name in names for version in releases.registry.versions(name)]
+    versions = releases.versions(model)
     history = [] if model is None else releases.registry.history(model)
     out = stdout()
     if json:
@@ -142,9 +135,12 @@ def _releases(runs_dir: Path) -> Releases:
 def _version(releases: Releases, what: str, model: str, checkpoint: str, runs_dir: Path) -> Version:
     """A version that is there, or a new one; the modules of a run are imported as everywhere."""
     from rlstudio.control.home import Home
+    from rlstudio.control.registry.records import check_model, is_reference
     from rlstudio.experiment.bundle import is_bundle
 
-    if model and not is_bundle(what):
+    if model:
+        check_model(model)
+    if model and not is_bundle(what) and not is_reference(what):
         from rlstudio.cli.imports import import_modules
         from rlstudio.experiment.load import load_imports
 
@@ -156,10 +152,32 @@ def _document(version: Version) -> dict[str, Any]:
     return {**vars(version), "name": version.name}
 
 
+def _tell(version: Version, verdict: Verdict | None, json: bool, headline: str) -> None:
+    out = stdout()
+    if json:
+        out.document({**_document(version), "verdict": None if verdict is None else verdict.to_json()})
+        return
+    out.line(headline, "bold")
+    if verdict is not None:
+        _print_verdict(out, verdict)
+
+
 def _print_verdict(out: Terminal, verdict: Verdict) -> None:
+    """Every number that the decision rests on."""
+    settings = verdict.settings
     out.line(f"  {verdict.reason}")
-    out.line(f"  candidate   {text.number(verdict.candidate['mean'])} over {verdict.episodes} episodes")
+    out.line(f"  candidate    {_earned(verdict.candidate)}, {verdict.episodes} episodes")
     if verdict.incumbent is not None:
-        out.line(f"  production  {text.number(verdict.incumbent['mean'])} on the same seeds")
+        out.line(f"  production   {_earned(verdict.incumbent)}, on the same seeds")
+    for look in verdict.looks:
+        bounds = f"{text.number(look.mean)} {text.interval((look.lower, look.upper))}"
+        out.line(f"  difference   {bounds} after {look.n} episodes, at error rate {look.alpha:.2g}")
     for name, gate in verdict.gates.items():
-        out.line(f"  {name:<11} {text.number(abs(gate['found']))}, wanted {text.number(abs(gate['wanted']))}")
+        out.line(f"  {name:<12} {text.number(abs(gate['found']))}, wanted {text.number(abs(gate['wanted']))}")
+    asked = f"margin {settings['margin']:g}, error rate {settings['alpha']:g}"
+    out.line(f"  asked for    {asked}, at most {settings['budget']} episodes; seed {verdict.seed}", "dim")
+
+
+def _earned(summary: dict[str, Any]) -> str:
+    mean, bounds = text.number(summary["mean"]), text.interval((summary["ci_low"], summary["ci_high"]))
+    return f"{mean}, 95 % interval {bounds}, spread {text.number(summary['std'])}"

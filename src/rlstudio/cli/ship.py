@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlstudio.cli import text
-from rlstudio.cli.options import CheckpointChoice, Json, Run, RunsDir
+from rlstudio.cli import completion, text
+from rlstudio.cli.options import RUN_HELP, CheckpointChoice, Json, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR
 from rlstudio.cli.terminal import stdout
+from rlstudio.core.errors import UserError
 
 if TYPE_CHECKING:
     from rlstudio.experiment.bundle import Bundle
@@ -29,7 +30,14 @@ Formats = Annotated[
 
 
 def export(
-    run: Run,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help=f"{RUN_HELP[:-1]}; or MODEL:3, MODEL:production, MODEL:staging, which is copied as it is.",
+            autocompletion=completion.runs,
+        ),
+    ],
     output: Target,
     checkpoint: CheckpointChoice = "last",
     format: Formats = DEFAULT_FORMATS,
@@ -41,10 +49,17 @@ def export(
     \b
     rlctl export last -o bundles/cartpole
     rlctl export ppo_cartpole --checkpoint best --format onnx,torchscript -o bundles/best
+    rlctl export cartpole:production -o bundles/released
     """
     from rlstudio.cli.imports import import_modules
     from rlstudio.control.home import Home
+    from rlstudio.control.registry.records import is_reference
 
+    if is_reference(run):
+        if (checkpoint, format) != ("last", DEFAULT_FORMATS):
+            raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
+        _tell(_copied(run, output, runs_dir), json)
+        return
     formats = _formats(format)
     folder = Home(runs_dir).folder_to_read(run)
     from rlstudio.experiment.export import export_run
@@ -79,7 +94,10 @@ def import_policy(
 
 
 def serve_policy(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A folder that `rlctl export` wrote.")],
+    bundle: Annotated[
+        str,
+        typer.Argument(metavar="BUNDLE", help="A folder that `rlctl export` wrote; or MODEL:3, MODEL:production."),
+    ],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8700,
     max_batch: Annotated[int, typer.Option("--max-batch", min=1, max=65536, help="Rows of one request.")] = 256,
@@ -91,13 +109,20 @@ def serve_policy(
         typer.Option("--allow-host", metavar="NAME", help="Another name clients may call it by. May be repeated."),
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="No token; on the loopback address only.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Answer observations with actions over HTTP, until Ctrl-C."""
+    """Answer observations with actions over HTTP, until Ctrl-C.
+
+    \b
+    rlctl serve-policy bundles/cartpole --token-file token
+    rlctl serve-policy cartpole:production
+    """
+    from rlstudio.cli.bundles import named_bundle
     from rlstudio.experiment.bundle import open_bundle
     from rlstudio.experiment.serve import serve
 
     serve(
-        open_bundle(bundle),
+        named_bundle(bundle, runs_dir) or open_bundle(bundle),
         host=host,
         port=port,
         max_batch=max_batch,
@@ -106,6 +131,15 @@ def serve_policy(
         auth=not no_auth,
         say=stdout().line,
     )
+
+
+def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
+    from rlstudio.control.home import Home
+    from rlstudio.control.registry.releases import Releases
+    from rlstudio.experiment.bundle import copy_bundle
+
+    releases = Releases(Home(runs_dir))
+    return copy_bundle(releases.bundle(releases.find(reference)), output)
 
 
 def _formats(given: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from rlstudio.cli import completion, text
 from rlstudio.cli.options import Imports, Json, RunsDir
 from rlstudio.cli.runs_dir import DEFAULT_RUNS_DIR, in_runs_dir
 from rlstudio.cli.terminal import Cell, Terminal, stderr, stdout
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 
 if TYPE_CHECKING:
     from rlstudio.control.home import Home
@@ -110,6 +110,9 @@ def _drive(home: Home, driver: Driver, json: bool) -> int:
     except KeyboardInterrupt:
         out.line(f"sweep {name}: stopped; runs under way go on, go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED
+    except StorageError as error:
+        again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
+        raise type(error)(f"sweep {name}: {error}; {again}") from error
     summary = summary_of(home.store, name)
     if json:
         stdout().document(summary.document())

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rlstudio.control.home import Home
+from rlstudio.control.slots import asked_for
 from rlstudio.control.store.records import Request, Run
-from rlstudio.core.errors import CheckpointError, Conflict, RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.config import parse
+from rlstudio.core.errors import CheckpointError, ConfigError, Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason
+from rlstudio.core.yaml_file import Document, read_text
 from rlstudio.experiment.checkpoint import Checkpoints
 from rlstudio.experiment.files import Folder, ensure_directory, temporary
 from rlstudio.experiment.run_folder import RUN_ID, RunFolder
+from rlstudio.experiment.sections import ResourcesConfig
 
 
 def adopt_path(home: Home, path: Path) -> Run:
@@ -89,8 +94,19 @@ def adopt(home: Home, folder: RunFolder) -> Run:
         config_hash=status.config_hash,
         seed=status.seed,
         total_epochs=status.total_epochs,
+        **_asked_for(folder),
     )
     told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
     # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
     reason = status.reason or Reason.ADOPTED
     return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)
+
+
+def _asked_for(folder: RunFolder) -> dict[str, Any]:
+    """What its config asks a scheduler for. One that cannot be read is refused when the run is to go on, not here."""
+    try:
+        data = read_text(folder.read_config(), str(folder.config_path)).data
+        resources, runtime = (data.get(name) or {} for name in ("resources", "runtime"))
+        return asked_for(parse(ResourcesConfig, Document(resources, "resources")), str(runtime.get("device")))
+    except (ConfigError, AttributeError):  # not a mapping where one belongs
+        return {}

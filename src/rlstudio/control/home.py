@@ -8,9 +8,8 @@ runs/                       --runs-dir, RLSTUDIO_RUNS_DIR
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from rlstudio.control.reaper import Reaper
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
+from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.files import is_users_mistake
@@ -44,17 +44,11 @@ def _users_mistakes() -> Iterator[None]:
 
 
 def _refuse_strange(file: Path) -> None:
-    """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
-    two names also has two journals, which corrupts it."""
+    """Below the runs folder no link is followed."""
     if file.parent.is_symlink():
         raise UserError(
             f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}"
         )
-    for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
-        with suppress(OSError):  # not there, or for the store itself to complain about
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-                raise UserError(f"{path}: is not a plain file with one name; put a copy of the real one in its place")
 
 
 @dataclass(frozen=True)
@@ -100,6 +94,11 @@ class Home:
             _refuse_strange(self._file)
             # Not by its text: a folder may have a ? in its name, which ends the path in a URL.
             return Store(Database(URL.create("sqlite", database=str(self._file))))  # type: ignore[arg-type]
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Kept, so that it sees whose heart beats."""
+        return Workers(self.store.database)
 
     @property
     def is_empty(self) -> bool:

@@ -49,7 +49,8 @@ class SubprocessLauncher:
             os.close(log)
 
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:
-        told = {"PYTHONUNBUFFERED": "1"} | ({"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))} if devices else {})
+        """GPUs that the run was not given stay out of its sight, also where that is all of them."""
+        told = {"PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
         if not self._home.url.startswith("sqlite:"):
             told[DATABASE_VARIABLE] = self._home.url
         return {**os.environ, **told}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,17 +13,20 @@ from rlstudio.control.home import DATABASE_VARIABLE, Home
 from rlstudio.control.launchers import SubprocessLauncher
 from rlstudio.control.scheduler import Observed, Scheduler
 from rlstudio.control.slots import Slots, of_this_machine
-from rlstudio.control.store.workers import Workers
 from rlstudio.control.worker import Worker
 from rlstudio.experiment.files import Folder, ensure_directory
 
 LOG = "worker.log"
+WATCH_SECONDS = 0.5
 
 
 def ensure_worker(home: Home) -> None:
-    """Somebody serves the queue when this returns. Two launches at once may start two workers, which does no harm."""
-    if Workers(home.store.database).alive():
-        return
+    """Somebody serves the queue when this returns. Two launches at once may start two workers, which does no harm.
+    Where only workers of other hosts are registered, a sign of life of one of them is waited for."""
+    while workers := home.workers.alive():
+        if any(worker.is_certain for worker in workers):
+            return
+        time.sleep(WATCH_SECONDS)
     ensure_directory(home.state_dir)
     log = Folder(home.state_dir).output(LOG)
     told = {} if home.url.startswith("sqlite:") else {DATABASE_VARIABLE: home.url}

@@ -7,9 +7,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rlstudio.control.store.records import Run
 from rlstudio.core.errors import UserError
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.sections import ResourcesConfig
 
 KINDS = {"cpu": "cpus", "gpu": "gpus", "memory_mb": "memory_mb"}
 
@@ -33,6 +37,18 @@ class Slots:
 
     def __str__(self) -> str:
         return f"cpu={self.cpus} gpu={self.gpus} memory_mb={self.memory_mb}"
+
+
+def asked_for(resources: ResourcesConfig, device: str) -> dict[str, Any]:
+    """What the store remembers of what a run asks for. A GPU that its config names is one it asks for."""
+    return {
+        "priority": resources.priority,
+        "cpus": resources.cpus,
+        "gpus": max(resources.gpus, int(device.startswith("cuda"))),
+        "memory_mb": resources.memory_mb or 0,
+        "max_retries": resources.retries,
+        "stall_seconds": resources.stall_seconds,
+    }
 
 
 def left(slots: Slots, running: Iterable[Run]) -> Slots:

@@ -13,6 +13,7 @@ from typing import Any
 from rlstudio.control.folders import folder_of
 from rlstudio.control.home import Home
 from rlstudio.control.lease import StoreLease, told_if_it_fails
+from rlstudio.control.slots import asked_for
 from rlstudio.control.store.records import Request, Run
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
@@ -28,7 +29,6 @@ OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
-    asked = cfg.resources
     return Request(
         name=cfg.name,
         algo=cfg.policy.algo,
@@ -39,12 +39,7 @@ def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
         total_epochs=cfg.train.epochs,
         owner=current_owner(),
         lineage=lineage(),
-        priority=asked.priority,
-        cpus=asked.cpus,
-        gpus=asked.gpus,
-        memory_mb=asked.memory_mb or 0,
-        max_retries=asked.retries,
-        stall_seconds=asked.stall_seconds,
+        **asked_for(cfg.resources, cfg.runtime.device),
         **origin,
     )
 

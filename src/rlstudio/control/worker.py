@@ -61,7 +61,7 @@ class Worker:
                 observed = self._scheduler.tick()
                 failed = 0
                 if time.monotonic() >= beat_at:
-                    self._workers.beat(self.id, observed.throughput, observed.queue_depth)
+                    self._beat(observed)
                     beat_at = time.monotonic() + BEAT_SECONDS
                 self._tell(observed)
                 if self._until_idle and self._is_idle(observed) and self._leaves():
@@ -72,6 +72,12 @@ class Worker:
                 if self._until_idle and failed * TICK_SECONDS >= GONE_SECONDS:
                     return  # nobody's worker, and its store does not come back: the folder was removed
             self._wait()
+
+    def _beat(self, observed: Observed) -> None:
+        """Show that we live, and look who else does: somebody must forget the workers of hosts that are gone."""
+        if not self._workers.beat(self.id, observed.throughput, observed.queue_depth):
+            self._workers.register(self.id, this_process(), self._scheduler.slots)
+        self._workers.alive()
 
     def _leaves(self) -> bool:
         return self._workers.remove_if_idle(self.id, self._scheduler.slots)

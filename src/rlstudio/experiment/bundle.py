@@ -162,7 +162,18 @@ def write_bundle(target: Path, spec: Spec, weights: Mapping[str, np.ndarray], ot
     """A new bundle, whole or not at all. `others` are the remaining files by their names."""
     tensors = BytesIO()
     write_tensors(tensors, weights)
-    files = {SPEC: spec.to_bytes(), WEIGHTS: tensors.getvalue(), **others}
+    return _write(target, {SPEC: spec.to_bytes(), WEIGHTS: tensors.getvalue(), **others})
+
+
+def copy_bundle(bundle: Bundle, target: Path) -> Bundle:
+    """The same bundle at another place, byte for byte, whole or not at all."""
+    copied = _write(target, {name: bundle.read(name) for name in bundle.files})
+    if copied.sha256 != bundle.sha256:
+        raise BundleError(f"{target}: is not the same as {bundle.path}; remove it and try again")
+    return copied
+
+
+def _write(target: Path, files: Mapping[str, bytes]) -> Bundle:
     assert set(files) <= KNOWN
     check_target(target)
     try:

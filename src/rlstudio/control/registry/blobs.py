@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlstudio.core.errors import BundleError, StorageError
 from rlstudio.experiment.bundle import Bundle, open_bundle
-from rlstudio.experiment.files import Folder, ensure_directory, temporary
+from rlstudio.experiment.files import TEMPORARY, Folder, ensure_directory, temporary
 from rlstudio.experiment.manifest import MANIFEST
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+ABANDONED_SECONDS = 3600
+"""Something unfinished of this age is what a killed process left."""
 
 
 class Blobs:
@@ -21,33 +28,51 @@ class Blobs:
         bundle = open_bundle(source)
         ensure_directory(self.root)
         folder = Folder(self.root)
-        if folder.kind(bundle.sha256) is not None:
-            self.get(bundle.sha256)
-            return bundle.sha256
-        part = temporary()
+        if folder.kind(bundle.sha256) is None:
+            self._copy_in(folder, bundle)
+        folder.sync()  # also of one that was there: whoever put it may have died before this
+        return self.get(bundle.sha256).sha256
+
+    def _copy_in(self, folder: Folder, bundle: Bundle) -> None:
+        with self.unfinished() as part:
+            for name in (*bundle.files, MANIFEST):
+                with Folder(bundle.path, through_link=True).open(name) as file:
+                    folder.copy(f"{part.name}/{name}", file, os.fstat(file.fileno()).st_size)
+            folder.sync(part.name)
+            if open_bundle(part).sha256 != bundle.sha256:
+                raise BundleError(f"{bundle.path}: changed while it was copied; try again")
+            for name in (*bundle.files, MANIFEST):
+                (part / name).chmod(0o400)
+            try:
+                folder.rename(part.name, bundle.sha256)
+            except StorageError:
+                if folder.kind(bundle.sha256) is None:
+                    raise
+                # Otherwise another process put the same bundle there this very moment.
+
+    @contextmanager
+    def unfinished(self) -> Iterator[Path]:
+        """A folder for what is on its way in, gone afterwards; what killed processes left goes too."""
+        ensure_directory(self.root)
+        folder, part = Folder(self.root), temporary()
+        for name in folder.names():
+            if name.startswith(TEMPORARY):
+                with suppress(FileNotFoundError):
+                    if time.time() - folder.path(name).lstat().st_mtime > ABANDONED_SECONDS:
+                        folder.discard(name)
+        folder.make(part)
         try:
-            folder.make(part)
-            for name in (*bundle.files, MANIFEST):
-                with Folder(source).open(name) as file:
-                    folder.copy(f"{part}/{name}", file, os.fstat(file.fileno()).st_size)
-            folder.sync(part)
-            copied = open_bundle(self.root / part)
-            if copied.sha256 != bundle.sha256:
-                raise BundleError(f"{source}: changed while it was copied; try again")
-            for name in (*bundle.files, MANIFEST):
-                (self.root / part / name).chmod(0o400)
-            with suppress(StorageError):  # another process put the same bundle there this very moment
-                folder.rename(part, bundle.sha256)
-                folder.sync()
+            yield folder.path(part)
         finally:
             folder.discard(part)
-        return self.get(bundle.sha256).sha256
 
     def get(self, digest: str) -> Bundle:
         """The bundle, every byte verified; BundleError names the file where one does not."""
+        if not _DIGEST.fullmatch(digest):  # it comes from a row of the store, which others may have written
+            raise BundleError(f"{digest!r}: is not the name of a bundle; the store was tampered with")
         bundle = open_bundle(self.root / digest)
         if bundle.sha256 != digest:
-            raise BundleError(f"{self.root / digest}: holds another bundle than its name says; restore it")
+            raise BundleError(f"{self.root / digest}: holds another bundle than its name says")
         return bundle
 
     def collect(self, referred: set[str]) -> list[str]:

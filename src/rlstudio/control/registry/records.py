@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from rlstudio.core.errors import UserError
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_REFERENCE = re.compile(rf"(?P<model>{NAME.pattern}):(?P<which>[^/]*)")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Stage(StrEnum):
@@ -50,6 +57,27 @@ class Decision:
     @property
     def numbers(self) -> dict[str, Any]:
         return json.loads(self.verdict) if self.verdict else {}
+
+
+def check_model(name: str) -> None:
+    """The name of a model is a name and nothing else: not a path, not an option, not two lines."""
+    if not NAME.fullmatch(name):
+        raise UserError(f"model {name!a}: use 1 to 64 of a-z 0-9 _ . - and begin with a letter or digit")
+
+
+def is_reference(text: str) -> bool:
+    """Whether it is meant as a version of a model. Neither a run nor a path with a folder in it looks like that."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def parse_reference(text: str) -> tuple[str, int | Stage]:
+    """`MODEL:3`, `MODEL:production` or `MODEL:staging`."""
+    found = _REFERENCE.fullmatch(text)
+    if found is not None and _NUMBER.fullmatch(found["which"]):
+        return found["model"], int(found["which"])
+    if found is not None and found["which"] in (Stage.PRODUCTION, Stage.STAGING):
+        return found["model"], Stage(found["which"])
+    raise UserError(f"{text!r}: name a version as MODEL:3, MODEL:production or MODEL:staging; see: rlctl models")
 
 
 def replay(decisions: Iterable[Decision]) -> dict[tuple[str, int], Stage]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -18,12 +17,11 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from rlstudio.control.registry.records import Decision, Stage, Version
+from rlstudio.control.registry.records import Decision, Stage, Version, check_model
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.registry_tables import audit, versions
-from rlstudio.core.errors import Conflict, UnknownName, UserError, suggest
+from rlstudio.core.errors import Conflict, UnknownName, suggest
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 TRIES = 5
 """A loser of a race for the same number or the same stage reads again; more often than this it gives up."""
 
@@ -46,12 +44,16 @@ class Registry:
             raise UnknownName(f"model {model!r}: there is none{suggest(model, self.models())}; see: rlctl models")
         return found
 
-    def get(self, model: str, version: int) -> Version:
-        found = {entry.version: entry for entry in self.versions(model)}
-        if version not in found:
-            known = ", ".join(map(str, sorted(found)))
-            raise UnknownName(f"model {model}: has no version {version}; it has {known}")
-        return found[version]
+    def get(self, model: str, which: int | Stage) -> Version:
+        """By its number, or the newest of a stage."""
+        found = self.versions(model)
+        for entry in found:
+            if which in (entry.version, entry.stage):
+                return entry
+        if isinstance(which, Stage):
+            raise UnknownName(f"model {model}: nothing is in {which}; see: rlctl models {model}")
+        known = ", ".join(str(entry.version) for entry in reversed(found))
+        raise UnknownName(f"model {model}: has no version {which}; it has {known}")
 
     def production(self, model: str) -> Version | None:
         with self.database.read() as connection:
@@ -75,8 +77,7 @@ class Registry:
 
     def register(self, model: str, digest: str, *, run_id: str = "", step: int = 0, reason: str = "") -> Version:
         """A new version in stage `none`; the same bundle twice is the same version."""
-        if not NAME.fullmatch(model):
-            raise UserError(f"model {model!a}: use 1 to 64 of a-z 0-9 _ . - and begin with a letter or digit")
+        check_model(model)
         for _ in range(TRIES):
             try:
                 with self.database.write() as connection:
@@ -112,11 +113,7 @@ class Registry:
             with self.database.write() as connection:
                 chosen = _version(connection, model, version, lock=True)
                 current = _production(connection, model, lock=True)
-                if if_current is not None and (current.version if current else 0) != if_current:
-                    there = f"version {current.version} is" if current else "none is"
-                    raise Conflict(f"model {model}: {there} in production, not {if_current or 'none'}; look again")
-                if chosen.stage == to:
-                    raise Conflict(f"model {model}: version {version} is in {to} already")
+                refuse_stale(chosen, to, current, if_current)
                 if to == Stage.PRODUCTION and current is not None:
                     _set(connection, current, Stage.ARCHIVED)
                     _write(connection, model, current.version, Stage.ARCHIVED, "archive", f"replaced by {version}")
@@ -126,22 +123,34 @@ class Registry:
         except IntegrityError as error:
             raise Conflict(f"model {model}: somebody else promoted this very moment; look again first") from error
 
-    def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
-        """The version that was in production before the present one is there again."""
+    def refuse(self, version: Version, reason: str, verdict: Mapping[str, Any]) -> None:
+        """Keep the numbers by which a version was not promoted. It stays what it is."""
+        with self.database.write() as connection:
+            now = _version(connection, version.model, version.version, lock=True)
+            _write(connection, now.model, now.version, now.stage, "refuse", reason, verdict)
+
+    def previous(self, model: str) -> tuple[Version, Version]:
+        """What is in production, and what was there before it."""
+        known = {entry.version: entry for entry in self.versions(model)}
         current = self.production(model)
         if current is None:
             raise Conflict(f"model {model}: nothing is in production, so there is nothing to go back from")
         before = self._before(model, current.version)
         if before is None:
             raise Conflict(f"model {model}: version {current.version} is the first in production; none was before")
+        return current, known[before]
+
+    def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
+        """The version that was in production before the present one is there again."""
+        current, before = self.previous(model)
         seen = current.version if if_current is None else if_current
-        return self.promote(model, before, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason)
+        return self.promote(model, before.version, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason)
 
     def _before(self, model: str, current: int) -> int | None:
         """Going back twice goes back two steps: versions that were rolled back from do not count."""
         line: list[int] = []
         for decision in self.history(model):
-            if decision.stage != Stage.PRODUCTION:
+            if decision.stage != Stage.PRODUCTION or decision.kind == "refuse":
                 continue
             if decision.kind == "rollback" and decision.version in line:
                 del line[line.index(decision.version) + 1 :]
@@ -149,6 +158,17 @@ class Registry:
                 line.append(decision.version)
         earlier = [version for version in line[:-1] if version != current]
         return earlier[-1] if earlier else None
+
+
+def refuse_stale(chosen: Version, to: Stage, current: Version | None, if_current: int | None) -> None:
+    """What is in production must be what whoever decides believes to be there."""
+    found = current.version if current else 0
+    if if_current is not None and found != if_current:
+        there = f"version {found} is" if found else "none is"
+        wanted = f"not {if_current or 'none'}; look again with: rlctl models {chosen.model}"
+        raise Conflict(f"model {chosen.model}: {there} in production, {wanted}")
+    if chosen.stage == to:
+        raise Conflict(f"model {chosen.model}: version {chosen.version} is in {to} already")
 
 
 # -- inside a transaction ---------------------------------------------------------------------------------------------

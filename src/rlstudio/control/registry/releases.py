@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlstudio.control.home import Home
 from rlstudio.control.registry.blobs import Blobs
 from rlstudio.control.registry.promotion import Play, PromotionConfig, Verdict, judge
-from rlstudio.control.registry.records import Stage, Version
-from rlstudio.control.registry.registry import Registry
-from rlstudio.core.errors import Conflict, GateFailed, UserError
+from rlstudio.control.registry.records import Stage, Version, check_model, is_reference, parse_reference
+from rlstudio.control.registry.registry import Registry, refuse_stale
+from rlstudio.core.errors import BundleError, Conflict, GateFailed, UnknownName, UserError
 from rlstudio.experiment.bundle import Bundle, is_bundle
 from rlstudio.experiment.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from rlstudio.envs.config import EnvConfig
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,14 @@ class Release:
 
     version: Version
     verdict: Verdict | None = None
+
+
+class Refused(GateFailed):
+    """A version that was judged and not promoted, with every number."""
+
+    def __init__(self, version: Version, verdict: Verdict) -> None:
+        super().__init__(f"model {version.name}: not promoted: {verdict.reason}")
+        self.version, self.verdict = version, verdict
 
 
 class Releases:
@@ -41,7 +52,32 @@ class Releases:
 
     def bundle(self, version: Version) -> Bundle:
         """The policy of a version, verified to the last byte."""
-        return self.blobs.get(version.digest)
+        try:
+            return self.blobs.get(version.digest)
+        except (BundleError, UserError) as error:
+            told = str(error).partition("; make one with")[0]
+            raise BundleError(
+                f"model {version.name}: {told}; restore it from a copy, or use another version"
+            ) from error
+
+    def find(self, reference: str) -> Version:
+        """`MODEL:3`, `MODEL:production`, `MODEL:staging`. Looking leaves nothing behind where nothing is."""
+        model, which = parse_reference(reference)
+        self._refuse_empty(model)
+        return self.registry.get(model, which)
+
+    def versions(self, model: str | None = None) -> list[Version]:
+        """Of one model, newest first, or of all of them."""
+        if model is not None:
+            self._refuse_empty(model)
+            return self.registry.versions(model)
+        models = [] if self._home.is_empty else self.registry.models()
+        return [version for name in models for version in self.registry.versions(name)]
+
+    def _refuse_empty(self, model: str) -> None:
+        if self._home.is_empty:
+            where = f"there are none in {self._home.runs_dir} yet"
+            raise UnknownName(f"model {model!r}: {where}; make one with: rlctl promote RUN --model NAME")
 
     # -- versions ---------------------------------------------------------------------------------------------------
 
@@ -49,14 +85,16 @@ class Releases:
         """Export a run's policy and keep it as a candidate: a version without a stage."""
         from rlstudio.experiment.export import export_run
 
-        with tempfile.TemporaryDirectory(dir=self._made_state_dir()) as place:
-            bundle = export_run(folder, Path(place) / "bundle", checkpoint=checkpoint, formats=_formats())
+        check_model(model)
+        with self.blobs.unfinished() as place:
+            bundle = export_run(folder, place / "bundle", checkpoint=checkpoint, formats=_formats())
             return self._register(model, bundle)
 
     def register_bundle(self, model: str, path: Path) -> Version:
         """Keep a bundle that was exported or imported before."""
         from rlstudio.experiment.bundle import open_bundle
 
+        check_model(model)
         return self._register(model, open_bundle(path))
 
     def _register(self, model: str, bundle: Bundle) -> Version:
@@ -64,19 +102,17 @@ class Releases:
         origin = bundle.spec.origin
         return self.registry.register(model, digest, run_id=origin.run_id or "", step=origin.checkpoint or 0)
 
-    def _made_state_dir(self) -> Path:
-        from rlstudio.experiment.files import ensure_directory
-
-        ensure_directory(self._home.state_dir)
-        return self._home.state_dir
-
     def version(self, what: str, model: str = "", checkpoint: str = "last") -> Version:
-        """MODEL:VERSION that is there; or a bundle folder, or a run, as a new version of `model`."""
-        if ":" in what and not model:
-            return self.registry.get(*parse_version(what))
+        """A version that is there; or a bundle folder, or a run, as a new version of `model`."""
+        if is_reference(what):
+            if model or checkpoint != "last":
+                raise UserError(f"{what}: is a version already; leave --model and --checkpoint out")
+            return self.find(what)
         if not model:
-            raise UserError(f"promote {what}: say which model it becomes a version of with --model NAME")
+            raise UserError(f"promote {what!r}: say which model it becomes a version of with --model NAME")
         if is_bundle(what):
+            if checkpoint != "last":
+                raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")
             return self.register_bundle(model, Path(what))
         return self.register_run(model, self._home.folder_to_read(what), checkpoint)
 
@@ -89,17 +125,19 @@ class Releases:
         cfg: PromotionConfig,
         *,
         if_current: int | None = None,
-        force: str = "",
+        force: str | None = None,
         imports: Sequence[str] = (),
     ) -> Release:
         """Into production only if the numbers say so, or by force with a reason; what is refused stays as it is."""
+        refuse_empty_reason(force)
         candidate = self.bundle(version)  # also what is forced, or only staged, must be whole
         if to != Stage.PRODUCTION:
             name, number = version.model, version.version
-            return Release(self.registry.promote(name, number, to, if_current=if_current, reason=force))
+            return Release(self.registry.promote(name, number, to, if_current=if_current, reason=force or ""))
         current = self.registry.production(version.model)
         seen = (current.version if current else 0) if if_current is None else if_current
-        if force:
+        refuse_stale(version, to, current, seen)  # before minutes of judging; the database has the last word
+        if force is not None:
             forced = self.registry.promote(
                 version.model, version.version, to, if_current=seen, kind="force", reason=force
             )
@@ -107,23 +145,48 @@ class Releases:
         incumbent = None if current is None else self.bundle(current)
         verdict = self.judge(candidate, incumbent, cfg, imports)
         if not verdict.promote:
-            raise GateFailed(f"model {version.name}: not promoted: {verdict.reason}")
+            self.registry.refuse(version, verdict.reason, verdict.to_json())
+            raise Refused(version, verdict)
         promoted = self.registry.promote(
             version.model, version.version, to, if_current=seen, reason=verdict.reason, verdict=verdict.to_json()
         )
         return Release(promoted, verdict)
 
+    def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
+        """The version that was in production before is there again, if it is still whole."""
+        self._refuse_empty(model)
+        current, before = self.registry.previous(model)
+        self.bundle(before)
+        seen = current.version if if_current is None else if_current
+        return self.registry.promote(
+            model, before.version, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason
+        )
+
     def judge(
         self, candidate: Bundle, incumbent: Bundle | None, cfg: PromotionConfig, imports: Sequence[str] = ()
     ) -> Verdict:
-        """Both on the candidate's environment, so it must also be the incumbent's."""
-        if incumbent is not None and incumbent.spec.spaces != candidate.spec.spaces:
+        """Both on the same task, each seeing it in its own way: otherwise an easier one would win."""
+        ours = candidate.experiment(tuple(imports)).env
+        if incumbent is None:
+            return judge(_player(candidate, ours), None, cfg)
+        theirs = incumbent.experiment(tuple(imports)).env
+        if incumbent.spec.spaces != candidate.spec.spaces or _task(ours) != _task(theirs):
             raise Conflict(
-                f"{candidate.path.name[:12]}: sees or does other things than what is in production; only --force REASON"
-                " replaces a policy by one of another kind"
+                f"{candidate.path.name[:12]} on {ours.id}: sees, does or plays other things than what is in production"
+                f" on {theirs.id}; only --force REASON replaces a policy by one of another kind"
             )
-        against = None if incumbent is None else _player(incumbent, imports)
-        return judge(_player(candidate, imports), against, cfg)
+        return judge(_player(candidate, ours), _player(incumbent, theirs), cfg)
+
+
+def refuse_empty_reason(force: str | None) -> None:
+    """Also an option that was swallowed as the reason is none."""
+    if force is not None and (not force.strip() or force.startswith("-")):
+        raise UserError("--force: needs a reason, which is kept: --force 'why it must go without being judged'")
+
+
+def _task(env: EnvConfig) -> tuple[object, ...]:
+    """What decides how much can be earned."""
+    return env.id, env.kwargs, env.max_episode_steps, [call for call in env.wrapper_calls() if "Reward" in call[0]]
 
 
 def _formats() -> tuple[str, ...]:
@@ -131,20 +194,12 @@ def _formats() -> tuple[str, ...]:
     return ("bundle", "onnx") if find_spec("onnx") and find_spec("onnxscript") else ("bundle",)
 
 
-def _player(bundle: Bundle, imports: Sequence[str]) -> Play:
+def _player(bundle: Bundle, env: EnvConfig) -> Play:
     from rlstudio.experiment.evaluate import evaluate
 
-    experiment, policy = bundle.experiment(tuple(imports)), bundle.policy()
+    policy = bundle.policy()
 
     def play(seed: int, episodes: int) -> Sequence[float]:
-        return evaluate(policy, experiment.env, episodes=episodes, seed=seed).returns
+        return evaluate(policy, env, episodes=episodes, seed=seed).returns
 
     return play
-
-
-def parse_version(text: str) -> tuple[str, int]:
-    """`NAME:VERSION`."""
-    model, _, number = text.rpartition(":")
-    if not model or not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise UserError(f"{text!r}: name a version as MODEL:VERSION, for example cartpole:3")
-    return model, int(number)

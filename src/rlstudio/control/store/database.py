@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,14 @@ BUSY_SECONDS = 20
 CONNECT_SECONDS = 10
 NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "lustre", "fuse.sshfs"})
 BUSY_STATES = frozenset({"55P03", "40P01", "40001"})  # no lock in time, deadlock, could not be put in a row
+DISK_FULL_STATE = "53100"
+
+_FULL = "the disk is full; free some space and try again"
+_SQLITE_DISK = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "the disk reported an input/output error; check the device before going on",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; see that its disk is whole and has room, and that its folder is yours",
+}
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _of_the_parent: list[Pool] = []
@@ -99,7 +107,7 @@ class Database:
             return StorageError(
                 f"{self.where}: damaged ({told}); put it aside and take the runs in again with: rlctl adopt RUN_FOLDER"
             )
-        return StorageError(f"{self.where}: {told}")
+        return StorageError(f"{self.where}: {_disk_says(error.orig) or told}")
 
     def close(self) -> None:
         self.engine.dispose()
@@ -134,6 +142,13 @@ def _is_busy(error: object) -> bool:
     return getattr(error, "sqlstate", None) in BUSY_STATES
 
 
+def _disk_says(error: object) -> str | None:
+    """What the disk behind the store complains about, and what to do about it; None where it is something else."""
+    if isinstance(error, sqlite3.Error):
+        return _SQLITE_DISK.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
+    return _FULL if getattr(error, "sqlstate", None) == DISK_FULL_STATE else None
+
+
 def _prepare_file(path: Path) -> None:
     """A private file of our own; never through a link, never on a disk whose locks cannot be trusted."""
     for folder in reversed((path.parent, *path.parent.parents)):
@@ -144,15 +159,22 @@ def _prepare_file(path: Path) -> None:
             f"{path.parent}: is on a network disk ({kind}), where SQLite is not safe;"
             " set RLSTUDIO_HOME to a folder on a local disk, or RLSTUDIO_DB=postgresql://..."
         )
+    _refuse_strange(path)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}") from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StorageError(f"{path}: is not a plain file")
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)
+
+
+def _refuse_strange(file: Path) -> None:
+    """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
+    two names also has two journals, which corrupts it."""
+    for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
+        with suppress(OSError):  # not there, or for opening it to complain about
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise UserError(f"{path}: is not a plain file with one name; put a copy of the real one in its place")
 
 
 def _disk(path: Path) -> str:

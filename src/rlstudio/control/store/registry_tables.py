@@ -43,7 +43,7 @@ audit = Table(
     Column("model", Words, nullable=False),
     Column("version", Integer, nullable=False),
     Column("stage", Words, nullable=False),  # what this version became
-    Column("kind", Words, nullable=False),  # register, promote, archive, rollback
+    Column("kind", Words, nullable=False),  # register, promote, force, refuse, archive, rollback
     Column("actor", Words, nullable=False, server_default=""),
     Column("reason", Words, nullable=False, server_default=""),
     Column("verdict", Words, nullable=False, server_default=""),  # JSON: every number the decision rests on

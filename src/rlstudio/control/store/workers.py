@@ -1,10 +1,17 @@
-"""Which workers serve the store. A launch that finds none starts one; a worker leaves only while nothing is queued."""
+"""Which workers serve the store. A launch that finds none starts one; a worker leaves only while nothing is queued.
+
+A process of this host is judged by boot, pid and start time, at once and for certain. One of another host is judged by
+its heartbeat, as runs are: unchanged for `SILENT_SECONDS` on our own clock, it is gone.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, exists, insert, select, update
 
@@ -15,6 +22,9 @@ from rlstudio.experiment.process import Owner, is_gone
 
 if TYPE_CHECKING:
     from rlstudio.control.slots import Slots
+
+SILENT_SECONDS = 16.0
+"""Three beats and some: a worker of another host that shows no sign of life for so long is gone."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +37,22 @@ class KnownWorker:
     throughput: float
     queue_depth: int
     started_at: str
+    is_certain: bool  # its process is there, or its heart was seen to beat
+
+
+@dataclass(frozen=True)
+class _Seen:
+    heartbeat: int
+    since: float
+    has_beaten: bool
 
 
 class Workers:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        """One that is kept sees who beats; a new one knows only who is registered."""
         self._database = database
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
 
     def register(self, worker_id: str, process: Owner, slots: Slots) -> None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
@@ -39,16 +60,18 @@ class Workers:
         with self._database.write() as connection:
             connection.execute(insert(workers).values(**values))
 
-    def beat(self, worker_id: str, throughput: float, queue_depth: int) -> None:
+    def beat(self, worker_id: str, throughput: float, queue_depth: int) -> bool:
+        """False where it is not known any more: it was frozen, and others took it to be gone."""
         values = {"heartbeat": workers.c.heartbeat + 1, "throughput": throughput, "queue_depth": queue_depth}
         with self._database.write() as connection:
-            connection.execute(update(workers).where(workers.c.id == worker_id).values(**values))
+            return connection.execute(update(workers).where(workers.c.id == worker_id).values(**values)).rowcount == 1
 
     def alive(self) -> list[KnownWorker]:
-        """Those that serve the store; one whose process is gone is forgotten. Waits for one that is just leaving, so
-        that a run is never left with nobody to start it."""
+        """Those that serve the store; one that is gone is forgotten. Waits for one that is just leaving, so that a run
+        is never left with nobody to start it."""
         with self._database.write() as connection:
             rows = connection.execute(select(workers).with_for_update()).mappings().all()
+            self._seen = {row["id"]: self._observe(row) for row in rows}
             known = [
                 KnownWorker(
                     row["id"],
@@ -59,12 +82,23 @@ class Workers:
                     row["throughput"],
                     row["queue_depth"],
                     row["started_at"],
+                    row["host"] == os.uname().nodename or self._seen[row["id"]].has_beaten,
                 )
                 for row in rows
             ]
-            gone = [worker.id for worker in known if is_gone(worker.process)]
+            gone = [worker.id for worker in known if is_gone(worker.process) or self._is_silent(worker)]
             connection.execute(delete(workers).where(workers.c.id.in_(gone)))
         return [worker for worker in known if worker.id not in gone]
+
+    def _observe(self, row: Mapping[Any, Any]) -> _Seen:
+        before, now = self._seen.get(row["id"]), self._clock()
+        if before is None or before.heartbeat != row["heartbeat"]:
+            return _Seen(row["heartbeat"], now, before is not None)
+        return before
+
+    def _is_silent(self, worker: KnownWorker) -> bool:
+        silent = self._clock() - self._seen[worker.id].since >= SILENT_SECONDS
+        return silent and worker.process.host != os.uname().nodename
 
     def remove(self, worker_id: str) -> None:
         with self._database.write() as connection:

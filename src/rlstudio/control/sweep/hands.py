@@ -11,7 +11,7 @@ from rlstudio.control.fork import fork
 from rlstudio.control.home import Home
 from rlstudio.control.remove import remove
 from rlstudio.control.service import ensure_worker
-from rlstudio.control.slots import of_this_machine
+from rlstudio.control.slots import asked_for, of_this_machine
 from rlstudio.control.start import request_of
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.sweeps import Sweep, Sweeps, Trial
@@ -104,8 +104,8 @@ def _driver(home: Home, sweep: Sweep, search: Search, max_concurrent: int | None
 
 
 def _fitting(cfg: ExperimentConfig) -> int:
-    machine, asked = of_this_machine(), cfg.resources
-    fitting = [machine.cpus // asked.cpus, *([machine.gpus // asked.gpus] if asked.gpus else [])]
+    machine, asked = of_this_machine(), asked_for(cfg.resources, cfg.runtime.device)
+    fitting: list[int] = [machine.cpus // asked["cpus"], *([machine.gpus // asked["gpus"]] if asked["gpus"] else [])]
     return max(1, min(fitting))
 
 
