@@ -20,8 +20,8 @@ from rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_t
 sys.path.append(str(Path(__file__).parents[1] / "control"))
 sys.path.append(str(Path(__file__).parents[1] / "repro"))
 from postgres import Postgres
-from tiny_runs import in_child
 
+from processes import in_child
 from rlstudio.cli.app import main
 from rlstudio.cli.source import Request, choose
 from rlstudio.control.home import DATABASE_VARIABLE, Home

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,21 +64,6 @@ def advance(run_dir: Path, steps: tuple[int, ...]) -> None:
         run.write_status(Status(**{**vars(status), "state": RunState.COMPLETED}))
         metrics.close()
         run.close()
-
-
-def in_child(act: Callable[[], object]) -> int:
-    """Run `act` in a forked child; its wait status (0: done, 9: killed)."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1]
 
 
 def newest(run_dir: Path) -> int:

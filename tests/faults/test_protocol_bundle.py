@@ -4,8 +4,8 @@ import contextlib
 
 import numpy as np
 import pytest
-from checkpoint_scenario import in_child
 
+from processes import in_child
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.experiment import failpoint

@@ -5,9 +5,10 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-from checkpoint_scenario import content, in_child, leftovers, new_run
+from checkpoint_scenario import content, leftovers, new_run
 from test_protocol_power_loss import lay_out, states
 
+from processes import in_child
 from rlstudio.core.errors import LeaseLost, StorageError
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints, state_hash

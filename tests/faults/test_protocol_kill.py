@@ -6,8 +6,9 @@ Random kills prove little: a writer that is not atomic survives forty of them. E
 import shutil
 
 import pytest
-from checkpoint_scenario import STEPS, advance, content, in_child, leftovers, new_run, newest
+from checkpoint_scenario import STEPS, advance, content, leftovers, new_run, newest
 
+from processes import in_child
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints, state_hash
 from rlstudio.experiment.lease import FileLease

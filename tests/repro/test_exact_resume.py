@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
+from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
+from processes import in_child
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment import failpoint
 from rlstudio.experiment.checkpoint import Checkpoints

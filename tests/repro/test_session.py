@@ -8,8 +8,9 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
+from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
+from processes import in_child
 from rlstudio.core.errors import (
     CheckpointError,
     ConfigError,

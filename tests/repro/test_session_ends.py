@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, in_child, only_run, run_to_the_end
+from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
+from processes import in_child
 from rlstudio.core.errors import ConfigError, GateFailed, Incompatible, StorageError, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.data import replay as replay_module

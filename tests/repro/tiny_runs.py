@@ -3,12 +3,6 @@
 Forking a warmed parent costs milliseconds where a new interpreter costs the import of torch.
 """
 
-import os
-import signal
-import sys
-import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 from rlstudio.core.run_state import RunState
@@ -19,6 +13,14 @@ from rlstudio.experiment.run_folder import RunFolder, list_runs
 
 TRAIN = {
     "a2c": {"epochs": 12, "steps_per_epoch": 120, "rollout_steps": 5, "normalize_rewards": True},
+    "diffusion": {"epochs": 12, "steps_per_epoch": 32, "batch_size": 8, "learning_starts": 40, "train_every": 8,
+                  "gradient_steps": 2, "behaviour": "own", "dynamics": {"kind": "ensemble", "members": 2},
+                  "planner": {"horizon": 4, "candidates": 8, "levels": 3, "select": "mean", "kl_budget": 0.5}},
+    "mbmpc": {"epochs": 12, "steps_per_epoch": 16, "batch_size": 16, "learning_starts": 24, "train_every": 8,
+              "gradient_steps": 2, "n_step": 3, "dynamics": {"members": 2, "hidden_sizes": [8], "noise": True},
+              "planner": {"kind": "guided", "horizon": 3, "candidates": 8, "iterations": 2, "policy_candidates": 2}},
+    "mpc": {"epochs": 12, "steps_per_epoch": 32, "rollout_steps": 8,
+            "planner": {"kind": "icem", "horizon": 4, "candidates": 8}},
     "ppo": {"epochs": 12, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},
     "dqn": {"epochs": 12, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "target_every": 20,
             "train_every": 4, "n_step": 3},
@@ -57,26 +59,6 @@ def run_to_the_end(cfg: ExperimentConfig, runs_dir: Path) -> RunFolder:
         for _ in session:
             pass
         return session.folder
-
-
-def in_child(work: Callable[[], object], kill_after: float | None = None) -> int:
-    """Run `work` in a forked child; kill -9 it after so many seconds if it still runs. Returns its wait status."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
 
 
 def only_run(runs_dir: Path) -> RunFolder:
