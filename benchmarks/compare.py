@@ -16,8 +16,9 @@ from benchmarks import overhead, render
 from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import provenance, write_result
 from benchmarks.settings import OURS, REFERENCE, ROWS, SOLVE_ROW, TITLES, Entry, Row
-from benchmarks.venvs import PINS, CannotInstall, Venv, ours, prepare
+from benchmarks.venvs import CannotInstall, Venv, ours, prepare
 
+PEERS = [side for side in TITLES if side != OURS]
 NAMES = (*(row.key for row in ROWS), SOLVE_ROW.key, "overhead")
 
 
@@ -116,7 +117,7 @@ def _progress(row: str, found: dict[str, Any]) -> None:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Speed against other libraries.")
     parser.add_argument("--rows", nargs="+", choices=NAMES, default=list(NAMES), help="which rows (default: all)")
-    parser.add_argument("--peers", nargs="*", choices=list(PINS), default=list(PINS), help="which libraries")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="which libraries")
     parser.add_argument("--reps", type=int, help="repetitions of a rate, instead of the row's; the median counts")
     parser.add_argument("--seconds", type=float, help="least length of a rate's window, instead of the row's")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="thread counts; the better one counts")

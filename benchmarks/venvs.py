@@ -22,6 +22,7 @@ PINS: dict[str, tuple[str, ...]] = {
     "skrl": ("skrl[torch]==2.1.1",),
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
+    "pytorch_mppi": ("pytorch-mppi==0.9.1",),
 }
 """What is installed beside torch and Gymnasium, which are the same for everybody."""
 

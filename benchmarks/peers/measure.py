@@ -13,6 +13,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,16 @@ class Window:
             raise SystemExit("the window was never filled: the run ended before")
         steps, seconds = self._last[0] - self._first[0], self._last[1] - self._first[1]
         return {"steps_per_second": round(steps / seconds, 1), "env_steps": steps, "window_s": round(seconds, 3)}
+
+
+def rate(call: Callable[[], object], seconds: float, warmup: int = 20) -> dict[str, float]:
+    """How long one call takes, over as many as fit into `seconds`: the middle one, and the fastest tenth's."""
+    for _ in range(warmup):
+        call()
+    times = []
+    end = time.perf_counter() + seconds
+    while (begin := time.perf_counter()) < end or len(times) < 10:
+        call()
+        times.append(time.perf_counter() - begin)
+    times.sort()
+    return {"median_us": 1e6 * times[len(times) // 2], "p10_us": 1e6 * times[len(times) // 10], "calls": len(times)}

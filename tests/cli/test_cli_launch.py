@@ -11,6 +11,7 @@ import yaml
 from cli_scenario import Rlctl, everything
 
 from rlstudio.cli.summary import activation
+from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import Diverged, EnvFault, StorageError
 from rlstudio.experiment.session import Session
 
@@ -322,7 +323,7 @@ def test_runs_of_one_experiment_become_one_curve(rlctl: Rlctl) -> None:
 
 def test_algorithms_and_environments(rlctl: Rlctl) -> None:
     shown = {row["name"]: row["package"] for row in rlctl("algos", "--json").document}
-    assert shown == dict.fromkeys(("a2c", "dqn", "ppo", "qrdqn", "sac", "td3"), "rlstudio")
+    assert shown == dict.fromkeys(ALGOS.names(), "rlstudio")
     assert "PPO: clipped policy gradient" in rlctl("algos").out
     found = {env["id"]: env for env in rlctl("envs", "--json").document}
     plain = {"id": "CartPole-v1", "origin": "gymnasium.classic_control", "native": True, "extra": "", "installed": True}

@@ -27,6 +27,18 @@ def test_both_are_told(trained: Rlctl) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["guided", "planner.horizon=4", "planner.candidates=4", "planner.iterations=1", "planner.reward=dense"],
+        ["mcts", "planner.simulations=4", "planner.value=physics"],
+    ],
+)
+def test_the_runs_own_policy_helps(trained: Rlctl, arguments: list[str]) -> None:
+    told = trained("eval", "last", "--planner", *arguments, "--episodes", "1", "--json").document
+    assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["planner.horizon=3"], "only settings of a planner fit"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box
+from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.action_noise import GaussianNoise, OrnsteinUhlenbeck, RandomStart
 from rlstudio.data.noise import NoiseBlocks
 
@@ -93,3 +93,13 @@ def test_it_resumes_exactly():
         resumed = build()
         resumed.load_state_dict(cut.state_dict())
         assert np.array_equal(play(resumed, 12 - moment, 2, first=moment, ends={7}), straight[moment:])
+
+
+def test_a_random_start_of_choices_takes_each_as_often_then_leaves_the_agent_alone():
+    explore = RandomStart(Discrete(3), steps=3000)
+    blocks = NoiseBlocks(explore.noise, Rng(5), 2)
+    mine = np.full(2, 7)
+    taken = np.concatenate([explore(mine, blocks.at(step), None) for step in range(1500)])
+    assert taken.dtype == mine.dtype
+    np.testing.assert_allclose(np.bincount(taken, minlength=3) / 3000, 1 / 3, atol=0.03)
+    assert explore(mine, blocks.at(1500), None) is mine

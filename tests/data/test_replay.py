@@ -101,6 +101,40 @@ def test_a_bad_row_after_the_end_of_an_episode_does_not_cost_the_window_before_i
         assert (batch.weights[batch.observations.squeeze(1) == start] == weight).all()
 
 
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("done_every", [0, 4])
+def test_windows_are_successive_rows_of_one_environment_up_to_the_end_of_its_episode(envs, done_every):
+    replay = ReplayBuffer(LINE, capacity=20 * envs, num_envs=envs)
+    replay.add(rollout(0, 33, envs, done_every))
+    windows = replay.windows(600, np.random.default_rng(0), horizon=5)
+    assert windows.shape == (5, 600)
+    first = windows.observations[0, :, 0]
+    assert set(first.int().tolist()) == set(range(13 * envs, 29 * envs)), "every window that is held, and no other"
+    for step in range(5):
+        assert torch.equal(windows.observations[step, :, 0], first + step * envs)
+        assert torch.equal(windows.rows[step].float(), first + step * envs)
+    ends = windows.dones.int()
+    before = torch.stack([ends[:step].sum(0) for step in range(5)])
+    assert torch.equal(windows.weights, (before == 0).float())
+
+
+def test_a_bad_row_costs_the_windows_it_is_live_in():
+    replay = ReplayBuffer(LINE, capacity=8, num_envs=1)
+    weights = torch.ones(8, 1)
+    weights[5] = 0.0
+    replay.add(rollout(0, 8, 1, done_every=4).with_(weights=weights))
+    windows = replay.windows(100, np.random.default_rng(0), horizon=3)
+    by_first = {int(windows.rows[0, n]): windows.weights[:, n].tolist() for n in range(100)}
+    assert by_first == {0: [1, 1, 1], 1: [1, 1, 1], 2: [1, 1, 0], 3: [1, 0, 0], 4: [0, 0, 0], 5: [0, 0, 0]}
+
+
+def test_windows_longer_than_what_is_held_are_refused():
+    replay = ReplayBuffer(LINE, capacity=8, num_envs=2)
+    replay.add(rollout(0, 2, 2))
+    with pytest.raises(ValueError, match="windows of 3 steps need more than 4"):
+        replay.windows(4, np.random.default_rng(0), horizon=3)
+
+
 @given(st.integers(1, 3), st.integers(1, 40))
 def test_of_a_rollout_longer_than_the_ring_the_newest_rows_stay(envs, steps):
     ring = ReplayBuffer(LINE, 7 * envs, envs)

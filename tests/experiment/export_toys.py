@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,8 +16,10 @@ from gymnasium import spaces
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.catalog import ALGOS
+from rlstudio.data.minari_files import write_dataset
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.config import ExperimentConfig, experiment_from
+from rlstudio.experiment.record import play
 
 LENGTH = 8
 
@@ -136,14 +139,19 @@ CASES = [
     Case("sac", "MixedMoves"),
     Case("td3", "Moves"),
     Case("td3", "MixedMoves"),
+    Case("bc", "Numbers"),
+    Case("bc", "Moves", NORMAL, {"loss": "mse"}),
 ]
+PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans is no graph from observations to actions
 
 
 def config(case: Case, **more: Any) -> ExperimentConfig:
     register_toys()
     train: dict[str, Any] = {"steps_per_epoch": 20, "batch_size": 10, "lr": 0.01, **case.train}
-    if ALGOS.load(case.algo).off_policy:
+    if "learning_starts" in ALGOS.load(case.algo).Config.model_fields:
         train |= {"learning_starts": 8}
+    if case.algo == "bc":
+        train |= {"dataset": recorded(case.env)}
     env_id = case.env if "-v" in case.env else f"export/{case.env}-v0"
     network = {"hidden_sizes": [8], **case.network}
     return experiment_from(
@@ -155,6 +163,17 @@ def config(case: Case, **more: Any) -> ExperimentConfig:
             **more,
         }
     )
+
+
+@cache
+def recorded(env: str) -> str:
+    """Episodes of an agent that learned nothing, as the folder of a dataset."""
+    cfg = config(Case("ppo", env))
+    agent = build_trainer(cfg, build_env(cfg)).agent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
+        episodes = play(agent, cfg.env, episodes=4, seed=0)
+        return str(write_dataset("x-v0", episodes, agent.spaces, None, algorithm="", code="", description=""))
 
 
 @cache

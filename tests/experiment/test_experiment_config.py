@@ -80,7 +80,10 @@ def test_sinks_are_one_line():
         ("env.num_env=3", "env.num_env: unknown key; did you mean num_envs?"),
         ("trian.lr=3", "trian: unknown key; did you mean train?"),
         ("policy.algo=pppo", "policy.algo: unknown algo 'pppo'; did you mean ppo?"),
-        ("policy.algo=magic", "policy.algo: unknown algo 'magic'; known: a2c, dqn, ppo, qrdqn, sac, td3"),
+        (
+            "policy.algo=magic",
+            "policy.algo: unknown algo 'magic'; known: a2c, bc, diffusion, dqn, mbmpc, mpc, ppo, qrdqn, sac, td3",
+        ),
         ("policy.network.activation=tahn", "got 'tahn'; did you mean tanh?"),
         ("policy.network=[64]", "policy.network: expected a section"),
         ("name=a b", "name: use 1 to 64 letters, digits, _ - or ."),

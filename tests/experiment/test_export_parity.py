@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from export_toys import CASES, quick_registry, trained
+from export_toys import CASES, PLANNING, quick_registry, trained
 
 from rlstudio.agents.deployed import Deployed
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.errors import ParityFailed
+from rlstudio.core.errors import Incompatible, ParityFailed
 from rlstudio.experiment import parity
+from rlstudio.experiment.build import build_env, build_trainer
+from rlstudio.experiment.config import experiment_from
 from rlstudio.experiment.graph_formats import Exporter, module_run
 from rlstudio.experiment.rebuild import model_spec, rebuilt
 
@@ -54,7 +56,15 @@ def recorded():
 
 
 def test_every_algorithm_is_here():
-    assert {case.algo for case in CASES} == set(ALGOS.names())
+    assert {*(case.algo for case in CASES), *PLANNING} == set(ALGOS.names())
+
+
+@pytest.mark.parametrize("algo", PLANNING)
+def test_an_agent_that_plans_is_refused_by_name(algo):
+    cfg = experiment_from({"env": {"id": "CartPole-v1"}, "policy": {"algo": algo}})
+    agent = build_trainer(cfg, build_env(cfg)).agent
+    with pytest.raises(Incompatible, match=r"a \w+ Model cannot be exported; those that can: policy-"):
+        model_spec(agent.model, cfg.policy.network)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

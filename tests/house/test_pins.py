@@ -25,7 +25,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 FAMILIES = ("box2d", "mujoco", "minigrid", "atari")
 PINNED = [
     *PROJECT["dependencies"],
-    *(text for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "dev") for text in EXTRAS[name]),
+    *(text for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "minari", "dev") for text in EXTRAS[name]),
 ]
 
 
@@ -34,11 +34,11 @@ def test_envs_is_every_family_but_the_large_one() -> None:
 
 
 def test_the_code_names_the_extras_as_the_project_does() -> None:
-    from rlstudio.envs.extras import ENVPOOL
+    from rlstudio.envs.extras import ENVPOOL, MINARI
     from rlstudio.envs.extras import EXTRAS as KNOWN
 
     assert tuple(extra.name for extra in KNOWN) == FAMILIES
-    assert ENVPOOL.name in EXTRAS
+    assert {ENVPOOL.name, MINARI.name} <= EXTRAS.keys()
 
 
 @pytest.mark.parametrize("text", PINNED)

@@ -9,11 +9,11 @@ import torch
 
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.errors import Incompatible
-from rlstudio.envs.analytic import REWARD_RANGES, analytic_dynamics
+from rlstudio.envs.analytic import REWARD_RANGES, AnalyticDynamics, analytic_dynamics, physical_value
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds import make_world
 from rlstudio.experiment.evaluate import evaluate
-from rlstudio.planners.build import build_planner
+from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.score import Score
 
@@ -21,7 +21,7 @@ from rlstudio.planners.score import Score
 def agent(env_id: str, **settings: object) -> PlanningAgent:
     spaces = make_world(env_id, {}).spaces
     cfg = PlannerConfig(**settings)  # type: ignore[arg-type]
-    return PlanningAgent(build_planner(cfg, spaces.action), Score(analytic_dynamics(env_id), gamma=cfg.gamma), spaces)
+    return PlanningAgent(build_planner(cfg, spaces.action), build_score(cfg, analytic_dynamics(env_id), env_id), spaces)
 
 
 @pytest.mark.parametrize("env_id", sorted(REWARD_RANGES))
@@ -50,14 +50,54 @@ def test_the_equations_are_gymnasiums(env_id: str) -> None:
             observation, _ = env.reset()
 
 
+def test_quicker_equations_are_the_same() -> None:
+    """With their gradients, which some planners follow."""
+    world = make_world("Pendulum-v1", {})
+    actions = torch.from_numpy(np.random.default_rng(0).uniform(-1, 1, (3, 4, 6, 1)))
+    seen = torch.tensor([[-1.0, 0.1, 2.0], [0.0, 1.0, -7.0], [1.0, 0.0, 0.0]]).double()
+    found = []
+    for model in (analytic_dynamics("Pendulum-v1"), AnalyticDynamics(world)):  # type: ignore[arg-type]
+        followed = actions.clone().requires_grad_()
+        returns = Score(model).returns(seen, followed)
+        returns.sum().backward()
+        found.append((returns.detach(), followed.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
 def test_random_shooting_balances_the_pole() -> None:
+    """By the mean after each first choice. The best sequence says nothing where most survive: a trap."""
     planner = agent("CartPole-v1", kind="random_shooting", horizon=15, candidates=256)
     assert evaluate(planner, EnvConfig(id="CartPole-v1"), episodes=8, seed=0).summary.min == 500
+    trapped = agent("CartPole-v1", kind="random_shooting", horizon=15, candidates=64, select="best")
+    assert evaluate(trapped, EnvConfig(id="CartPole-v1"), episodes=8, seed=0).summary.mean < 450
+
+
+def test_a_dense_reward_and_a_value_by_physics_help_where_the_reward_says_too_little() -> None:
+    dense = agent("CartPole-v1", kind="mppi", horizon=15, candidates=64, reward="dense")
+    assert evaluate(dense, EnvConfig(id="CartPole-v1"), episodes=4, seed=0).summary.mean >= 475
+    swing = agent("Acrobot-v1", kind="cem", horizon=20, candidates=32, iterations=3, value="physics")
+    assert evaluate(swing, EnvConfig(id="Acrobot-v1"), episodes=4, seed=0).summary.mean >= -100
+
+
+@pytest.mark.parametrize(("env_id", "limit"), [("MountainCar-v0", 0.0), ("Acrobot-v1", 0.0), ("CartPole-v1", 500.0)])
+def test_what_physics_promises_is_possible(env_id: str, limit: float) -> None:
+    world = make_world(env_id, {})
+    states = world.initial(np.random.default_rng(0).random((100, world.noise_size)))
+    values = physical_value(env_id)(torch.from_numpy(world.observe(states)))
+    assert values.shape == (100,)
+    assert (values <= limit).all()
+
+
+def test_what_has_no_dense_reward_or_value_is_refused_by_name() -> None:
+    with pytest.raises(Incompatible, match="reward dense: there is none for Pendulum-v1, only for CartPole-v1"):
+        agent("Pendulum-v1", reward="dense")
+    with pytest.raises(Incompatible, match="value physics: there is none for Pendulum-v1"):
+        agent("Pendulum-v1", value="physics")
 
 
 @pytest.mark.parametrize("kind", ["icem", "annealed"])
 def test_planners_swing_the_pendulum_up(kind: str) -> None:
-    planner = agent("Pendulum-v1", kind=kind, horizon=20, candidates=64, std=1.0, temperature=0.1)
+    planner = agent("Pendulum-v1", kind=kind, horizon=20, candidates=64)
     assert evaluate(planner, EnvConfig(id="Pendulum-v1"), episodes=6, seed=0).summary.mean > -200
 
 

@@ -2,27 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from test_score import Line
 from torch import Tensor
 
+from rlstudio.core.contracts import Outcome, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from rlstudio.models import distributions as policies
+from rlstudio.models.distributions import Policy
 from rlstudio.planners.build import ROUNDS, build_planner
 from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.guide import Acting
 from rlstudio.planners.proposals import Categorical, Gaussian
 from rlstudio.planners.score import Score
-from rlstudio.planners.updates import effective_samples, elites, mean_per_first_action, softmax
+from rlstudio.planners.updates import best_softmax, effective_samples, elites, mean_per_first_action, softmax
 
 NUMBERS = Box((2,), "float32", (-1.0,), (1.0,))
 CHOICES = Discrete(3)
 KINDS = tuple(ROUNDS)
 
 
+class Still:
+    """A world in which nothing happens: what a guide acts in where a score is a plain function."""
+
+    reward_range = None
+
+    def start(self, observations: Tensor, candidates: int) -> Tensor:
+        return observations[None, :, None].expand(1, len(observations), candidates, 1)
+
+    def step(self, states: Tensor, actions: Tensor) -> Outcome:
+        return Outcome(states, states[..., 0] * 0, states[..., 0] * 0 + 1)
+
+    def observe(self, states: Tensor) -> Tensor:
+        return states
+
+
+def given(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
+    score.dynamics = Still()  # type: ignore[attr-defined]
+    return score  # type: ignore[return-value]
+
+
+def built(kind: str, space: Space, **settings: object) -> Planner:
+    """A planner; the policy that guides one knows nothing."""
+    return build_planner(PlannerConfig(kind=kind, **settings), space, indifferent(space))  # type: ignore[arg-type]
+
+
+def indifferent(space: Space) -> Acting:
+    def policy(observations: Tensor) -> Policy:
+        if isinstance(space, Discrete):
+            return policies.Categorical(observations.new_zeros(*observations.shape[:-1], space.n))
+        assert isinstance(space, Box)
+        mean = observations.new_zeros(*observations.shape[:-1], space.size)
+        return policies.Gaussian(mean, mean - 1.0)
+
+    return policy
+
+
 class Target:
     """Numbers: each step is worth -(a - b)^2 for its own b. Choices: 1 for the right one."""
+
+    dynamics = Still()
 
     def __init__(self, wanted: Tensor) -> None:
         self.wanted = wanted  # [H, m] or [H]
@@ -34,7 +78,7 @@ class Target:
 
 
 def plan(kind: str, space: Space, target: Target, envs: int = 3, **settings: object) -> Tensor:
-    planner = build_planner(PlannerConfig(kind=kind, horizon=4, candidates=128, **settings), space)  # type: ignore[arg-type]
+    planner = built(kind, space, horizon=4, candidates=512, **settings)
     noise = planner.noise(np.random.default_rng(0), envs)
     return planner.plan(torch.zeros(envs, 1), target, None, noise).actions  # type: ignore[arg-type]
 
@@ -42,7 +86,7 @@ def plan(kind: str, space: Space, target: Target, envs: int = 3, **settings: obj
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_finds_numbers(kind: str) -> None:
     wanted = torch.tensor([[0.5, -0.3], [0.1, 0.2], [0.0, 0.0], [-0.4, 0.4]])
-    settings = {"temperature": 0.05, "iterations": 1 if kind == "random_shooting" else 8, "shrink": 0.8}
+    settings = {"temperature": 0.05, "std": 0.5, "iterations": 1 if kind == "random_shooting" else 8, "shrink": 0.8}
     found = plan(kind, NUMBERS, Target(wanted), **settings)
     far = {"random_shooting": 0.9, "mppi": 0.25}.get(kind, 0.15)
     assert (found - wanted[0]).abs().max() < far
@@ -57,22 +101,23 @@ def test_each_kind_finds_choices(kind: str) -> None:
 @pytest.mark.parametrize("space", [NUMBERS, CHOICES], ids=["numbers", "choices"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_environments_is_planned_as_one_by_one(kind: str, space: Space) -> None:
-    planner = build_planner(PlannerConfig(kind=kind, horizon=5, candidates=32), space)
+    planner = built(kind, space, horizon=5, candidates=32)
     generator = torch.Generator().manual_seed(1)
     observations = torch.randn(4, 1, generator=generator)
 
+    @given
     def score(seen: Tensor, actions: Tensor) -> Tensor:
         rows = actions.float().flatten(2)
         weights = torch.arange(rows.shape[2], dtype=torch.float32).sin()
         return -(rows @ weights - seen).square()
 
     noise = planner.noise(np.random.default_rng(2), 4)
-    first = planner.plan(observations, score, None, noise)  # type: ignore[arg-type]
-    second = planner.plan(observations, score, first.carry, noise)  # type: ignore[arg-type]
+    first = planner.plan(observations, score, None, noise)
+    second = planner.plan(observations, score, first.carry, noise)
     for env in range(4):
         own = slice(env, env + 1)
-        alone = planner.plan(observations[own], score, None, noise[own])  # type: ignore[arg-type]
-        again = planner.plan(observations[own], score, alone.carry, noise[own])  # type: ignore[arg-type]
+        alone = planner.plan(observations[own], score, None, noise[own])
+        again = planner.plan(observations[own], score, alone.carry, noise[own])
         torch.testing.assert_close(first.actions[own], alone.actions)
         torch.testing.assert_close(second.actions[own], again.actions)
         for name, part in second.carry.items():
@@ -82,7 +127,7 @@ def test_a_batch_of_environments_is_planned_as_one_by_one(kind: str, space: Spac
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_carry_is_a_fresh_start(kind: str) -> None:
     """What an episode's start does to a carry: zeros. The plan must be the one without a carry."""
-    planner = build_planner(PlannerConfig(kind=kind, horizon=4, candidates=16), NUMBERS)
+    planner = built(kind, NUMBERS, horizon=4, candidates=16)
     noise = planner.noise(np.random.default_rng(0), 2)
     target = Target(torch.zeros(4, 2))
     begun = planner.plan(torch.zeros(2, 1), target, None, noise)  # type: ignore[arg-type]
@@ -93,9 +138,10 @@ def test_an_empty_carry_is_a_fresh_start(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_candidate_that_is_no_number_never_wins(kind: str) -> None:
-    planner = build_planner(PlannerConfig(kind=kind, horizon=3, candidates=24, select="best"), NUMBERS)
+    planner = built(kind, NUMBERS, horizon=3, candidates=24, select="best")
     good = torch.zeros(3, 2)
 
+    @given
     def score(seen: Tensor, actions: Tensor) -> Tensor:
         found = Target(good)(seen, actions)
         found = torch.where(actions[:, :, 0, 0] > 0, torch.nan, found)
@@ -106,11 +152,21 @@ def test_a_candidate_that_is_no_number_never_wins(kind: str) -> None:
     assert torch.isfinite(found.actions).all()
     hopeless = planner.plan(
         torch.zeros(2, 1),
-        lambda seen, actions: torch.full(actions.shape[:2], -torch.inf),  # type: ignore[arg-type]
+        given(lambda seen, actions: torch.full(actions.shape[:2], -torch.inf)),
         None,
         planner.noise(np.random.default_rng(0), 2),
     )
     assert torch.isfinite(hopeless.actions).all()
+
+
+@pytest.mark.parametrize("kind", ["random_shooting", "cem", "icem", "mppi", "guided"])
+def test_a_plan_at_one_bound_still_sees_the_other(kind: str) -> None:
+    """Or a pendulum leans on its motor for good: full torque one way is a plan that only another way improves."""
+    proposal = built(kind, NUMBERS, horizon=8).proposal  # type: ignore[attr-defined]
+    noise = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 1000, 8, 2), np.float32))
+    full = {name: torch.ones_like(part) if name == "mean" else part for name, part in proposal.fresh(1, noise).items()}
+    other_way = (proposal.sample(full, noise, 1.0)[0, :, :, 0] < 0).float().mean(0)
+    assert (other_way > 0.1).all()
 
 
 def test_weights_of_elites_and_of_the_softmax() -> None:
@@ -118,6 +174,8 @@ def test_weights_of_elites_and_of_the_softmax() -> None:
     assert elites(2)(scores).tolist() == [[0.0, 0.5, 0.5, 0.0]]
     assert elites(4)(scores).tolist() == [[pytest.approx(1 / 3)] * 3 + [0.0]]
     torch.testing.assert_close(softmax(2.0)(scores), (scores / 2).softmax(1))
+    best = best_softmax(2, 2.0)(scores)
+    torch.testing.assert_close(best, torch.cat((torch.zeros(1), (scores[0, 1:3] / 2).softmax(0), torch.zeros(1)))[None])
     scaled = softmax(0.5, standardize=True)
     torch.testing.assert_close(scaled(scores), scaled(scores * 100 + 7), atol=1e-4, rtol=1e-4)
     assert elites(2)(torch.full((1, 3), -torch.inf)).sum().item() == pytest.approx(1.0)
@@ -167,6 +225,9 @@ def test_a_plan_goes_on_where_the_last_one_stopped() -> None:
         ({"kind": "cem"}, Box((1,), "float32", (-np.inf,), (np.inf,)), "needs actions with bounds"),
         ({"kind": "cem"}, MultiDiscrete((2, 3)), r"MultiDiscrete\(2, 3\)"),
         ({"kind": "mppi"}, Dict((("a", Discrete(2)),)), "Dict"),
+        ({"kind": "guided"}, CHOICES, "needs a policy to follow"),
+        ({"kind": "mcts"}, NUMBERS, "needs one choice"),
+        ({"kind": "diffusion"}, NUMBERS, "needs a trajectory model"),
         ({"kind": "random_shooting", "select": "first_action"}, NUMBERS, "needs one choice"),
         ({"kind": "random_shooting", "select": "mean"}, NUMBERS, "use select best"),
     ],
@@ -181,3 +242,15 @@ def test_scores_of_a_model_are_what_is_maximised() -> None:
     planner = build_planner(PlannerConfig(kind="cem", horizon=3, candidates=64), Box((1,), "float32", (-1.0,), (1.0,)))
     planned = planner.plan(torch.ones(1, 1), Score(Line()), None, planner.noise(np.random.default_rng(0), 1))
     assert planned.actions.item() < -0.8
+
+
+def test_a_compiled_plan_is_the_same() -> None:
+    """Shapes depend on the settings alone and noise comes from outside, so a whole plan is one graph."""
+    planner = built("icem", NUMBERS, horizon=2, candidates=8, iterations=2)
+    score, observations = Score(Line()), torch.tensor([[0.5], [-1.0]])
+    noise = planner.noise(np.random.default_rng(0), 2)
+    compiled = torch.compile(planner.plan, backend="aot_eager", fullgraph=True)
+    plain, graphed = planner.plan(observations, score, None, noise), compiled(observations, score, None, noise)
+    torch.testing.assert_close(plain.actions, graphed.actions)
+    for name, part in plain.carry.items():
+        torch.testing.assert_close(part, graphed.carry[name])

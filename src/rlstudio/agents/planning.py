@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.contracts import Acted, Array, Planner
@@ -28,12 +28,17 @@ class PlanningAgent(Agent):
     acting = "planner"
     remembers = True
 
-    def __init__(self, planner: Planner, score: Score, spaces: Spaces) -> None:
+    def __init__(
+        self, planner: Planner, score: Score, spaces: Spaces, model: nn.Module | None = None, device: str = "cpu"
+    ) -> None:
+        """`model` is what was learned of all that it plans with, on `device`."""
         if not isinstance(spaces.observation, Box):
             raise Incompatible(f"a planner needs numbers to start from; the env shows {describe(spaces.observation)}")
         self.spaces = spaces
         self.planner = planner
         self.score = score
+        self.model = model
+        self.device = device
         self._mask = None
         if isinstance(spaces.action, Box):
             self._low, self._high = spaces.action.bounds()
@@ -43,17 +48,22 @@ class PlanningAgent(Agent):
 
     def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
         assert isinstance(observations, np.ndarray)
-        seen = torch.from_numpy(np.ascontiguousarray(observations, np.float32))
+        seen = torch.from_numpy(np.ascontiguousarray(observations, np.float32)).to(self.device)
         ages = np.zeros(len(seen), np.int64) if carry is None else carry[AGE]
         noise = self._own_noise(ages) if noise is None else noise
-        before = None if carry is None else {name: torch.as_tensor(part) for name, part in carry.items()}
-        planned = self.planner.plan(seen, self.score, before, noise)
-        after = {name: part.numpy() for name, part in planned.carry.items()}
-        return Acted(self._actions(planned.actions), {}, {**after, AGE: ages + 1})
+        before = (
+            None if carry is None else {name: torch.as_tensor(part).to(self.device) for name, part in carry.items()}
+        )
+        planned = self.planner.plan(seen, self.score, before, noise.to(self.device))
+        after = {name: part.numpy(force=True) for name, part in planned.carry.items()}
+        return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
 
     def _own_noise(self, ages: np.ndarray) -> Tensor:
-        """Other numbers in every step, or an unlucky choice of sequences would be made again and again."""
-        return torch.cat([self.planner.noise(np.random.default_rng([OWN_NOISE, age]), 1) for age in ages.tolist()])
+        """Other numbers in every step, or an unlucky choice of sequences would be made again and again; the same for
+        environments of the same age."""
+        different, which = np.unique(ages, return_inverse=True)
+        drawn = [self.planner.noise(np.random.default_rng([OWN_NOISE, age]), 1) for age in different.tolist()]
+        return torch.cat(drawn)[torch.from_numpy(which)]
 
     def _actions(self, planned: Tensor) -> np.ndarray:
         if not isinstance(self.spaces.action, Box):

@@ -10,6 +10,7 @@ from rlstudio.agents.agent import Agent
 from rlstudio.algos.config import TrainConfig
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.sources import ReplaySource, StreamSource
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
@@ -23,13 +24,18 @@ class Trainer:
     discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
     cfg: Any
     agent: Agent
-    source: StreamSource | ReplaySource
+    source: StreamSource | ReplaySource | DatasetSource
     optimizer: Optimizer
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """All there are. The first is `optimizer`, whose calls are the gradient steps of the run."""
+        """All there are; none where nothing is learned. The first is `optimizer`."""
         return (self.optimizer,)
+
+    @property
+    def gradient_steps(self) -> int:
+        """Calls of the first optimizer."""
+        return self.optimizers[0].calls if self.optimizers else 0
 
     def train_step(self) -> Metrics:
         """One learning step: fetch a Batch, learn from it."""

@@ -35,7 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Steer": {"stop": "control:stop", "cancel": "control:cancel", "queue": "control:queue", "worker": "control:worker"},
     "Look": {"ls": "runs:ls", "show": "runs:show", "logs": "logs:logs", "plot": "plot:plot", "diff": "diff:diff"},
-    "Judge": {"eval": "judge:evaluate", "play": "judge:play"},
+    "Judge": {"eval": "judge:evaluate", "play": "judge:play", "record": "record:record"},
     "Ship": {"export": "ship:export", "serve-policy": "ship:serve_policy", "import": "ship:import_policy"},
     "Release": {"promote": "registry:promote", "rollback": "registry:rollback", "models": "registry:models"},
     "Keep": {"adopt": "runs:adopt", "rm": "runs:rm", "gc": "control:gc"},

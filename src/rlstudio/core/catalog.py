@@ -127,7 +127,11 @@ ALGOS = Catalog(
     "algo",
     {
         "a2c": "rlstudio.algos.a2c:A2C",
+        "bc": "rlstudio.algos.cloning:Cloning",
+        "diffusion": "rlstudio.algos.diffusion:Diffusion",
         "dqn": "rlstudio.algos.dqn:DQN",
+        "mbmpc": "rlstudio.algos.mbmpc:MBMPC",
+        "mpc": "rlstudio.algos.mpc:MPC",
         "ppo": "rlstudio.algos.ppo:PPO",
         "qrdqn": "rlstudio.algos.qrdqn:QRDQN",
         "sac": "rlstudio.algos.sac:SAC",

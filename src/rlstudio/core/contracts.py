@@ -167,6 +167,16 @@ class Dynamics(Protocol):
         ...
 
 
+@runtime_checkable
+class Rolling(Protocol):
+    """A Dynamics that knows a quicker way through a whole sequence than step by step."""
+
+    def rollout(self, states: Tensor, actions: Tensor) -> Outcome:
+        """actions [E, K, H, ...] -> the last states, and the rewards and continues of each step, [H, P, E, K]; None for
+        the continues of a world without ends."""
+        ...
+
+
 class Planned(NamedTuple):
     """First actions [E, ...] (numbers in [-1, 1], or choices), what the next plan starts from, how this one went."""
 

@@ -1,4 +1,4 @@
-"""Exploration in continuous actions: noise on top of what the agent chose, and a start that is random altogether.
+"""Exploration in continuous actions: noise on top of what the agent chose; and for all, a start that is random.
 
 Standard deviations are shares of half the width of each bound, so 0.1 means the same in every environment.
 """
@@ -10,7 +10,7 @@ from math import exp, sqrt
 import numpy as np
 
 from rlstudio.core.contracts import Array, Explore, State
-from rlstudio.core.spaces import Box
+from rlstudio.core.spaces import Box, Discrete
 
 
 class GaussianNoise:
@@ -79,8 +79,10 @@ class OrnsteinUhlenbeck(GaussianNoise):
 class RandomStart:
     """Uniformly random actions for the first `steps` environment steps, then `after` (None: the agent as it is)."""
 
-    def __init__(self, space: Box, steps: int, after: Explore | None = None) -> None:
-        self.low, self.high = space.bounds()
+    def __init__(self, space: Box | Discrete, steps: int, after: Explore | None = None) -> None:
+        self.choices = space.n if isinstance(space, Discrete) else None
+        bounds: tuple[np.ndarray, np.ndarray] = (np.zeros(1), np.ones(1))
+        self.low, self.high = bounds if isinstance(space, Discrete) else space.bounds()
         self.steps = steps
         self.after = after
         self.remembers = after is not None and after.remembers
@@ -98,6 +100,8 @@ class RandomStart:
         size = len(self.low)
         if self.taken <= self.steps:
             uniform: np.ndarray = self.low + noise[:, :size] * (self.high - self.low)
+            if self.choices is not None:
+                uniform = uniform[:, 0] * self.choices
             return uniform.astype(actions.dtype, copy=False)
         return actions if self.after is None else self.after(actions, noise[:, size:], observations)
 

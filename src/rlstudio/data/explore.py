@@ -6,7 +6,7 @@ import numpy as np
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array, State
-from rlstudio.core.spaces import Discrete
+from rlstudio.core.spaces import Box, Discrete
 
 
 class EpsilonGreedy:
@@ -42,6 +42,41 @@ class EpsilonGreedy:
 
     def state_dict(self) -> State:
         return {}  # epsilon is set by the trainer before every step
+
+    def load_state_dict(self, state: State) -> None:
+        """Nothing to remember."""
+
+
+class RandomShare:
+    """Uniformly random actions for a share of the steps that grows from environment to environment: from none in the
+    first to `share` in the last (a single one has `share`). What is collected is then of every quality."""
+
+    remembers = False
+
+    def __init__(self, space: Box | Discrete, share: float) -> None:
+        self.choices = space.n if isinstance(space, Discrete) else None
+        bounds: tuple[np.ndarray, np.ndarray] = (np.zeros(1), np.ones(1))
+        self.low, self.high = bounds if isinstance(space, Discrete) else space.bounds()
+        self.share = share
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+        """[steps, num_envs, 1 + D]: a number that decides, and those of the random action."""
+        return generator.random((steps, num_envs, 1 + self.low.size), np.float32)
+
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
+        shares = np.linspace(0.0, self.share, len(actions)) if len(actions) > 1 else np.full(1, self.share)
+        random = noise[:, 0] < shares
+        if self.choices is not None:
+            return np.where(random, (noise[:, 1] * self.choices).astype(actions.dtype), actions)
+        uniform = self.low + noise[:, 1:].reshape(actions.shape) * (self.high - self.low)
+        taken: np.ndarray = np.where(random.reshape(-1, *[1] * (actions.ndim - 1)), uniform, actions)
+        return taken.astype(actions.dtype, copy=False)
+
+    def forget(self, envs: np.ndarray) -> None:
+        """Every step is on its own."""
+
+    def state_dict(self) -> State:
+        return {}
 
     def load_state_dict(self, state: State) -> None:
         """Nothing to remember."""

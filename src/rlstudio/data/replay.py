@@ -75,6 +75,10 @@ class ReplayBuffer:
             columns.update(self._window_ends(numbers, horizon, gamma))
         return Batch._of(columns, 1)
 
+    def all(self) -> Batch:
+        """Every row held, in order."""
+        return self.at(np.arange(self.oldest, self.added))
+
     def _window_ends(self, numbers: np.ndarray, horizon: int, gamma: float) -> dict[str, Column]:
         store = self.store
         offsets = np.arange(horizon) * self.num_envs
@@ -88,6 +92,24 @@ class ReplayBuffer:
             live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
             ends["weights"] = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
         return {**ends, "rewards": sums_N, "discounts": discounts_N}
+
+    def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:
+        """Uniform pieces of `horizon` successive rows of one environment, [horizon, batch_size]. Rows after the end of
+        the episode that a piece begins in weigh nothing, and with a bad row none of them counts."""
+        span = (horizon - 1) * self.num_envs
+        available = len(self) - span
+        if available <= 0:
+            raise ValueError(f"replay holds {len(self)} rows; windows of {horizon} steps need more than {span}")
+        first_N = self.oldest + generator.integers(0, available, batch_size)
+        numbers_HN = first_N + np.arange(horizon)[:, None] * self.num_envs
+        flat = Batch._of({**self.store.gather(numbers_HN.ravel()), "rows": torch.from_numpy(numbers_HN.ravel())}, 1)
+        dones_HN = flat.dones.view(horizon, batch_size).int()
+        live_HN = (dones_HN.cumsum(0) == dones_HN).float()
+        if flat.weights is not None:
+            weights_HN = flat.weights.view(horizon, batch_size)
+            live_HN = live_HN * torch.where(live_HN > 0, weights_HN, 1.0).amin(0)
+        windows = flat._map(lambda column: column.view(horizon, batch_size, *column.shape[1:]), 2)
+        return windows.with_(weights=live_HN)
 
     # -- state ------------------------------------------------------------------------------------------------------
 

@@ -93,6 +93,7 @@ MUJOCO = Extra(
 MINIGRID = Extra("minigrid", "minigrid", "MiniGrid-|BabyAI-", "MiniGrid-*, BabyAI-*", registers=True)
 ATARI = Extra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers=True, prepare=_quiet_ale)
 ENVPOOL = Extra("envpool", "envpool", "(?!)", "vectorization: envpool")
+MINARI = Extra("minari", "minari", "(?!)", "train.dataset")
 
 EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
 """Those that bring ids."""

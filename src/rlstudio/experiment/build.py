@@ -33,7 +33,7 @@ def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attem
     _check_memory(cfg, env)
     rails = cfg.guardrails
     guard = RowGuard(rails.reward_clip, rails.reward_range, rails.check_actions)
-    runtime = LocalRuntime(env, guard, cfg.buffer.capacity, device)
+    runtime = LocalRuntime(env, guard, cfg.buffer.capacity, device, cfg.env)
     rng = Rng(cfg.env.seed)
     if attempt:
         rng = rng.fork(f"attempt-{attempt}")

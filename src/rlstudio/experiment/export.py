@@ -12,6 +12,7 @@ from rlstudio import __version__
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.deployed import Deployed
 from rlstudio.core.config import to_yaml
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, to_json
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment import bundle_text, parity
@@ -35,6 +36,11 @@ def export_run(
     check_target(target)
     loaded = load_run(folder, checkpoint)
     cfg, info = loaded.cfg, loaded.checkpoint.info
+    if loaded.agent.acting == "planner":
+        raise Incompatible(
+            f"run {folder.id}: {cfg.policy.algo} searches ahead in a model at every step, which no graph from"
+            " observations to actions can hold; act with it in Python (load_agent), or train ppo, dqn or sac to export"
+        )
     origin = Origin(
         kind="run",
         run_id=folder.id,

@@ -55,23 +55,23 @@ class Position:
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
-        collector, optimizer = trainer.source.collector, trainer.optimizer
+        collector = trainer.source.collector
         returns, lengths = collector.episodes.take()
         metrics = {f"train/{name}": value for name, value in self._means().items()}
-        steps = optimizer.calls - self.gradient_steps
+        steps = trainer.gradient_steps - self.gradient_steps
         skipped = sum(float(one.skipped) for one in trainer.optimizers)
         bad_rows = collector.guard.bad_rows
         metrics |= {
             "rollout/return_mean": float(np.mean(returns)) if returns else nan,
             "rollout/length_mean": float(np.mean(lengths)) if lengths else nan,
             "rollout/episodes": float(len(returns)),
-            "train/lr": float(optimizer.lr),
+            **({"train/lr": float(trainer.optimizers[0].lr)} if trainer.optimizers else {}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (bad_rows - self.bad_rows) / max(collector.env_steps - self.env_steps, 1),
         }
         self.skipped, self.bad_rows = skipped, bad_rows
-        self.gradient_steps, self.env_steps = optimizer.calls, collector.env_steps
-        return Report(self.epoch, collector.env_steps, optimizer.calls, metrics)
+        self.gradient_steps, self.env_steps = trainer.gradient_steps, collector.env_steps
+        return Report(self.epoch, collector.env_steps, trainer.gradient_steps, metrics)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
@@ -113,7 +113,7 @@ class Position:
 
 def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
-    collector, optimizer = trainer.source.collector, trainer.optimizer
+    collector = trainer.source.collector
     while position.epoch < cfg.epochs:
         trainer.progress(min(collector.env_steps / cfg.total_steps, 1.0))
         position.add(trainer.train_step())
@@ -121,4 +121,4 @@ def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Ti
         if collector.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
             position.epoch = min(collector.env_steps // cfg.steps_per_epoch, cfg.epochs)
             report = position.report(trainer)
-        yield Tick(collector.env_steps, optimizer.calls, position.epoch, report)
+        yield Tick(collector.env_steps, trainer.gradient_steps, position.epoch, report)

@@ -1,4 +1,4 @@
-"""A planner for an agent that was trained without one: the equations of its world, its own value as what comes after.
+"""A planner for an agent that was trained without one: the equations of its world, its own policy and value as a help.
 
 planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"])
 """
@@ -13,13 +13,20 @@ from torch import Tensor
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import apply_overrides, parse
+from rlstudio.core.spaces import Box, Space
 from rlstudio.envs.analytic import analytic_dynamics
 from rlstudio.experiment.config import ExperimentConfig
-from rlstudio.models.policies import PolicyValue
+from rlstudio.models.bounds import Bounds
+from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.distributions import Categorical, Gaussian, Policy, SquashedGaussian
+from rlstudio.models.policies import PolicyOnly, PolicyValue
 from rlstudio.models.q_values import QuantileValue, QValue
-from rlstudio.planners.build import build_planner
+from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.guide import Acting
+
+Q_TEMPERATURE = 0.1
+"""Of the softmax that makes a policy of Q, in units of the spread of a state's values."""
 
 
 def planning_agent(agent: Agent, experiment: ExperimentConfig, settings: Sequence[str]) -> PlanningAgent:
@@ -27,22 +34,62 @@ def planning_agent(agent: Agent, experiment: ExperimentConfig, settings: Sequenc
     document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
     dynamics = analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
-    score = Score(dynamics, gamma=cfg.gamma, value=value_of(agent.model))
-    return PlanningAgent(build_planner(cfg, agent.spaces.action), score, agent.spaces)
+    planner = build_planner(cfg, agent.spaces.action, policy_of(agent.model, agent.spaces.action))
+    score = build_score(cfg, dynamics, experiment.env.id, own=value_of(agent.model))
+    return PlanningAgent(planner, score, agent.spaces)
 
 
 def value_of(model: object) -> Callable[[Tensor], Tensor] | None:
     """What a Model thinks is still to come; None where it has no opinion of its own."""
     match model:
         case PolicyValue():
-            return lambda observations: _rows(model.value, observations)
+            return model.value
         case QValue() | QuantileValue():
-            return lambda observations: _rows(lambda rows: model.values(rows).amax(-1), observations)
+            return lambda observations: _choice_values(model, observations).amax(-1)
     return None
 
 
-@torch.no_grad()
-def _rows(value: Callable[[Tensor], Tensor], observations: Tensor) -> Tensor:
-    """Any leading dimensions [P, E, K, O] as rows."""
-    lead = observations.shape[:-1]
-    return value(observations.reshape(-1, observations.shape[-1]).float()).view(lead)
+def policy_of(model: object, actions: Space) -> Acting | None:
+    """What a Model would do, in the units of a plan; None where it cannot be told from an observation alone."""
+    match model:
+        case PolicyOnly():
+            return _scaled(model.policy, Bounds(actions)) if isinstance(actions, Box) else model.policy
+        case SquashedPolicy():
+            return lambda observations: _unscaled(model(observations))
+        case DeterministicPolicy():
+            return lambda observations: _certain(model.bounds.unit(model(observations)))
+        case QValue() | QuantileValue():
+            return lambda observations: _ranked(_choice_values(model, observations))
+    return None
+
+
+def _scaled(policy: Acting, bounds: Bounds) -> Acting:
+    """Of a policy over the environment's numbers: a plan counts in [-1, 1]."""
+
+    def act(observations: Tensor) -> Policy:
+        found = policy(observations)
+        assert isinstance(found, Gaussian)
+        return Gaussian(bounds.unit(found.mean), found.log_std - bounds.scale.log())
+
+    return act
+
+
+def _unscaled(policy: SquashedGaussian) -> SquashedGaussian:
+    return policy._replace(scale=torch.ones_like(policy.scale), shift=torch.zeros_like(policy.shift))
+
+
+def _certain(actions: Tensor) -> Gaussian:
+    return Gaussian(actions, torch.full_like(actions, -torch.inf))
+
+
+def _ranked(values: Tensor) -> Categorical:
+    """Values of choices as a softmax whose temperature means the same in every task."""
+    best = values.amax(-1, keepdim=True)
+    spread = (best - values.amin(-1, keepdim=True)).clamp(min=1e-6)
+    return Categorical((values - best) / (spread * Q_TEMPERATURE))
+
+
+def _choice_values(model: QValue | QuantileValue, observations: Tensor) -> Tensor:
+    """[..., A] for any leading dimensions."""
+    values = model.values(observations.reshape(-1, observations.shape[-1]))
+    return values.view(*observations.shape[:-1], -1)

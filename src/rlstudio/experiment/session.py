@@ -282,7 +282,7 @@ class Session:
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         fields = {
             "env_steps": self.trainer.source.collector.env_steps,
-            "gradient_steps": self.trainer.optimizer.calls,
+            "gradient_steps": self.trainer.gradient_steps,
             "epoch": self.position.epoch,
             "topology": self.topology,
         }

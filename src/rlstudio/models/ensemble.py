@@ -21,7 +21,8 @@ Layers = list[tuple[Tensor, Tensor]]
 
 
 class EnsembleMLP(nn.Module):
-    """K multi-layer perceptrons: features [N, D], seen by all of them, in; outputs [K, N, O] out.
+    """K multi-layer perceptrons: features [N, D], seen by all of them, in; outputs [K, N, O] out. With `each`, every
+    network has features of its own.
 
     Weights are [K, inputs, outputs] and start like those of an `MLP` with `gain=None`: uniform within 1 / sqrt(inputs),
     each network on its own.
@@ -53,6 +54,10 @@ class EnsembleMLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self._run(x, self._layers)
 
+    def each(self, x: Tensor) -> Tensor:
+        """Features [K, N, D], for each member its own -> outputs [K, N, O]."""
+        return self._through(x, self._layers)
+
     def frozen(self, x: Tensor) -> Tensor:
         """The same outputs; gradients reach `x` but no weight."""
         return self._run(x, self._detached(self.members))
@@ -72,7 +77,9 @@ class EnsembleMLP(nn.Module):
         return [(weight.detach()[:members], bias.detach()[:members]) for weight, bias in self._layers]
 
     def _run(self, x: Tensor, layers: Layers) -> Tensor:
-        x = x.expand(len(layers[0][0]), *x.shape)
+        return self._through(x.expand(len(layers[0][0]), *x.shape), layers)
+
+    def _through(self, x: Tensor, layers: Layers) -> Tensor:
         for weight, bias in layers[:-1]:
             x = self._between(torch.baddbmm(bias, x, weight))
         return _outputs(x, *layers[-1])

@@ -1,20 +1,39 @@
-"""From settings to a Search: each kind of planner is a row of choices for the one loop."""
+"""From settings to a planner and its score: each kind is a row of choices for the one loop of `search`."""
 
 from __future__ import annotations
 
+from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
+from rlstudio.envs.analytic import dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.guide import Acting, Guide
 from rlstudio.planners.proposals import Categorical, Gaussian, Proposal
+from rlstudio.planners.score import Score, Value
 from rlstudio.planners.search import Search
-from rlstudio.planners.updates import Weigh, elites, softmax
+from rlstudio.planners.tree import TreeSearch
+from rlstudio.planners.updates import Weigh, best_softmax, elites, softmax
 
-ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "annealed": 4}
+ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "annealed": 4, "guided": 6}
+STDS = {"annealed": 0.5}
+STD = 1.0
+"""Of all other kinds. With less, a plan at one bound never sees the other: a pendulum leans on its motor for good."""
+
+TEMPERATURES = {"mppi": 0.1, "annealed": 0.05, "guided": 2.0}
+"""Of mppi and guided in units of the return, of annealed in units of its spread."""
+
 ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""
 
 
-def build_planner(cfg: PlannerConfig, actions: Space) -> Search:
+def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = None) -> Planner:
+    """`policy` is what guided planning follows, and what a tree search takes to be likely."""
+    if cfg.kind == "mcts":
+        if not isinstance(actions, Discrete):
+            raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}")
+        return TreeSearch(actions.n, cfg.simulations, policy)
+    if cfg.kind == "diffusion":
+        raise Incompatible("planner diffusion: needs a trajectory model, which a run of algo diffusion has")
     rounds = cfg.iterations or ROUNDS[cfg.kind]
     kept = max(1, round(cfg.keep * _elite_count(cfg))) if cfg.kind == "icem" else 0
     proposal = _proposal(cfg, actions)
@@ -26,7 +45,30 @@ def build_planner(cfg: PlannerConfig, actions: Space) -> Search:
         select=_select(cfg, actions),
         momentum=cfg.momentum if cfg.kind in ("cem", "icem") else 0.0,
         kept=kept,
+        guide=_guide(cfg, policy),
     )
+
+
+def build_score(
+    cfg: PlannerConfig, dynamics: Dynamics, env_id: str, *, gamma: float | None = None, own: Value | None = None
+) -> Score:
+    """What sequences are worth in a model of this environment; `own` is the agent's own value. Without `gamma` as the
+    planner has it."""
+    return Score(
+        dynamics,
+        gamma=cfg.gamma if gamma is None else gamma,
+        reward=dense_reward(env_id) if cfg.reward == "dense" else None,
+        value=_value(cfg, env_id, own),
+    )
+
+
+def _value(cfg: PlannerConfig, env_id: str, own: Value | None) -> Value | None:
+    match cfg.value:
+        case "own":
+            return own
+        case "physics":
+            return physical_value(env_id)
+    return None
 
 
 def _proposal(cfg: PlannerConfig, actions: Space) -> Proposal:
@@ -34,24 +76,34 @@ def _proposal(cfg: PlannerConfig, actions: Space) -> Proposal:
         case Box():
             if not actions.bounded:
                 raise Incompatible(f"planner {cfg.kind}: needs actions with bounds; the env takes {describe(actions)}")
-            colour = cfg.colour if cfg.kind == "icem" else 0.0
             learns = cfg.kind not in ("mppi", "annealed")
-            return Gaussian(cfg.horizon, actions.size, cfg.std, cfg.min_std, colour, learns)
+            std = cfg.std or STDS.get(cfg.kind, STD)
+            return Gaussian(cfg.horizon, actions.size, std, cfg.min_std, cfg.colour, learns)
         case Discrete():
             return Categorical(cfg.horizon, actions.n, sticky=cfg.sticky)
     raise Incompatible(f"planner {cfg.kind}: plans numbers or one choice at a time; the env takes {describe(actions)}")
 
 
+def _guide(cfg: PlannerConfig, policy: Acting | None) -> Guide | None:
+    if cfg.kind != "guided":
+        return None
+    if policy is None:
+        raise Incompatible("planner guided: needs a policy to follow, and there is none; use cem or mppi")
+    return Guide(policy, cfg.policy_candidates, cfg.horizon)
+
+
 def _weigh(cfg: PlannerConfig) -> Weigh | None:
+    temperature = cfg.temperature or TEMPERATURES.get(cfg.kind, 1.0)
     match cfg.kind:
-        case "random_shooting":
-            return None
         case "cem" | "icem":
             return elites(_elite_count(cfg))
         case "mppi":
-            return softmax(cfg.temperature)
+            return softmax(temperature)
         case "annealed":
-            return softmax(cfg.temperature, standardize=True)
+            return softmax(temperature, standardize=True)
+        case "guided":
+            return best_softmax(_elite_count(cfg), temperature)
+    return None
 
 
 def _select(cfg: PlannerConfig, actions: Space) -> str:
@@ -73,4 +125,4 @@ def _count(cfg: PlannerConfig, number: int) -> int:
 
 
 def _elite_count(cfg: PlannerConfig) -> int:
-    return max(2, round(cfg.elites * cfg.candidates))
+    return min(cfg.candidates, max(2, round(cfg.elites * cfg.candidates)))

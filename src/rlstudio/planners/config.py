@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlstudio.core.config import Config
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Kind = Literal["random_shooting", "cem", "icem", "mppi", "annealed"]
+Kind = Literal["random_shooting", "cem", "icem", "mppi", "annealed", "guided", "mcts", "diffusion"]
 
 
 class PlannerConfig(Config):
@@ -31,23 +31,36 @@ class PlannerConfig(Config):
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount within the horizon."""
 
-    std: PositiveFloat = 0.5
-    """Spread of the first proposals, in halves of the action range."""
+    reward: Literal["native", "dense"] = "native"
+    """What a step is worth: the world's own reward, or one that says in each step how well it goes (CartPole-v1)."""
+
+    value: Literal["own", "none", "physics"] = "own"
+    """What comes after the horizon: the agent's own value where it has one, nothing, or a guess by the energy or the
+    balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
+
+    std: PositiveFloat | None = None
+    """Spread of the first proposals, in halves of the action range; null takes what suits the kind."""
 
     min_std: NonNegativeFloat = 0.05
     """Spread that is always left."""
 
-    temperature: PositiveFloat = 1.0
-    """How much worse a sequence may be and still count (mppi, annealed)."""
+    temperature: PositiveFloat | None = None
+    """How much worse a sequence may be and still count (mppi, annealed, guided); null takes what suits the kind."""
 
     elites: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Share of the candidates that the next round follows (cem, icem)."""
+    """Share of the candidates that the next round follows (cem, icem, guided)."""
 
     momentum: Share = 0.1
     """Share of the old proposal that stays in each round (cem, icem)."""
 
+    simulations: PositiveInt = Field(32, le=10_000)
+    """Steps in the model that a tree is grown by (mcts)."""
+
+    policy_candidates: PositiveInt = Field(24, le=100_000)
+    """Sequences beside the others that a policy proposes by acting in the model (guided)."""
+
     colour: NonNegativeFloat = 2.0
-    """How alike neighbouring steps are (icem): power of the noise falls with frequency^-colour."""
+    """How alike neighbouring numbers are: power of the noise falls with frequency^-colour; 0 is white noise."""
 
     keep: Share = 0.3
     """Share of the elites that come along into the next round and the next plan (icem)."""

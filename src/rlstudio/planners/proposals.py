@@ -68,7 +68,7 @@ class Gaussian:
 
     def sample(self, parameters: Parameters, noise: Tensor, scale: float) -> Tensor:
         if self._spectrum is not None:
-            noise = torch.einsum("ts,eksm->ektm", self._spectrum.to(noise), noise)
+            noise = torch.matmul(self._spectrum.to(noise), noise)
         spread = parameters["std"].unsqueeze(1) * scale
         return torch.addcmul(parameters["mean"].unsqueeze(1), spread, noise).clamp_(-1.0, 1.0)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Dynamics
+from rlstudio.core.contracts import Dynamics, Outcome, Rolling
 
 Value = Callable[[Tensor], Tensor]
 """observations [..., O] -> what is still to come, [...]"""
@@ -48,30 +48,44 @@ class Score:
 
     def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
         """The same with gradients, and with whatever is not finite."""
-        states = self.dynamics.start(observations, actions.shape[1])  # [P, E, K, S]
-        total = alive = None
-        discount = 1.0
-        for step in range(actions.shape[2]):
-            chosen = actions[:, :, step]
-            before = states
-            states, rewards, continues = self.dynamics.step(states, chosen)
-            if self.reward is not None:
-                rewards = self.reward(self.dynamics.observe(before), chosen, self.dynamics.observe(states))
-            if total is None or alive is None:
-                total, alive = rewards, continues
-            else:
-                total = total + (discount * rewards) * alive
-                alive = alive * continues
-            discount *= self.gamma
-        assert total is not None
-        assert alive is not None
-        if self.value is not None:
-            total = total + discount * alive * self._worth(states)
+        states, rewards, continues = self._rollout(self.dynamics.start(observations, actions.shape[1]), actions)
+        alive = None
+        if continues is not None:
+            alive = continues.cumprod(0)  # after each step
+            rewards = torch.cat((rewards[:1], rewards[1:] * alive[:-1]))
+        if self.gamma != 1.0:
+            discounts = rewards.new_tensor([self.gamma**step for step in range(len(rewards))])
+            rewards = rewards * discounts.view(-1, 1, 1, 1)
+        total = rewards.sum(0)
+        worth = self.worth(states)
+        if worth is not None:
+            total = total + self.gamma ** len(rewards) * (worth if alive is None else worth * alive[-1])
         return self._over_particles(total)
 
-    def _worth(self, states: Tensor) -> Tensor:
-        """A value that promises more than the rewards allow would make a planner shun the end of an episode."""
-        assert self.value is not None
+    def _rollout(self, states: Tensor, actions: Tensor) -> Outcome:
+        """As `Rolling` has it."""
+        if self.reward is None and isinstance(self.dynamics, Rolling):
+            return self.dynamics.rollout(states, actions)
+        rewards, continues = [], []
+        for chosen in actions.movedim(2, 0).contiguous():  # step by step in memory as well
+            states, reward, goes_on = self.step(states, chosen)
+            rewards.append(reward)
+            continues.append(goes_on)
+        return Outcome(states, torch.stack(rewards), torch.stack(continues))
+
+    def step(self, states: Tensor, actions: Tensor) -> Outcome:
+        """One step of the model [P, E, K, ...], with the reward to plan with."""
+        outcome = self.dynamics.step(states, actions)
+        if self.reward is None:
+            return outcome
+        seen, after = self.dynamics.observe(states), self.dynamics.observe(outcome.states)
+        return outcome._replace(rewards=self.reward(seen, actions, after))
+
+    def worth(self, states: Tensor) -> Tensor | None:
+        """What is still to come [P, E, K]; None without a value. A value that promises more than the rewards allow
+        would make a planner shun the end of an episode."""
+        if self.value is None:
+            return None
         worth = self.value(self.dynamics.observe(states))
         low, high = self._bounds
         return worth if low is None and high is None else worth.clamp(low, high)

@@ -26,13 +26,23 @@ def elites(count: int) -> Weigh:
     return weigh
 
 
+def best_softmax(count: int, temperature: float) -> Weigh:
+    """exp(score / temperature) among the best `count`, nothing for the others (TD-MPC2: Hansen et al. 2024)."""
+
+    def weigh(scores: Tensor) -> Tensor:
+        best = scores.topk(count, dim=1)
+        return torch.zeros_like(scores).scatter_(1, best.indices, _shares(best.values / temperature))
+
+    return weigh
+
+
 def softmax(temperature: float, *, standardize: bool = False) -> Weigh:
     """exp(score / temperature), as MPPI has it (Williams et al. 2017). `standardize`: scores in units of their spread,
     so that a temperature means the same in every task."""
 
     def weigh(scores: Tensor) -> Tensor:
-        finite = torch.where(torch.isfinite(scores), scores, torch.nan)
         if standardize:
+            finite = torch.where(torch.isfinite(scores), scores, torch.nan)
             mean = finite.nanmean(1, keepdim=True)
             std = (finite - mean).square().nanmean(1, keepdim=True).sqrt()
             scores = (scores - mean) / (std + 1e-6)
@@ -43,9 +53,7 @@ def softmax(temperature: float, *, standardize: bool = False) -> Weigh:
 
 def _shares(logits: Tensor) -> Tensor:
     """Softmax that gives equal shares where nothing is finite."""
-    logits = torch.where(torch.isnan(logits), -torch.inf, logits)
-    hopeless = torch.isneginf(logits).all(1, keepdim=True)
-    return torch.where(hopeless, torch.zeros_like(logits), logits).softmax(1)
+    return logits.softmax(1).nan_to_num_(1.0 / logits.shape[1])
 
 
 def effective_samples(weights: Tensor) -> Tensor:

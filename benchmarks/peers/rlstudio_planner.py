@@ -1,0 +1,35 @@
+"""Plans of ours in the equations of an environment: noise, plan and carry, as an agent does them in each step."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from measure import answer, job, rate
+
+from rlstudio.envs.analytic import analytic_dynamics
+from rlstudio.envs.worlds import make_world
+from rlstudio.planners.build import build_planner
+from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.score import Score
+
+
+def main() -> None:
+    told = job()
+    torch.set_num_threads(told["threads"])
+    world, envs = make_world(told["env_id"], {}), told["envs"]
+    planner = build_planner(PlannerConfig(**told["planner"]), world.spaces.action)
+    score = Score(analytic_dynamics(told["env_id"]))
+    generator = np.random.default_rng(0)
+    states = world.initial(generator.random((envs, world.noise_size)))
+    observations = torch.from_numpy(world.observe(states).astype(np.float32))
+    carry = None
+
+    def plan() -> None:
+        nonlocal carry
+        carry = planner.plan(observations, score, carry, planner.noise(generator, envs)).carry
+
+    answer(**rate(plan, told["seconds"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Diffusion: learn what action sequences are like, sample some, do the best.  Janner et al. 2022, arXiv:2205.09991.
+
+    x_t = cos(pi t / 2) x_0 + sin(pi t / 2) eps       t ~ U(0, 1)       eps ~ N(0, I)      x_0: H actions from s_0 on
+    loss = E[ w ( x_0 - model(x_t, t, s_0) )^2 ]      w = 0 after the end of an episode
+
+What is learned is the prior p0(tau | s_0) of planning as inference, p*(tau | s_0) ~ p0(tau | s_0) exp(beta R(tau)); a
+running mean of its weights acts, through `planners/diffusion.py`, and R comes from rolling out the dynamics. Experience
+is what a planner, chance or the agent itself does, or a dataset. Dims: H steps of horizon, N windows, D action numbers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.continuous import not_finite
+from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
+from rlstudio.algos.mpc import one_discount
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.batch import Batch
+from rlstudio.core.config import refuse
+from rlstudio.core.contracts import Explore, Metrics, Stateful
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Discrete, describe
+from rlstudio.data.action_noise import RandomStart
+from rlstudio.data.explore import RandomShare
+from rlstudio.data.minari_source import DatasetSource
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.windows import WindowSource
+from rlstudio.envs.analytic import dense_reward
+from rlstudio.models.build import build_model
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.denoiser import TrajectoryModel, noised
+from rlstudio.models.dynamics import LearnedDynamics
+from rlstudio.ops.means import weighted_mean
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.target import Target
+from rlstudio.planners.build import build_planner
+from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
+from rlstudio.planners.score import Score
+
+JUDGED = 8
+"""Starts of a batch from which a plan is made to report how it goes."""
+
+
+class DiffusionConfig(TrainConfig):
+    lr: PositiveFloat = Field(1e-3, le=10.0)
+    """Learning rate at the start."""
+
+    gamma: float = Field(1.0, gt=0.0, le=1.0)
+    """Discount within a plan."""
+
+    planner: DiffusionPlannerConfig = DiffusionPlannerConfig()
+    """How sequences are drawn from the prior and what is done with them."""
+
+    dynamics: DynamicsConfig = DynamicsConfig(kind="analytic")
+    """The model that sequences are rolled out in."""
+
+    reward: Literal["native", "dense"] = "native"
+    """What plans are judged by: the model's own reward, or one that says in each step how well it goes (CartPole)."""
+
+    behaviour: PlannerConfig | Literal["random", "own"] = "random"
+    """What fills replay: a planner, chance, or after a random start the agent itself."""
+
+    random_share: float = Field(0.5, ge=0, le=1)
+    """Share of random actions on top of a behaviour: grows from none in the first environment to this in the last."""
+
+    dataset: str | None = Field(None, min_length=1)
+    """A Minari dataset, by its id or its folder, to learn from instead; no environment steps are taken then."""
+
+    learning_starts: PositiveInt = 1000
+    """Environment steps before the first update."""
+
+    train_every: PositiveInt = 100
+    """Environment steps between two rounds of updates."""
+
+    gradient_steps: PositiveInt = 50
+    """Updates per round; each round reports once."""
+
+    ema: float = Field(0.995, ge=0, lt=1)
+    """Share of the acting weights that stays in each update; the rest comes from the learned ones."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> DiffusionConfig:
+        if isinstance(self.behaviour, PlannerConfig):
+            one_discount(self.behaviour)
+        if self.dataset is None and self.learning_starts >= self.total_steps:
+            refuse(("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}")
+        return self
+
+
+class DiffusionModel(nn.Module):
+    """Everything that acts: the prior with its averaged weights and, where it is learned, the dynamics."""
+
+    variant = "diffusion"
+
+    def __init__(self, prior: TrajectoryModel, dynamics: LearnedDynamics | None) -> None:
+        super().__init__()
+        self.prior = prior
+        self.dynamics = dynamics
+
+
+class Diffusion(Trainer):
+    Config = DiffusionConfig
+    off_policy = True
+    source: WindowSource | DatasetSource
+    agent: PlanningAgent
+
+    def __init__(self, cfg: DiffusionConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+        self.cfg = cfg
+        variant = partial(TrajectoryModel, horizon=cfg.planner.horizon)
+        self.prior = build_model(variant, runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.average = Target(self.prior)
+        self.average.model.normalizer = self.prior.normalizer  # of the data, the same for both
+        dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
+        learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
+        self.model = DiffusionModel(self.average.model, learned)
+        reward = dense_reward(world_of(runtime)) if cfg.reward == "dense" else None
+        self.score = Score(dynamics, gamma=cfg.gamma, reward=reward)
+        self.planner = DiffusionPlanner(cfg.planner, self.model.prior)
+        self.agent = PlanningAgent(self.planner, self.score, runtime.spaces, self.model, runtime.device)
+        self.source = self._source(runtime, rng)
+        step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.optimizer = step(self.prior)
+        self.dynamics_optimizer = None if learned is None else step(learned)
+        self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
+        self.rng = rng.fork("update")
+
+    def _source(self, runtime: LocalRuntime, rng: Rng) -> WindowSource | DatasetSource:
+        cfg, sample = self.cfg, {"batch_size": self.cfg.batch_size, "horizon": self.cfg.planner.horizon}
+        if cfg.dataset is not None:
+            return DatasetSource(cfg.dataset, runtime.spaces, rng.fork("sample"), **sample, device=runtime.device)
+        agent, explore = behaviour(cfg, runtime, self.agent)
+        return WindowSource(
+            runtime.collector(agent, rng.fork("collector"), explore),
+            runtime.replay(),
+            rng.fork("sample"),
+            **sample,
+            warmup=cfg.learning_starts,
+            every=cfg.train_every,
+            updates=cfg.gradient_steps,
+            device=runtime.device,
+        )
+
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        return (self.optimizer, *([] if self.dynamics_optimizer is None else [self.dynamics_optimizer]))
+
+    def train_step(self) -> Metrics:
+        """One round of updates, and what planning with the result is like."""
+        rows = []
+        for _ in range(self.cfg.gradient_steps):
+            batch = self.source.next()
+            fresh = self.source.fresh()
+            if fresh is not None:
+                self.learn_statistics(fresh)
+            rows.append(self.update(batch))
+        means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
+        return means | self.judged(batch)
+
+    def learn_statistics(self, rows: Batch) -> None:
+        self.prior.normalizer.update(rows.observations, rows.weights)
+        if self.model.dynamics is not None:
+            names = ("observations", "next_observations", "rewards", "terminated")
+            self.model.dynamics.learn_statistics(**rows.only(names), weights=rows.weights)  # type: ignore[arg-type]
+
+    def update(self, batch: Batch) -> Metrics:
+        loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))
+        metrics["grad_norm"] = self.optimizer.step(loss)
+        young = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
+        self.average.refresh(tau=max(1.0 - self.cfg.ema, young), skip=not_finite(metrics["grad_norm"]))
+        if self.dynamics_optimizer is not None and self.model.dynamics is not None and self.counts is not None:
+            loss, row = dynamics_loss(self.model.dynamics, batch.flatten(), self.counts)
+            self.dynamics_optimizer.step(loss)
+            metrics |= row
+        return metrics
+
+    def noise(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Times [N] and normal numbers [N, H, D] that are a function of the update's number."""
+        generator = self.rng.generator(self.optimizer.calls)
+        steps, rows = batch.shape
+        times = generator.random(rows, "float32")
+        normal = generator.standard_normal((rows, steps, self.prior.size), "float32")
+        return torch.from_numpy(times).to(batch.device), torch.from_numpy(normal).to(batch.device)
+
+    def judged(self, batch: Batch) -> Metrics:
+        """Plans from where some of these windows begin."""
+        starts = batch.observations[0][:JUDGED].float()
+        noise = self.planner.noise(self.rng.fork("judged").generator(self.optimizer.calls), len(starts))
+        planned = self.planner.plan(starts, self.score, None, noise.to(batch.device))
+        return {name: row.mean() for name, row in planned.metrics.items()}
+
+    def losses(self, batch: Batch) -> Metrics:
+        return diffusion_loss(self.prior, batch, *self.noise(batch))[1]
+
+    def stateful(self) -> dict[str, Stateful]:
+        parts: dict[str, Stateful] = {"model": self.model, "prior": self.prior, "optimizer": self.optimizer}
+        if self.dynamics_optimizer is not None:
+            parts["dynamics_optimizer"] = self.dynamics_optimizer
+        return parts | {"source": self.source}
+
+
+def world_of(runtime: LocalRuntime) -> str:
+    if runtime.world is None:
+        raise Incompatible("reward dense: the runtime does not say which world this is; give it `world`")
+    return runtime.world.id
+
+
+def behaviour(cfg: DiffusionConfig, runtime: LocalRuntime, own: PlanningAgent) -> tuple[PlanningAgent, Explore]:
+    """Who fills replay, and what chance does to it."""
+    actions: Any = runtime.spaces.action
+    if not isinstance(actions, Box | Discrete):
+        raise Incompatible(f"diffusion plans numbers or one choice at a time; the env takes {describe(actions)}")
+    mixed = RandomShare(actions, cfg.random_share)
+    if cfg.behaviour == "own":
+        return own, RandomStart(actions, cfg.learning_starts, mixed)
+    if isinstance(cfg.behaviour, PlannerConfig):
+        return PlanningAgent(build_planner(cfg.behaviour, actions), own.score, runtime.spaces), mixed
+    nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
+    return PlanningAgent(nothing, own.score, runtime.spaces), RandomStart(actions, cfg.total_steps)
+
+
+def diffusion_loss(model: TrajectoryModel, batch: Batch, times_N: Tensor, noise: Tensor) -> tuple[Tensor, Metrics]:
+    """`batch` are windows [H, N]; `noise` [N, H, D]."""
+    assert batch.weights is not None
+    live = batch.weights.T.unsqueeze(-1)  # [N, H, 1]
+    data = model.encode(batch.actions).transpose(0, 1) * (live > 0)
+    guessed = model(noised(data, times_N, noise), times_N, batch.observations[0])
+    loss = weighted_mean((guessed - data).square().mean(-1), live.squeeze(-1))
+    return loss, {"loss": loss.detach()}
+
+
+if __name__ == "__main__":
+    from rlstudio.cli.algorithm import main
+
+    main("diffusion")

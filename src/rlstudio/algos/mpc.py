@@ -1,0 +1,98 @@
+"""MPC: plan ahead in the equations of the world, do the first action, plan anew. Nothing is learned.
+
+    a_t = first action of  argmax_A  sum_{k<H} gamma^k r(s_k, a_k)        s_0 = s_t,  s_{k+1} = f(s_k, a_k)
+
+Model-predictive control; the search over action sequences A is the planner's (`planners/search.py`), f and r are the
+world's own. Dims: T rollout steps, B envs.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveInt, model_validator
+from torch import nn
+
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.algos.config import TrainConfig
+from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics
+from rlstudio.algos.trainer import Trainer
+from rlstudio.core.batch import Batch
+from rlstudio.core.config import refuse
+from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.sources import StreamSource
+from rlstudio.models.config import NetworkConfig
+from rlstudio.ops.means import weighted_mean
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.planners.build import build_planner, build_score
+from rlstudio.planners.config import PlannerConfig
+
+
+class MPCConfig(TrainConfig):
+    """Settings of learning (`lr`, `batch_size`, ...) are accepted and change nothing."""
+
+    gamma: float = Field(1.0, gt=0.0, le=1.0)
+    """Discount within a plan."""
+
+    batch_size: PositiveInt = Field(1, le=10**7)
+    """Changes nothing: there are no minibatches."""
+
+    rollout_steps: PositiveInt | None = None
+    """Steps of each environment between two reports; null takes a whole epoch."""
+
+    planner: PlannerConfig = Field(default_factory=PlannerConfig)
+    """The search for what to do."""
+
+    dynamics: DynamicsConfig = Field(default_factory=lambda: DynamicsConfig(kind="analytic"))
+    """The model to search in."""
+
+    @model_validator(mode="after")
+    def _plans_by_equations(self) -> MPCConfig:
+        if self.dynamics.kind != "analytic":
+            refuse(("dynamics", "kind"), f"mpc learns nothing, and {self.dynamics.kind} must be learned; use mbmpc")
+        one_discount(self.planner)
+        return self
+
+
+class MPC(Trainer):
+    Config = MPCConfig
+    off_policy = False
+
+    def __init__(self, cfg: MPCConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+        if cfg.planner.kind in ("guided", "diffusion"):
+            raise Incompatible(f"planner {cfg.planner.kind}: follows what was learned, and mpc learns nothing; use cem")
+        self.cfg = cfg
+        self.model = nn.Module()  # nothing to keep, and a checkpoint says so
+        dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
+        score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma)
+        planner = build_planner(cfg.planner, runtime.spaces.action)
+        self.agent = PlanningAgent(planner, score, runtime.spaces, self.model)
+        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
+        self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps)
+
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        return ()
+
+    def update(self, batch: Batch) -> Metrics:
+        return self.losses(batch)
+
+    def losses(self, batch: Batch) -> Metrics:
+        """What the rollout earned on average: there is no loss to tell of."""
+        return {"reward": weighted_mean(batch.rewards, batch.weights)}
+
+    def stateful(self) -> dict[str, Stateful]:
+        return {"model": self.model, "source": self.source}
+
+
+def one_discount(planner: PlannerConfig) -> None:
+    """A plan is discounted as the rest of the run."""
+    if planner.gamma != 1.0:
+        refuse(("planner", "gamma"), "a plan is discounted by train.gamma; leave it out")
+
+
+if __name__ == "__main__":
+    from rlstudio.cli.algorithm import main
+
+    main("mpc")

@@ -1,0 +1,184 @@
+"""Minari datasets: episodes on disk in the format of the Farama Foundation, read into replay and written from play.
+
+A dataset is named by its id (`CartPole-v1/expert-v0`, in Minari's own folder) or by the folder it lies in. Nothing in
+it is executed: its environment is known by its spaces, and never built from what the file says. Needs the extra
+`minari`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces as gym_spaces
+
+from rlstudio.core.batch import Batch, Column
+from rlstudio.core.errors import Incompatible, UserError
+from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces, describe
+from rlstudio.data.replay import ReplayBuffer
+from rlstudio.envs.convert import convert_spaces
+from rlstudio.envs.extras import MINARI
+
+FIELD = "train.dataset"
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode as an agent sees it: T steps, T + 1 observations (a dict of arrays for a Dict)."""
+
+    observations: Any
+    actions: np.ndarray  # choices from 0
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    seed: int | None = None
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuffer:
+    """All rows of a dataset, episode after episode; with a smaller share only the episodes that returned most."""
+    episodes = read_episodes(name, spaces)
+    if best_share < 1.0:
+        kept = max(1, round(best_share * len(episodes)))
+        order = np.argsort([-episode.rewards.sum() for episode in episodes], kind="stable")[:kept]
+        episodes = [episodes[number] for number in sorted(order)]
+    replay = ReplayBuffer(spaces, sum(len(episode.rewards) for episode in episodes), num_envs=1)
+    for episode in episodes:
+        replay.add(_rows(episode, spaces))
+    return replay
+
+
+def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
+    """The episodes of a dataset, if they are of this kind of world."""
+    dataset = _opened(name)
+    shown = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
+    found = convert_spaces(shown, f"{FIELD}: {name}")  # type: ignore[arg-type]
+    for what in ("observation", "action"):
+        theirs, ours = getattr(found, what), getattr(spaces, what)
+        if describe(theirs) != describe(ours):
+            raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
+    action, observation = getattr(found.action, "start", 0), getattr(dataset.observation_space, "start", 0)
+    episodes = []
+    for data in dataset.iterate_episodes():
+        if len(data):
+            seen = data.observations if isinstance(data.observations, dict) else data.observations - observation
+            rewards = np.asarray(data.rewards, np.float32)
+            truncated = np.asarray(data.truncations, bool).copy()
+            truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
+            actions = np.asarray(data.actions) - np.asarray(action or 0, np.asarray(data.actions).dtype)
+            episodes.append(Episode(seen, actions, rewards, np.asarray(data.terminations, bool), truncated))
+    if not episodes:
+        raise UserError(f"{FIELD}: {name} has no episodes")
+    return episodes
+
+
+def _opened(name: str) -> Any:
+    minari = MINARI.load(FIELD, name)
+    folder = next((path for path in (Path(name), Path(name, "data")) if (path / "metadata.json").is_file()), None)
+    try:
+        if folder is None:
+            from minari.storage import get_dataset_path
+
+            folder = get_dataset_path(name) / "data"
+            if not (folder / "metadata.json").is_file():
+                raise UserError(
+                    f"{FIELD}: there is no dataset {name} here; run `minari download {name}`, name the folder of one,"
+                    " or record one with `rlctl record`"
+                )
+        known = minari.dataset.minari_storage.MinariStorage.read_raw_metadata(folder)
+        if not {"observation_space", "action_space"} <= known.keys():  # Minari would build the env that the file names
+            raise UserError(f"{FIELD}: {name} does not say its spaces; write it anew with a current Minari")
+        return minari.MinariDataset(folder)
+    except (ValueError, OSError, KeyError, ImportError) as error:
+        raise UserError(f"{FIELD}: {name} cannot be read: {' '.join(str(error).split())}") from error
+
+
+def _rows(episode: Episode, spaces: Spaces) -> Batch:
+    seen = episode.observations
+    return Batch(
+        lead=1,
+        observations=_column(seen, spaces.observation, slice(None, -1)),
+        next_observations=_column(seen, spaces.observation, slice(1, None)),
+        actions=_column(episode.actions, spaces.action, slice(None)),
+        rewards=torch.from_numpy(episode.rewards),
+        terminated=torch.from_numpy(episode.terminated),
+        truncated=torch.from_numpy(episode.truncated),
+    )
+
+
+def _column(values: Any, space: Space, part: slice) -> Column:
+    if isinstance(space, Dict):
+        return {name: _column(values[name], entry, part) for name, entry in space.items()}  # type: ignore[misc]
+    return torch.from_numpy(np.asarray(values)[part].astype(space.dtype).reshape(-1, *space.shape))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_dataset(
+    name: str,
+    episodes: Sequence[Episode],
+    spaces: Spaces,
+    env: gymnasium.envs.registration.EnvSpec | None,
+    *,
+    algorithm: str,
+    code: str,
+    description: str,
+) -> Path:
+    """A new dataset of these episodes in Minari's own folder; the place where it lies."""
+    minari = MINARI.load("--dataset", name)
+    from minari.data_collector import EpisodeBuffer
+
+    start = np.asarray(getattr(spaces.action, "start", 0) or 0)
+    buffers = [
+        EpisodeBuffer(
+            id=number,
+            seed=episode.seed,
+            observations=episode.observations,
+            actions=episode.actions + start if start.any() else episode.actions,
+            rewards=episode.rewards.tolist(),
+            terminations=episode.terminated.tolist(),
+            truncations=episode.truncated.tolist(),
+        )
+        for number, episode in enumerate(episodes)
+    ]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no author is named, on purpose
+            dataset = minari.create_dataset_from_buffers(
+                dataset_id=name,
+                buffer=buffers,
+                env=env,
+                observation_space=to_gymnasium(spaces.observation),
+                action_space=to_gymnasium(spaces.action),
+                algorithm_name=algorithm,
+                code_permalink=code,
+                description=description,
+                jpeg_encoding=False,
+            )
+    except (ValueError, TypeError, OSError) as error:
+        raise UserError(f"--dataset {name}: {' '.join(str(error).split())}") from error
+    return Path(dataset.storage.data_path)
+
+
+def to_gymnasium(space: Space) -> gym_spaces.Space:
+    """Our space as Gymnasium has it."""
+    match space:
+        case Box():
+            low, high = space.bounds()
+            return gym_spaces.Box(low, high, space.shape, np.dtype(space.dtype).type)
+        case Discrete():
+            return gym_spaces.Discrete(space.n, start=space.start)
+        case MultiDiscrete():
+            return gym_spaces.MultiDiscrete(list(space.nvec), start=list(space.start) or None)
+        case Dict():
+            return gym_spaces.Dict({name: to_gymnasium(entry) for name, entry in space.items()})

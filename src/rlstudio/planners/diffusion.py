@@ -1,0 +1,128 @@
+"""Diffusion planning: sequences of a learned prior, judged by rolling them out.
+
+    tau_k ~ p0(tau | s_0)        R_k = score(tau_k)        q ~ p0 exp(beta R)
+
+Act by the best of them (sample and select, as Lu et al. 2025, arXiv:2503.00535, find hard to beat), or by the mean of
+q, with beta given or from a budget of KL(q || p0). With `guidance` the prior is bent towards high returns while it is
+sampled, by the gradient of the return of what the sequence is expected to become (Tweedie's x_0; Janner et al. 2022,
+arXiv:2205.09991; Chung et al. 2023, arXiv:2209.14687); the model of the world must then be differentiable.
+
+Dims: E environments, K candidates, H steps of horizon, D numbers of an action. No loop over environments or candidates.
+"""
+
+from __future__ import annotations
+
+from math import cos, pi, sin
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from torch import Tensor
+
+from rlstudio.core.config import Config, refuse
+from rlstudio.core.contracts import Planned
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Discrete
+from rlstudio.models.denoiser import TrajectoryModel, ddim, levels_of
+from rlstudio.planners.posterior import Posterior, best, beta_for, log_z, posterior
+from rlstudio.planners.score import Score
+
+
+class DiffusionPlannerConfig(Config):
+    horizon: PositiveInt = Field(16, le=1000)
+    """Steps that a plan looks ahead; the trajectory model is made for it."""
+
+    candidates: PositiveInt = Field(64, le=100_000)
+    """Sequences that are drawn from the prior; 1 acts by the prior alone."""
+
+    levels: PositiveInt = Field(10, le=1000)
+    """Steps from noise to a sequence."""
+
+    select: Literal["best", "mean"] = "best"
+    """What is done in the end: the best sequence, or the mean of the prior weighted by exp(beta * return)."""
+
+    beta: NonNegativeFloat | None = None
+    """How much a point of return weighs against the prior (select mean); 0 is the mean of the prior itself."""
+
+    kl_budget: PositiveFloat | None = None
+    """Finds beta instead: nats that the weighted samples may be away from the prior, less than log(candidates)."""
+
+    guidance: NonNegativeFloat = 0.0
+    """How much a point of return weighs while the prior is sampled; needs a differentiable model. 0 switches it off."""
+
+    unguided: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Share of the levels, at the end, without guidance."""
+
+    @model_validator(mode="after")
+    def _one_beta(self) -> DiffusionPlannerConfig:
+        if self.select == "best" and (self.beta is not None or self.kl_budget is not None):
+            field = "beta" if self.beta is not None else "kl_budget"
+            refuse((field,), "the best sequence has no use for it; set select to mean")
+        if self.select == "mean" and (self.beta is None) == (self.kl_budget is None):
+            refuse(("select",), "mean needs either beta or kl_budget")
+        return self
+
+
+class DiffusionPlanner:
+    """Implements `core.contracts.Planner`. Nothing travels from plan to plan: every plan is drawn afresh."""
+
+    def __init__(self, cfg: DiffusionPlannerConfig, model: TrajectoryModel) -> None:
+        if cfg.guidance and isinstance(model.space, Discrete):
+            raise Incompatible("planner.guidance: a return has no gradient by choices; set it to 0")
+        if cfg.horizon != model.horizon:
+            raise Incompatible(f"planner.horizon: {cfg.horizon}, but the trajectory model has {model.horizon} steps")
+        self.cfg = cfg
+        self.model = model
+
+    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
+        shape = (envs, self.cfg.candidates, self.cfg.horizon, self.model.size)
+        return torch.from_numpy(generator.standard_normal(shape, np.float32))
+
+    @torch.no_grad()
+    def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
+        x = self.sample(observations, noise, score if self.cfg.guidance else None)
+        returns = score(observations, self.model.decode(x))
+        q, beta = self._weighted(returns)
+        first = torch.einsum("ek,ekd->ed", q.weights, x[:, :, 0])
+        metrics = {
+            "score": returns.amax(1),
+            "expected_return": q.expected_return,
+            "kl": q.kl,
+            "effective_samples": q.effective_samples,
+        }
+        if beta is not None:
+            metrics |= {"beta": beta, "log_z": log_z(returns, beta)}
+        return Planned(self.model.decode(first), {}, metrics)
+
+    def sample(self, observations: Tensor, noise: Tensor, score: Score | None = None) -> Tensor:
+        """Sequences [E, K, H, D] of the prior, bent towards what `score` finds good, where one is given."""
+        shape, levels = noise.shape, self.cfg.levels
+        quiet = levels_of(levels)[levels - round(self.cfg.unguided * levels)]
+        seen = observations.float().repeat_interleave(shape[1], 0)
+
+        def guess(x: Tensor, time: float) -> Tensor:
+            return self.model(x, x.new_full((len(x),), time), seen).clamp(-1.0, 1.0)  # type: ignore[no-any-return]
+
+        def bent(x: Tensor, time: float) -> Tensor:
+            if score is None or time <= quiet:
+                return guess(x, time)
+            with torch.enable_grad():
+                x = x.detach().requires_grad_()
+                data = guess(x, time)
+                total = score.returns(observations, data.view(shape)).sum()
+                (slope,) = torch.autograd.grad(total, x)
+            # eps - sigma * guidance * slope, written for the data that is left without that noise
+            push = self.cfg.guidance * sin(pi / 2 * time) ** 2 / cos(pi / 2 * time)
+            return (data.detach() + push * slope.nan_to_num(0.0, 0.0, 0.0)).clamp(-1.0, 1.0)
+
+        return ddim(bent, noise.flatten(0, 1), levels).view(shape)
+
+    def _weighted(self, returns: Tensor) -> tuple[Posterior, Tensor | None]:
+        if self.cfg.select == "best":
+            return best(returns), None
+        if self.cfg.kl_budget is not None:
+            beta = beta_for(returns, self.cfg.kl_budget)
+        else:
+            beta = returns.new_full((len(returns),), self.cfg.beta or 0.0)
+        return posterior(returns, beta), beta

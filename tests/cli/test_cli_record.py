@@ -1,0 +1,62 @@
+"""`record` and back: episodes of a run become a dataset, a policy is cloned from it, a run without steps resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_scenario import Rlctl
+
+CLONE = """
+env: {{id: CartPole-v1, num_envs: 2}}
+policy: {{algo: bc, network: {{hidden_sizes: [8]}}}}
+train: {{dataset: {dataset}, epochs: {epochs}, steps_per_epoch: 200, batch_size: 20}}
+eval: {{every_epochs: 0, final_episodes: 2}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+
+
+def test_what_is_recorded_is_what_an_evaluation_plays(rlctl: Rlctl, trained: Path) -> None:
+    import minari
+
+    done = rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "5", "--dataset", "cart/tiny-v0", "--json")
+    assert done.code == 0
+    judged = rlctl("eval", "tiny", "--runs-dir", trained, "--episodes", "5", "--json").document
+    dataset = minari.load_dataset("cart/tiny-v0")
+    returns = [float(np.sum(episode.rewards)) for episode in dataset]
+    assert returns == judged["returns"]
+    assert done.document["return_mean"] == pytest.approx(np.mean(returns))
+    assert done.document["steps"] == sum(returns)
+    known = dataset.storage.metadata
+    assert dataset.env_spec.id == "CartPole-v1"
+    assert known["algorithm_name"] == "ppo"
+    assert "greedy episodes of 2" in known["description"]
+    assert [row["seed"] for row in dataset.storage.get_episode_metadata(range(5))] == judged["seeds"]
+
+
+def test_a_name_that_is_taken_is_refused(rlctl: Rlctl, trained: Path) -> None:
+    command = ("record", "tiny", "--runs-dir", trained, "--episodes", "1", "--dataset", "cart/tiny-v0")
+    assert rlctl(*command).out.startswith("cart/tiny-v0: 1 episodes, ")
+    again = rlctl(*command)
+    assert again.code == 2
+    assert "already exists" in again.err
+
+
+def test_a_clone_trains_without_a_step_and_resumes_exactly(rlctl: Rlctl, trained: Path, place: Path) -> None:
+    assert rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "3", "--dataset", "cart/tiny-v0").code == 0
+    for name, epochs in (("short", 2), ("straight", 4)):
+        (place / f"{name}.yaml").write_text(CLONE.format(dataset="cart/tiny-v0", epochs=epochs))
+        assert rlctl("launch", "-f", f"{name}.yaml", f"name={name}", "--quiet").code == 0
+    assert rlctl("resume", "short", "train.epochs=4", "--quiet").code == 0
+    shown = [rlctl("show", name, "--json").document for name in ("short", "straight")]
+    assert shown[0]["env_steps"] == shown[1]["env_steps"] == 800
+    from rlstudio.experiment.load import load_agent
+
+    ids = [document["run_id"] if "run_id" in document else document["id"] for document in shown]
+    weights = [load_agent(f"runs/{run_id}").model.state_dict() for run_id in ids]
+    assert all(np.array_equal(weights[0][key], weights[1][key]) for key in weights[0])
