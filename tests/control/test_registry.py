@@ -7,10 +7,10 @@ import random
 from pathlib import Path
 
 import pytest
-from processes import fork
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from processes import fork
 from rlstudio.control.registry.records import Stage, replay
 from rlstudio.control.registry.registry import Registry
 from rlstudio.control.store.database import Database

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import fork
 from registry_world import write_policy
 from sqlite_faults import sqlite_passes_failpoints
 
+from processes import fork
 from rlstudio.control.home import Home
 from rlstudio.control.registry.promotion import PromotionConfig
 from rlstudio.control.registry.records import Stage, replay

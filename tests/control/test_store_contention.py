@@ -11,10 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from processes import fork
 from sqlalchemy import event
 from world import S, assert_history, in_state, owner, request
 
+from processes import fork
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
