@@ -38,9 +38,23 @@ def test_the_runs_own_policy_helps(trained: Rlctl, arguments: list[str]) -> None
     assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
 
 
+def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
+    small = ["train.epochs=2", "train.gradient_steps=20", "train.planner.candidates=16", "eval.final_episodes=1"]
+    learner = trained("launch", "-f", "configs/mbmpc/cartpole.yaml", *small, "name=modeller", "-q").out.strip()
+    first = ["planner.horizon=4", "planner.candidates=16", "--episodes", "1", "--json"]
+    own = trained("eval", learner, "--planner", "mppi", *first).document
+    assert own["planner"]["summary"]["mean"] > 0
+    lent = trained("eval", "tiny", "--planner", "cem", "--dynamics", learner, *first).document
+    assert lent["planner"]["milliseconds_per_plan"] > 0
+    alone = trained("eval", "tiny", "--planner", "cem", "--dynamics", "tiny", *first)
+    assert alone.code == 2
+    assert "learned no model" in alone.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["--dynamics", "last"], "only a planner needs a model"),
         (["planner.horizon=3"], "only settings of a planner fit"),
         (["--planner", "cem", "train.lr=1"], "only settings of a planner fit"),
         (["--planner", "mpi"], "did you mean mppi"),

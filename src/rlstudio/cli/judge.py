@@ -53,6 +53,10 @@ def evaluate(
     planner: Annotated[
         str | None, typer.Option("--planner", metavar="KIND", help="Also with a planner: cem, icem, mppi, ...")
     ] = None,
+    dynamics: Annotated[
+        str | None,
+        typer.Option("--dynamics", metavar="RUN", help="Plan in the model that this run learned (mbmpc, diffusion)."),
+    ] = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=100_000, help="Episodes to play.")] = 20,
     seed: Seed = None,
     checkpoint: CheckpointChoice = "last",
@@ -70,6 +74,8 @@ def evaluate(
     for setting in settings or ():
         if planner is None or not setting.startswith("planner."):
             raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
+    if dynamics is not None and planner is None:
+        raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
     loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
     evaluation, seconds = _played(loaded.agent, loaded.cfg, episodes, used)
@@ -78,7 +84,9 @@ def evaluate(
         from rlstudio.experiment.planning import planning_agent
 
         chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
-        planned = _played(planning_agent(loaded.agent, loaded.cfg, chosen), loaded.cfg, episodes, used)  # type: ignore[arg-type]
+        modeller = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ()).agent
+        agent = planning_agent(loaded.agent, loaded.cfg, chosen, modeller)  # type: ignore[arg-type]
+        planned = _played(agent, loaded.cfg, episodes, used)
     out = stdout()
     if json:
         told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}

@@ -1,4 +1,5 @@
-"""A planner for an agent that was trained without one: the equations of its world, its own policy and value as a help.
+"""Another planner for a trained agent, with its own policy and value as a help: in the model it learned itself or that
+another agent learned, otherwise in the equations of its world.
 
 planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"])
 """
@@ -13,12 +14,16 @@ from torch import Tensor
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import apply_overrides, parse
-from rlstudio.core.spaces import Box, Space
+from rlstudio.core.contracts import Dynamics
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Space, describe
 from rlstudio.envs.analytic import analytic_dynamics
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.distributions import Categorical, Gaussian, Policy, SquashedGaussian
+from rlstudio.models.dynamics import LearnedDynamics
+from rlstudio.models.planning import PlanningModel
 from rlstudio.models.policies import PolicyOnly, PolicyValue
 from rlstudio.models.q_values import QuantileValue, QValue
 from rlstudio.planners.build import build_planner, build_score
@@ -29,20 +34,41 @@ Q_TEMPERATURE = 0.1
 """Of the softmax that makes a policy of Q, in units of the spread of a state's values."""
 
 
-def planning_agent(agent: Agent, experiment: ExperimentConfig, settings: Sequence[str]) -> PlanningAgent:
-    """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training."""
+def planning_agent(
+    agent: Agent, experiment: ExperimentConfig, settings: Sequence[str], modeller: Agent | None = None
+) -> PlanningAgent:
+    """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training.
+    `modeller` is an agent that learned a model of the same world."""
     document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
-    dynamics = analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
+    dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, agent)
     planner = build_planner(cfg, agent.spaces.action, policy_of(agent.model, agent.spaces.action))
     score = build_score(cfg, dynamics, experiment.env.id, own=value_of(agent.model))
     return PlanningAgent(planner, score, agent.spaces)
 
 
+def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
+    if isinstance(agent, PlanningAgent):
+        return agent.score.dynamics
+    return analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
+
+
+def _learned(modeller: Agent, agent: Agent) -> Dynamics:
+    if not (isinstance(modeller, PlanningAgent) and isinstance(modeller.score.dynamics, LearnedDynamics)):
+        raise Incompatible("--dynamics: that run learned no model of its world; mbmpc and diffusion can")
+    if modeller.spaces != agent.spaces:
+        raise Incompatible(
+            f"--dynamics: that run's world shows {describe(modeller.spaces.observation)} and takes"
+            f" {describe(modeller.spaces.action)}; this one {describe(agent.spaces.observation)} and"
+            f" {describe(agent.spaces.action)}"
+        )
+    return modeller.score.dynamics
+
+
 def value_of(model: object) -> Callable[[Tensor], Tensor] | None:
     """What a Model thinks is still to come; None where it has no opinion of its own."""
     match model:
-        case PolicyValue():
+        case PolicyValue() | PlanningModel():
             return model.value
         case QValue() | QuantileValue():
             return lambda observations: _choice_values(model, observations).amax(-1)
@@ -52,6 +78,8 @@ def value_of(model: object) -> Callable[[Tensor], Tensor] | None:
 def policy_of(model: object, actions: Space) -> Acting | None:
     """What a Model would do, in the units of a plan; None where it cannot be told from an observation alone."""
     match model:
+        case PlanningModel():
+            return model.policy
         case PolicyOnly():
             return _scaled(model.policy, Bounds(actions)) if isinstance(actions, Box) else model.policy
         case SquashedPolicy():
