@@ -7,6 +7,7 @@ it is executed: its environment is known by its spaces, and never built from wha
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from rlstudio.envs.convert import convert_spaces
 from rlstudio.envs.extras import MINARI
 
 FIELD = "train.dataset"
+LONGEST = 200
+ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0-9]{1,6}")
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,17 @@ def _column(values: Any, space: Space, part: slice) -> Column:
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def check_new(name: str) -> None:
+    """Before anything is played for it: a name that Minari takes, of no dataset that is there."""
+    MINARI.load("--dataset", name)
+    from minari.storage import get_dataset_path
+
+    if not ID.fullmatch(name) or len(name) > LONGEST:
+        raise UserError(f"--dataset {name!a}: use letters, digits, _ - and / with a version, as cartpole/expert-v0")
+    if get_dataset_path(name).exists():
+        raise UserError(f"--dataset {name}: is there already; take another name, or `minari delete {name}`")
 
 
 def write_dataset(

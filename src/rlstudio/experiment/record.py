@@ -15,7 +15,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.contracts import Agent
 from rlstudio.data.carry import without_rows
-from rlstudio.data.minari_files import Episode, write_dataset
+from rlstudio.data.minari_files import Episode, check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.single import Recipe
 from rlstudio.experiment.evaluate import Evaluator
@@ -33,6 +33,7 @@ class Recorded(NamedTuple):
 
 def record_run(folder: RunFolder, dataset: str, *, episodes: int, seed: int, checkpoint: str = "last") -> Recorded:
     """A new dataset; the run is only read."""
+    check_new(dataset)
     loaded = load_run(folder, checkpoint)
     played = play(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
     lineage = recorded_lineage(folder) or {}
