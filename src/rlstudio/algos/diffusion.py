@@ -11,39 +11,31 @@ is what a planner, chance or the agent itself does, or a dataset. Dims: H steps 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
-from torch import Tensor, nn
+from pydantic import Field, PositiveFloat
+from torch import Tensor
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.config import TrainConfig
 from rlstudio.algos.continuous import not_finite
 from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
-from rlstudio.algos.mpc import one_discount
 from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch
-from rlstudio.core.config import refuse
-from rlstudio.core.contracts import Explore, Metrics, Stateful
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box, Discrete, describe
-from rlstudio.data.action_noise import RandomStart
-from rlstudio.data.explore import RandomShare
 from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.windows import WindowSource
 from rlstudio.envs.analytic import dense_reward
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import TrajectoryModel, noised
+from rlstudio.models.denoiser import DiffusionModel, TrajectoryModel, noised
 from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target
-from rlstudio.planners.build import build_planner
-from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from rlstudio.planners.score import Score
 
@@ -51,7 +43,7 @@ JUDGED = 8
 """Starts of a batch from which a plan is made to report how it goes."""
 
 
-class DiffusionConfig(TrainConfig):
+class DiffusionConfig(TrajectoryConfig):
     lr: PositiveFloat = Field(1e-3, le=10.0)
     """Learning rate at the start."""
 
@@ -67,45 +59,8 @@ class DiffusionConfig(TrainConfig):
     reward: Literal["native", "dense"] = "native"
     """What plans are judged by: the model's own reward, or one that says in each step how well it goes (CartPole)."""
 
-    behaviour: PlannerConfig | Literal["random", "own"] = "random"
-    """What fills replay: a planner, chance, or after a random start the agent itself."""
-
-    random_share: float = Field(0.5, ge=0, le=1)
-    """Share of random actions on top of a behaviour: grows from none in the first environment to this in the last."""
-
-    dataset: str | None = Field(None, min_length=1)
-    """A Minari dataset, by its id or its folder, to learn from instead; no environment steps are taken then."""
-
-    learning_starts: PositiveInt = 1000
-    """Environment steps before the first update."""
-
-    train_every: PositiveInt = 100
-    """Environment steps between two rounds of updates."""
-
-    gradient_steps: PositiveInt = 50
-    """Updates per round; each round reports once."""
-
     ema: float = Field(0.995, ge=0, lt=1)
     """Share of the acting weights that stays in each update; the rest comes from the learned ones."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> DiffusionConfig:
-        if isinstance(self.behaviour, PlannerConfig):
-            one_discount(self.behaviour)
-        if self.dataset is None and self.learning_starts >= self.total_steps:
-            refuse(("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}")
-        return self
-
-
-class DiffusionModel(nn.Module):
-    """Everything that acts: the prior with its averaged weights and, where it is learned, the dynamics."""
-
-    variant = "diffusion"
-
-    def __init__(self, prior: TrajectoryModel, dynamics: LearnedDynamics | None) -> None:
-        super().__init__()
-        self.prior = prior
-        self.dynamics = dynamics
 
 
 class Diffusion(Trainer):
@@ -123,32 +78,16 @@ class Diffusion(Trainer):
         dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
         learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
         self.model = DiffusionModel(self.average.model, learned)
-        reward = dense_reward(world_of(runtime)) if cfg.reward == "dense" else None
+        reward = dense_reward(runtime.env_id) if cfg.reward == "dense" else None
         self.score = Score(dynamics, gamma=cfg.gamma, reward=reward)
         self.planner = DiffusionPlanner(cfg.planner, self.model.prior)
         self.agent = PlanningAgent(self.planner, self.score, runtime.spaces, self.model, runtime.device)
-        self.source = self._source(runtime, rng)
+        self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
         step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
         self.optimizer = step(self.prior)
         self.dynamics_optimizer = None if learned is None else step(learned)
         self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
         self.rng = rng.fork("update")
-
-    def _source(self, runtime: LocalRuntime, rng: Rng) -> WindowSource | DatasetSource:
-        cfg, sample = self.cfg, {"batch_size": self.cfg.batch_size, "horizon": self.cfg.planner.horizon}
-        if cfg.dataset is not None:
-            return DatasetSource(cfg.dataset, runtime.spaces, rng.fork("sample"), **sample, device=runtime.device)
-        agent, explore = behaviour(cfg, runtime, self.agent)
-        return WindowSource(
-            runtime.collector(agent, rng.fork("collector"), explore),
-            runtime.replay(),
-            rng.fork("sample"),
-            **sample,
-            warmup=cfg.learning_starts,
-            every=cfg.train_every,
-            updates=cfg.gradient_steps,
-            device=runtime.device,
-        )
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -206,26 +145,6 @@ class Diffusion(Trainer):
         if self.dynamics_optimizer is not None:
             parts["dynamics_optimizer"] = self.dynamics_optimizer
         return parts | {"source": self.source}
-
-
-def world_of(runtime: LocalRuntime) -> str:
-    if runtime.world is None:
-        raise Incompatible("reward dense: the runtime does not say which world this is; give it `world`")
-    return runtime.world.id
-
-
-def behaviour(cfg: DiffusionConfig, runtime: LocalRuntime, own: PlanningAgent) -> tuple[PlanningAgent, Explore]:
-    """Who fills replay, and what chance does to it."""
-    actions: Any = runtime.spaces.action
-    if not isinstance(actions, Box | Discrete):
-        raise Incompatible(f"diffusion plans numbers or one choice at a time; the env takes {describe(actions)}")
-    mixed = RandomShare(actions, cfg.random_share)
-    if cfg.behaviour == "own":
-        return own, RandomStart(actions, cfg.learning_starts, mixed)
-    if isinstance(cfg.behaviour, PlannerConfig):
-        return PlanningAgent(build_planner(cfg.behaviour, actions), own.score, runtime.spaces), mixed
-    nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
-    return PlanningAgent(nothing, own.score, runtime.spaces), RandomStart(actions, cfg.total_steps)
 
 
 def diffusion_loss(model: TrajectoryModel, batch: Batch, times_N: Tensor, noise: Tensor) -> tuple[Tensor, Metrics]:

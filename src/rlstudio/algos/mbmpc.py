@@ -12,7 +12,6 @@ comes after its horizon, as far as it can be trusted (`models/planning.py`). Dim
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -25,6 +24,7 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.config import OffPolicyConfig
 from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
 from rlstudio.algos.mpc import one_discount
+from rlstudio.algos.row_weights import advantage_weights, planned
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
@@ -39,13 +39,10 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import log_prob
 from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.models.planning import PlanningModel
-from rlstudio.ops.means import standardize, weighted_mean
+from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
-
-LARGEST_WEIGHT = 20.0
-"""Of exp(A / tau): a single lucky row must not be all that is learned."""
 
 
 class MBMPCConfig(OffPolicyConfig):
@@ -183,9 +180,12 @@ def mbmpc_loss(
     with torch.no_grad():
         targets_N = model.targets(windows)
         advantages_N = targets_N - model.own_value(windows.observations)
-    value_loss = 0.5 * weighted_mean((unit_values_N - targets_N / model.value_scale).square(), planned(windows, cfg))
+    planned_N = planned(windows, cfg.learning_starts)
+    clones = cfg.policy_loss == "cloning"
+    weights_N = planned_N if clones else advantage_weights(advantages_N, windows.weights, cfg.advantage_tau)
+    value_loss = 0.5 * weighted_mean((unit_values_N - targets_N / model.value_scale).square(), planned_N)
     log_probs_N = log_prob(model.policy(windows.observations), model.unit(windows.actions))
-    policy_loss = -weighted_mean(log_probs_N, POLICY_WEIGHTS[cfg.policy_loss](advantages_N, windows, cfg))
+    policy_loss = -weighted_mean(log_probs_N, weights_N)
     loss = cfg.value_coef * value_loss + cfg.policy_coef * policy_loss
     metrics = {
         "value_loss": value_loss.detach(),
@@ -197,25 +197,6 @@ def mbmpc_loss(
         part, row = dynamics_loss(model.dynamics, batch, counts)
         loss, metrics = loss + cfg.dynamics_coef * part, metrics | row
     return loss, metrics | {"loss": loss.detach()}
-
-
-def planned(windows: Batch, cfg: MBMPCConfig) -> Tensor:
-    """Rows in which the planner acted count, those of the random start do not."""
-    weights_N: Tensor = (windows.rows >= cfg.learning_starts).float()
-    return weights_N if windows.weights is None else weights_N * windows.weights
-
-
-def cloning(advantages_N: Tensor, windows: Batch, cfg: MBMPCConfig) -> Tensor:
-    return planned(windows, cfg)
-
-
-def advantage(advantages_N: Tensor, windows: Batch, cfg: MBMPCConfig) -> Tensor:
-    weights_N = torch.exp(standardize(advantages_N, windows.weights) / cfg.advantage_tau).clamp(max=LARGEST_WEIGHT)
-    return weights_N if windows.weights is None else weights_N * windows.weights
-
-
-POLICY_WEIGHTS: dict[str, Callable[[Tensor, Batch, MBMPCConfig], Tensor]] = {"cloning": cloning, "advantage": advantage}
-"""By `policy_loss`: how much each row counts."""
 
 
 if __name__ == "__main__":

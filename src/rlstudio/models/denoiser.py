@@ -23,6 +23,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces, describe
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.models.mlp import MLP
 from rlstudio.models.normalizer import Normalizer
 
@@ -103,3 +104,14 @@ def ddim(guess: Guess, noise: Tensor, levels: int) -> Tensor:
         eps = (x - cos(pi / 2 * time) * data) / sin(pi / 2 * time)
         x = cos(pi / 2 * following) * data + sin(pi / 2 * following) * eps
     return x
+
+
+class DiffusionModel(nn.Module):
+    """Everything that acts: the prior with its averaged weights and, where it is learned, the dynamics."""
+
+    variant = "diffusion"
+
+    def __init__(self, prior: TrajectoryModel, dynamics: LearnedDynamics | None) -> None:
+        super().__init__()
+        self.prior = prior
+        self.dynamics = dynamics
