@@ -74,16 +74,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ppo_pendulum", ("env.num_envs=32", "train.rollout_steps=128", "train.batch_size=256", "train.lr=2e-3")),
     Setting("a2c_cartpole", ("env.num_envs=40", "train.epochs=50", "train.lr=3e-3")),
     Setting("a2c_pendulum", ("env.num_envs=64", "train.lr=5e-3")),
-    Setting(
-        "dqn_cartpole",
-        ("env.num_envs=8", "train.train_every=16", "train.gradient_steps=4", "train.batch_size=128"),
-    ),
-    Setting(
-        "qrdqn_cartpole",
-        ("env.num_envs=8", "train.train_every=16", "train.gradient_steps=4", "train.batch_size=128"),
-    ),
+    Setting("dqn_cartpole", ("env.num_envs=4", "train.train_every=8", "train.gradient_steps=4")),
+    Setting("qrdqn_mountaincar", ("env.num_envs=8",)),
     Setting("sac_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
-    Setting("td3_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
+    Setting("td3_pendulum", ("env.num_envs=2", "train.epochs=48", "train.train_every=2", "train.gradient_steps=1")),
 )
 
 
