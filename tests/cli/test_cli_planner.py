@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import torch
 from cli_scenario import Rlctl
 
 
@@ -66,3 +69,25 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) 
     assert result.code == 2
     assert told in result.err
     assert result.err.count("\n") == 1
+
+
+def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
+    from rlstudio.experiment.load import load_run
+    from rlstudio.experiment.planning import value_of
+    from rlstudio.experiment.run_folder import find_run
+
+    assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
+    loaded = load_run(find_run(Path("runs"), "last"))
+    assert loaded.reward_scale > 1.0
+    seen = torch.zeros(1, 4)
+    own, scaled = value_of(loaded.agent.model), value_of(loaded.agent.model, loaded.reward_scale)
+    assert own is not None
+    assert scaled is not None
+    torch.testing.assert_close(scaled(seen), own(seen) * loaded.reward_scale)
+
+
+def test_equations_know_nothing_of_wrappers(rlctl: Rlctl) -> None:
+    assert rlctl("launch", "-f", "tiny.yaml", "env.wrappers=[TimeAwareObservation]", "-q").code == 0
+    result = rlctl("eval", "last", "--planner", "cem", "--episodes", "1")
+    assert result.code == 2
+    assert "know nothing of env.wrappers (TimeAwareObservation)" in result.err

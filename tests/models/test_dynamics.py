@@ -238,3 +238,15 @@ def test_what_cannot_be_predicted_is_refused_with_its_name():
         learned(Spaces(Discrete(3), Discrete(2)))
     with pytest.raises(Incompatible, match="learned dynamics take numbers or one choice; the env takes MultiDiscrete"):
         learned(Spaces(NUMBERS.observation, MultiDiscrete((2, 2))))
+
+
+def test_noise_of_a_row_goes_by_its_own_step():
+    model, batch = learned(particles=6, noise=True), moves(40)
+    model.learn_statistics(batch.observations, batch.next_observations, batch.rewards, batch.terminated)
+    states = model.start(batch.observations[:2], 1).clone()
+    states[:, 1, :, -1] = 3.0  # deeper in its tree than its neighbour
+    actions = model.actions.unit(batch.actions[:2]).unsqueeze(1)
+    both = model.step(states, actions).states
+    for row in range(2):
+        alone = model.step(states[:, row : row + 1], actions[row : row + 1]).states
+        torch.testing.assert_close(both[:, row : row + 1], alone)

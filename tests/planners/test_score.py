@@ -128,3 +128,14 @@ def test_a_planning_reward_replaces_the_models() -> None:
     observations, actions = torch.zeros(1, 1), torch.full((1, 1, 3, 1), 0.5)
     dense = Score(Line(), gamma=0.5, reward=lambda seen, chosen, after: after[..., 0] + chosen[..., 0])
     torch.testing.assert_close(dense(observations, actions)[0, 0], torch.tensor(1.0 + 0.5 * 1.5 + 0.25 * 2.0))
+
+
+def test_what_comes_after_the_end_of_an_episode_does_not_matter() -> None:
+    class Lost(Line):
+        def step(self, states: Tensor, actions: Tensor) -> Outcome:
+            outcome = super().step(states, actions)
+            return outcome._replace(rewards=torch.where(states[..., 0] >= self.goal, torch.nan, outcome.rewards))
+
+    score = Score(Lost(goal=0.5), value=lambda seen: seen[..., 0] * torch.nan)
+    found = score(torch.zeros(1, 1), torch.ones(1, 1, 3, 1))
+    torch.testing.assert_close(found, torch.tensor([[-1.0]]))

@@ -20,6 +20,7 @@ from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
 from rlstudio.planners.proposals import Categorical, Gaussian
 from rlstudio.planners.score import Score
+from rlstudio.planners.search import Search
 from rlstudio.planners.updates import best_softmax, effective_samples, elites, mean_per_first_action, softmax
 
 NUMBERS = Box((2,), "float32", (-1.0,), (1.0,))
@@ -254,3 +255,16 @@ def test_a_compiled_plan_is_the_same() -> None:
     torch.testing.assert_close(plain.actions, graphed.actions)
     for name, part in plain.carry.items():
         torch.testing.assert_close(part, graphed.carry[name])
+
+
+def test_rounds_without_learning_are_refused() -> None:
+    with pytest.raises(Incompatible, match="raise candidates"):
+        built("random_shooting", CHOICES, iterations=2)
+
+
+def test_a_kept_share_of_zero_keeps_nothing() -> None:
+    without, wide = built("icem", NUMBERS, keep=0.0), built("icem", NUMBERS, candidates=20, elites=1.0)
+    assert isinstance(without, Search)
+    assert isinstance(wide, Search)
+    assert without.kept == 0
+    assert max(wide.counts) == 20

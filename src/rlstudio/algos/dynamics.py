@@ -21,7 +21,7 @@ from rlstudio.core.contracts import Metrics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.envs.analytic import AnalyticDynamics, analytic_dynamics
+from rlstudio.envs.analytic import AnalyticDynamics, dynamics_of
 from rlstudio.models.config import Activation
 from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.ops.means import weighted_mean
@@ -85,15 +85,9 @@ def _equations(runtime: LocalRuntime) -> AnalyticDynamics:
     world = runtime.world
     if world is None:
         raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
-    if world.wrappers:
-        names = ", ".join(name for name, _ in world.wrapper_calls())
-        raise Incompatible(
-            f"dynamics analytic: the equations of {world.id} know nothing of env.wrappers ({names});"
-            " leave them out, or learn a model: dynamics.kind mlp or ensemble"
-        )
     if runtime.device != "cpu":
         raise Incompatible(f"dynamics analytic: the equations need runtime.device cpu, not {runtime.device}")
-    return analytic_dynamics(world.id, dict(world.kwargs))
+    return dynamics_of(world)
 
 
 def resamples(members: int, rng: Rng) -> Tensor:

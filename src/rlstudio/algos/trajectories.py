@@ -19,7 +19,7 @@ from rlstudio.data.explore import RandomShare
 from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.windows import WindowSource
-from rlstudio.planners.build import build_planner
+from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
 
@@ -87,6 +87,9 @@ def _behaviour(cfg: TrajectoryConfig, runtime: LocalRuntime, own: PlanningAgent)
     if cfg.behaviour == "own":
         return own, RandomStart(actions, cfg.learning_starts, mixed)
     if isinstance(cfg.behaviour, PlannerConfig):
-        return PlanningAgent(build_planner(cfg.behaviour, actions), own.score, runtime.spaces), mixed
+        score = build_score(cfg.behaviour, own.score.dynamics, runtime.env_id, gamma=cfg.gamma)
+        planner = build_planner(cfg.behaviour, actions)
+        return PlanningAgent(planner, score, runtime.spaces, device=runtime.device), mixed
     nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
-    return PlanningAgent(nothing, own.score, runtime.spaces), RandomStart(actions, cfg.total_steps)
+    idle = PlanningAgent(nothing, own.score, runtime.spaces, device=runtime.device)
+    return idle, RandomStart(actions, cfg.total_steps)

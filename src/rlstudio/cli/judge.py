@@ -29,6 +29,7 @@ class _Judged(NamedTuple):
     agent: Agent
     cfg: ExperimentConfig
     env_steps: int
+    reward_scale: float = 1.0
 
 
 class _Timed:
@@ -85,7 +86,13 @@ def evaluate(
 
         chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
         modeller = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ()).agent
-        agent = planning_agent(loaded.agent, loaded.cfg, chosen, modeller)  # type: ignore[arg-type]
+        agent = planning_agent(
+            loaded.agent,  # type: ignore[arg-type]
+            loaded.cfg,
+            chosen,
+            modeller=modeller,  # type: ignore[arg-type]
+            reward_scale=loaded.reward_scale,
+        )
         planned = _played(agent, loaded.cfg, episodes, used)
     out = stdout()
     if json:
@@ -167,7 +174,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> 
 
     import_modules(load_imports(folder))
     loaded = load_run(folder, checkpoint)
-    return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps)
+    return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
 
 
 def _load_bundle(bundle: Bundle, imports: Sequence[str]) -> _Judged:

@@ -69,6 +69,8 @@ def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
         theirs, ours = getattr(found, what), getattr(spaces, what)
         if describe(theirs) != describe(ours):
             raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
+        if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
+            raise Incompatible(f"{FIELD}: {name} has actions with other bounds than the environment")
     action, observation = getattr(found.action, "start", 0), getattr(dataset.observation_space, "start", 0)
     episodes = []
     for data in dataset.iterate_episodes():
@@ -82,6 +84,10 @@ def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
     if not episodes:
         raise UserError(f"{FIELD}: {name} has no episodes")
     return episodes
+
+
+def _same_bounds(one: Box, other: Box) -> bool:
+    return all(np.array_equal(mine, yours) for mine, yours in zip(one.bounds(), other.bounds(), strict=True))
 
 
 def _opened(name: str) -> Any:

@@ -14,6 +14,7 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.episodes import EpisodeLog
+from rlstudio.data.frames import FrameStore
 from rlstudio.data.guard import RowGuard
 from rlstudio.data.minari_files import FIELD, read_replay
 from rlstudio.data.replay import ReplayBuffer
@@ -59,6 +60,10 @@ class DatasetSource:
 
     def next(self) -> Batch:
         rows = self._read()
+        if self.horizon is not None and len(rows) < self.horizon:
+            raise UserError(
+                f"{FIELD}: {self.name} has {len(rows)} rows, fewer than a window of planner.horizon {self.horizon}"
+            )
         self.samples += 1
         self.collector.env_steps += self.batch_size
         generator = self.rng.generator(self.samples)
@@ -79,7 +84,7 @@ class DatasetSource:
     def _read(self) -> ReplayBuffer:
         if self._rows is None:
             rows = read_replay(self.name, self.spaces, self.best_share)
-            found = hashlib.sha256(rows.store.rows.tobytes()).hexdigest()
+            found = _fingerprint(rows)
             if self.fingerprint not in ("", found):
                 raise UserError(f"{FIELD}: {self.name} is not what this run began with; put back the rows it had")
             self._rows, self.fingerprint = rows, found
@@ -93,3 +98,11 @@ class DatasetSource:
         self.fingerprint = str(state["fingerprint"])
         self.collector.env_steps = self.samples * self.batch_size
         self._rows = None
+
+
+def _fingerprint(rows: ReplayBuffer) -> str:
+    digest = hashlib.sha256(rows.store.rows.tobytes())
+    if isinstance(rows.store, FrameStore):
+        digest.update(rows.store.frames.tobytes())
+        digest.update(rows.store.lasts.tobytes())
+    return digest.hexdigest()

@@ -33,10 +33,14 @@ class RewardScale:
         self._fold(rollout)
         return self.apply(rollout)
 
+    @property
+    def std(self) -> Tensor:
+        """What rewards are divided by now."""
+        return (self.square / self.count.clamp(min=1.0) + 1e-8).sqrt().float()
+
     def apply(self, rollout: Batch) -> Batch:
         """The rollout with rewards scaled by what is known so far."""
-        std = (self.square / self.count.clamp(min=1.0) + 1e-8).sqrt().float()
-        return rollout.with_(rewards=(rollout.rewards / std).clamp(-CLIP, CLIP))
+        return rollout.with_(rewards=(rollout.rewards / self.std).clamp(-CLIP, CLIP))
 
     def _fold(self, rollout: Batch) -> None:
         going_on_TB = self.gamma * (~rollout.dones).float()

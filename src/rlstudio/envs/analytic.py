@@ -13,6 +13,7 @@ from rlstudio.core.contracts import Outcome
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.envs.cartpole import THETA_LIMIT, X_LIMIT, CartPoleNoVel
+from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.mountaincar import GRAVITY, MountainCar
 from rlstudio.envs.native import Transition, World
 from rlstudio.envs.pendulum import DT, MAX_SPEED, MAX_TORQUE, Pendulum
@@ -97,6 +98,17 @@ class PendulumDynamics(AnalyticDynamics):
         angles = torch.sub(angles, (angles * (0.5 / pi)).round_(), alpha=2 * pi)
         costs = angles.square().addcmul_(fast, fast, value=0.1).addcmul_(pushes, pushes, value=0.001 * MAX_TORQUE**2)
         return Outcome(torch.stack((theta, speed), -1), costs.neg_(), None)
+
+
+def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
+    """The equations of a configured environment, if nothing changes what it shows or takes."""
+    if world.wrappers:
+        names = ", ".join(name for name, _ in world.wrapper_calls())
+        raise Incompatible(
+            f"dynamics analytic: the equations of {world.id} know nothing of env.wrappers ({names});"
+            " leave them out, or learn a model: dynamics.kind mlp or ensemble"
+        )
+    return analytic_dynamics(world.id, dict(world.kwargs))
 
 
 def analytic_dynamics(env_id: str, kwargs: dict[str, Any] | None = None) -> AnalyticDynamics:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
+from rlstudio.algos.trainer import Trainer
 from rlstudio.core.errors import NoValidCheckpoint, UserError
 from rlstudio.core.yaml_file import read_file
+from rlstudio.data.reward_scale import RewardScale
 from rlstudio.experiment.build import build_env, build_trainer
 from rlstudio.experiment.checkpoint import Checkpoints, Loaded
 from rlstudio.experiment.config import ExperimentConfig, load_experiment
@@ -30,6 +32,7 @@ class LoadedAgent(NamedTuple):
     agent: Agent
     cfg: ExperimentConfig
     checkpoint: Loaded
+    reward_scale: float = 1.0  # what rewards were divided by in training, and the agent's value with them
 
     @property
     def env_steps(self) -> int:
@@ -54,7 +57,15 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     finally:
         env.close()
     load_weights(trainer.agent.model, loaded.content["module_state"]["model"])
-    return LoadedAgent(trainer.agent, cfg, loaded)
+    return LoadedAgent(trainer.agent, cfg, loaded, _reward_scale(trainer, loaded))
+
+
+def _reward_scale(trainer: Trainer, loaded: Loaded) -> float:
+    scale = trainer.stateful().get("reward_scale")
+    if not isinstance(scale, RewardScale):
+        return 1.0
+    scale.load_state_dict(loaded.content["trainer_state"]["reward_scale"])
+    return float(scale.std)
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:

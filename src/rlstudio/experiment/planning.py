@@ -16,8 +16,8 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import apply_overrides, parse
 from rlstudio.core.contracts import Dynamics
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.spaces import Box, Space, describe
-from rlstudio.envs.analytic import analytic_dynamics
+from rlstudio.core.spaces import Box, Space
+from rlstudio.envs.analytic import dynamics_of
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
@@ -35,40 +35,44 @@ Q_TEMPERATURE = 0.1
 
 
 def planning_agent(
-    agent: Agent, experiment: ExperimentConfig, settings: Sequence[str], modeller: Agent | None = None
+    agent: Agent,
+    experiment: ExperimentConfig,
+    settings: Sequence[str],
+    *,
+    modeller: Agent | None = None,
+    reward_scale: float = 1.0,
 ) -> PlanningAgent:
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training.
-    `modeller` is an agent that learned a model of the same world."""
+    `modeller` is an agent that learned a model of the same world; `reward_scale` is what rewards were divided by in
+    training, which the agent's value is still divided by."""
     document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, agent)
     planner = build_planner(cfg, agent.spaces.action, policy_of(agent.model, agent.spaces.action))
-    score = build_score(cfg, dynamics, experiment.env.id, own=value_of(agent.model))
+    score = build_score(cfg, dynamics, experiment.env.id, own=value_of(agent.model, reward_scale))
     return PlanningAgent(planner, score, agent.spaces)
 
 
 def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
     if isinstance(agent, PlanningAgent):
         return agent.score.dynamics
-    return analytic_dynamics(experiment.env.id, dict(experiment.env.kwargs))
+    return dynamics_of(experiment.env)
 
 
 def _learned(modeller: Agent, agent: Agent) -> Dynamics:
     if not (isinstance(modeller, PlanningAgent) and isinstance(modeller.score.dynamics, LearnedDynamics)):
         raise Incompatible("--dynamics: that run learned no model of its world; mbmpc and diffusion can")
     if modeller.spaces != agent.spaces:
-        raise Incompatible(
-            f"--dynamics: that run's world shows {describe(modeller.spaces.observation)} and takes"
-            f" {describe(modeller.spaces.action)}; this one {describe(agent.spaces.observation)} and"
-            f" {describe(agent.spaces.action)}"
-        )
+        raise Incompatible(f"--dynamics: that run's world is another: {modeller.spaces}; this one is {agent.spaces}")
     return modeller.score.dynamics
 
 
-def value_of(model: object) -> Callable[[Tensor], Tensor] | None:
-    """What a Model thinks is still to come; None where it has no opinion of its own."""
+def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | None:
+    """What a Model thinks is still to come, times `scale`; None where it has no opinion of its own."""
     match model:
-        case PolicyValue() | PlanningModel():
+        case PolicyValue():
+            return lambda observations: model.value(observations) * scale
+        case PlanningModel():
             return model.value
         case QValue() | QuantileValue():
             return lambda observations: _choice_values(model, observations).amax(-1)

@@ -14,11 +14,12 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.contracts import Agent
+from rlstudio.core.errors import ConfigError
 from rlstudio.data.carry import without_rows
 from rlstudio.data.minari_files import Episode, check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.single import Recipe
-from rlstudio.experiment.evaluate import Evaluator
+from rlstudio.experiment.evaluate import LONGEST, Evaluator
 from rlstudio.experiment.lineage import recorded_lineage
 from rlstudio.experiment.load import load_run
 from rlstudio.experiment.run_folder import RunFolder
@@ -88,6 +89,11 @@ class _Recording(Evaluator):
                 playing[number] += env.num_envs
                 steps[number] = []
             observations, carry = step.observations, acted.carry
+            if max(map(len, steps)) >= LONGEST:
+                raise ConfigError(
+                    f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST} steps;"
+                    " set a limit"
+                )
             if ended.any():
                 carry = without_rows(carry, ended.nonzero()[0])
         return [episode for episode in found if episode is not None]

@@ -139,8 +139,8 @@ class LearnedDynamics(nn.Module):
         prediction = self._prediction(self.net.each(rows), spread=self.noise)
         changes = prediction.mean.view(*lead, -1)
         if prediction.log_variance is not None:
-            number = states[:1, 0, 0, -1].long() % NOISE_STEPS
-            luck = self.table.index_select(0, number).view(self.particles, 1, 1, -1)
+            number = states[0, ..., -1].long() % NOISE_STEPS  # [E, K]: in a tree, nodes differ in depth
+            luck = self.table[number].movedim(2, 0)  # [P, E, K, O + 1]
             changes = changes + torch.exp(0.5 * prediction.log_variance).view(*lead, -1) * luck
         changes = changes / self.targets.inverse_std + self.targets.mean
         following = observations + changes[..., :-1]

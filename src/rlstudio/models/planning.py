@@ -102,11 +102,14 @@ class PlanningModel(nn.Module):
         normalizer = self.behaviour.encoder.normalizer
         assert normalizer is not None
         normalizer.update(rows.observations.float(), rows.weights)
-        seen = torch.stack(torch.aminmax(rows.rewards))
+        counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
+        if not len(counted):
+            return
+        seen = torch.stack(torch.aminmax(counted))
         before = torch.where(self.rows > 0, self.reward_range, seen)
         self.reward_range[0] = torch.minimum(before[0], seen[0])
         self.reward_range[1] = torch.maximum(before[1], seen[1])
-        self.rows.add_(len(rows))
+        self.rows.add_(len(counted))
 
     @torch.no_grad()
     def judge_value(self, windows: Batch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
@@ -35,7 +37,9 @@ def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = No
     if cfg.kind == "diffusion":
         raise Incompatible("planner diffusion: needs a trajectory model, which a run of algo diffusion has")
     rounds = cfg.iterations or ROUNDS[cfg.kind]
-    kept = max(1, round(cfg.keep * _elite_count(cfg))) if cfg.kind == "icem" else 0
+    if cfg.kind == "random_shooting" and rounds > 1:
+        raise Incompatible("planner random_shooting learns nothing from round to round; raise candidates instead")
+    kept = ceil(cfg.keep * _elite_count(cfg)) if cfg.kind == "icem" else 0
     proposal = _proposal(cfg, actions)
     return Search(
         proposal=proposal,
@@ -59,6 +63,7 @@ def build_score(
         gamma=cfg.gamma if gamma is None else gamma,
         reward=dense_reward(env_id) if cfg.reward == "dense" else None,
         value=_value(cfg, env_id, own),
+        pessimism=cfg.pessimism,
     )
 
 
@@ -121,7 +126,7 @@ def _select(cfg: PlannerConfig, actions: Space) -> str:
 def _count(cfg: PlannerConfig, number: int) -> int:
     if cfg.kind != "icem":
         return cfg.candidates
-    return max(2 * _elite_count(cfg), round(cfg.candidates * ICEM_DECAY**-number))
+    return min(cfg.candidates, max(2 * _elite_count(cfg), round(cfg.candidates * ICEM_DECAY**-number)))
 
 
 def _elite_count(cfg: PlannerConfig) -> int:

@@ -66,7 +66,10 @@ class PlannerConfig(Config):
     """Share of the elites that come along into the next round and the next plan (icem)."""
 
     shrink: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Factor of the spread from one round to the next (annealed)."""
+    """Factor of the spread of numbers from one round to the next (annealed)."""
+
+    pessimism: NonNegativeFloat = 0.0
+    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return."""
 
     sticky: Share = 0.0
     """How likely a proposed choice repeats the one before it."""

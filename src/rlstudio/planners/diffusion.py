@@ -12,7 +12,7 @@ Dims: E environments, K candidates, H steps of horizon, D numbers of an action. 
 
 from __future__ import annotations
 
-from math import cos, pi, sin
+from math import cos, log, pi, sin
 from typing import Annotated, Literal
 
 import numpy as np
@@ -61,6 +61,9 @@ class DiffusionPlannerConfig(Config):
             refuse((field,), "the best sequence has no use for it; set select to mean")
         if self.select == "mean" and (self.beta is None) == (self.kl_budget is None):
             refuse(("select",), "mean needs either beta or kl_budget")
+        if self.kl_budget is not None and self.kl_budget >= log(self.candidates):
+            most = f"{log(self.candidates):.2f}"
+            refuse(("kl_budget",), f"{self.candidates} candidates are at most {most} nats away; lower it")
         return self
 
 

@@ -69,7 +69,7 @@ def beta_for(returns: Tensor, kl: float) -> Tensor:
         middle = 0.5 * (low + high)
         near = posterior(returns, unit * 10.0**middle).kl < kl
         low, high = torch.where(near, middle, low), torch.where(near, high, middle)
-    return unit * 10.0**low
+    return torch.where(spread > 0, unit * 10.0**low, 0.0)  # where all return the same there is nowhere to go
 
 
 def _tempered(returns: Tensor, beta: Tensor) -> Tensor:

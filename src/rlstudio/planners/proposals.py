@@ -103,7 +103,7 @@ class Categorical:
 
     def __init__(self, horizon: int, choices: int, floor: float = 0.02, sticky: float = 0.0, mix: float = 0.3) -> None:
         self.horizon, self.choices = horizon, choices
-        self.floor, self.sticky, self.mix = floor, sticky, mix
+        self.floor, self.sticky, self.mix = min(floor, 0.1 / choices), sticky, mix
         self.noise_shape: tuple[int, ...] = (horizon, 2)
 
     def fresh(self, envs: int, like: Tensor) -> Parameters:

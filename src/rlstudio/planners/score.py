@@ -52,14 +52,17 @@ class Score:
         alive = None
         if continues is not None:
             alive = continues.cumprod(0)  # after each step
-            rewards = torch.cat((rewards[:1], rewards[1:] * alive[:-1]))
+            # Where an episode is over the model may say anything, also what is no number.
+            rewards = torch.cat((rewards[:1], torch.where(alive[:-1] > 0, rewards[1:] * alive[:-1], 0.0)))
         if self.gamma != 1.0:
             discounts = rewards.new_tensor([self.gamma**step for step in range(len(rewards))])
             rewards = rewards * discounts.view(-1, 1, 1, 1)
         total = rewards.sum(0)
         worth = self.worth(states)
         if worth is not None:
-            total = total + self.gamma ** len(rewards) * (worth if alive is None else worth * alive[-1])
+            if alive is not None:
+                worth = torch.where(alive[-1] > 0, worth * alive[-1], 0.0)
+            total = total + self.gamma ** len(rewards) * worth
         return self._over_particles(total)
 
     def _rollout(self, states: Tensor, actions: Tensor) -> Outcome:
