@@ -5,7 +5,7 @@ from rlstudio.experiment.config import load_experiment
 from rlstudio.experiment.evaluate import evaluate
 from rlstudio.experiment.loop import Position, train
 
-SMALL = ["train.epochs=2", "train.planner.candidates=64", "train.planner.iterations=2"]
+SMALL = ["train.epochs=2", "train.planner.candidates=48", "train.planner.iterations=2"]
 SWAPS = {
     "as it is": "train.planner.kind=cem",
     "another planner": "train.planner.kind=mppi",

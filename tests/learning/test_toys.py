@@ -43,7 +43,7 @@ TRAIN = {
         "n_step": 2,
         "lr": 1e-2,
         "gamma": 0.5,
-        "planner": {"kind": "random_shooting", "horizon": 2, "candidates": 32},
+        "planner": {"kind": "random_shooting", "horizon": 2, "candidates": 128},
         "dynamics": {"members": 2, "hidden_sizes": [32]},
     },
     "mpc": {"epochs": 1, "steps_per_epoch": 80, "planner": {"horizon": 5, "candidates": 16}},

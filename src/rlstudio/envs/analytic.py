@@ -89,13 +89,14 @@ class PendulumDynamics(AnalyticDynamics):
         theta, speed = states.unbind(-1)
         pushes = actions[..., 0].movedim(-1, 0).contiguous().unsqueeze(1)  # [H, 1, E, K], of MAX_TORQUE
         thetas, speeds = [], []
-        for kick in (pushes * (3.0 * MAX_TORQUE * DT)).unbind():
+        for push in pushes.unbind():
             thetas.append(theta)
             speeds.append(speed)
-            speed = torch.add(kick, torch.sin(theta), alpha=15.0 * DT).add_(speed).clamp(-MAX_SPEED, MAX_SPEED)
+            faster = torch.add(speed, push, alpha=3.0 * MAX_TORQUE * DT).add_(torch.sin(theta), alpha=15.0 * DT)
+            speed = faster.clamp(-MAX_SPEED, MAX_SPEED)
             theta = torch.add(theta, speed, alpha=DT)
         angles, fast = torch.stack(thetas), torch.stack(speeds)
-        angles = torch.sub(angles, (angles * (0.5 / pi)).round_(), alpha=2 * pi)
+        angles.sub_((angles * (0.5 / pi)).round_(), alpha=2 * pi)
         costs = angles.square().addcmul_(fast, fast, value=0.1).addcmul_(pushes, pushes, value=0.001 * MAX_TORQUE**2)
         return Outcome(torch.stack((theta, speed), -1), costs.neg_(), None)
 
