@@ -74,8 +74,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ppo_pendulum", ("env.num_envs=32", "train.rollout_steps=128", "train.batch_size=256", "train.lr=2e-3")),
     Setting("a2c_cartpole", ("env.num_envs=40", "train.epochs=50", "train.lr=3e-3")),
     Setting("a2c_pendulum", ("env.num_envs=64", "train.lr=5e-3")),
-    Setting("dqn_cartpole", ("env.num_envs=4", "train.train_every=8", "train.gradient_steps=4")),
-    Setting("qrdqn_mountaincar", ("env.num_envs=8",)),
+    Setting("dqn_cartpole", ()),  # 4 environments ended at 489, 8 at 165 and 473
+    Setting("qrdqn_mountaincar", ()),  # 8 environments never found the flag
     Setting("sac_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
     Setting("td3_pendulum", ("env.num_envs=2", "train.epochs=48", "train.train_every=2", "train.gradient_steps=1")),
 )
@@ -122,7 +122,7 @@ def report(stored: Sequence[dict[str, Any]]) -> str:
         reached = "yes" if mine.iqm >= setting.wanted else "**no**"
         rows.append(
             [
-                f"`{setting.cell.config}`<br>{' '.join(f'`{override}`' for override in setting.overrides)}",
+                f"`{setting.cell.config}`<br>{_overrides(setting)}",
                 f"{median(map(rate, lines)):,.0f}",
                 f"{mine.env_steps:,}",
                 f"{mine} (n={len(lines)})",
@@ -136,6 +136,10 @@ def report(stored: Sequence[dict[str, Any]]) -> str:
         return "No setting has been trained yet."
     body = table(["setting", "steps/s", "steps", "IQM [95 %]", "wanted", "reached"], rows)
     return f"{body}\n\n<sub>`python -m benchmarks.throughput`, {'; '.join(dict.fromkeys(notes))}.</sub>"
+
+
+def _overrides(setting: Setting) -> str:
+    return " ".join(f"`{override}`" for override in setting.overrides) or "as it is"
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -176,3 +176,25 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         planner(Discrete(3), guidance=0.1)
     with pytest.raises(Incompatible, match="has 4 steps"):
         planner(horizon=5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"select": "mean", "beta": 0.7}], ids=str)
+def test_a_compiled_plan_is_the_same(settings: dict[str, Any]) -> None:
+    plans, score = planner(**settings, candidates=8), Score(Line())
+    noise = plans.noise(np.random.default_rng(1), 2)
+    compiled = torch.compile(plans.plan, backend="aot_eager")
+    plain, graphed = plans.plan(start(2), score, None, noise), compiled(start(2), score, None, noise)
+    torch.testing.assert_close(plain.actions, graphed.actions)
+    for name, row in plain.metrics.items():
+        torch.testing.assert_close(row, graphed.metrics[name])
+
+
+def test_guidance_follows_a_value_too() -> None:
+    """Without rewards, only what comes after the horizon says where to go."""
+    plans = planner(guidance=5.0, candidates=4)
+    noise = plans.noise(np.random.default_rng(1), 3)
+    free = plans.sample(start(3), noise)
+    for sign in (1.0, -1.0):
+        score = Score(Line(reward=0.0), value=lambda seen, sign=sign: sign * seen[..., 0])  # type: ignore[misc]
+        moved = plans.sample(start(3), noise, score) - free
+        assert float((sign * moved).mean()) > 0.001

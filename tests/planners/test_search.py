@@ -245,9 +245,10 @@ def test_scores_of_a_model_are_what_is_maximised() -> None:
     assert planned.actions.item() < -0.8
 
 
-def test_a_compiled_plan_is_the_same() -> None:
+@pytest.mark.parametrize("kind", ["cem", "icem", "mppi"])
+def test_a_compiled_plan_is_the_same(kind: str) -> None:
     """Shapes depend on the settings alone and noise comes from outside, so a whole plan is one graph."""
-    planner = built("icem", NUMBERS, horizon=2, candidates=8, iterations=2)
+    planner = built(kind, NUMBERS, horizon=2, candidates=8, iterations=2)
     score, observations = Score(Line()), torch.tensor([[0.5], [-1.0]])
     noise = planner.noise(np.random.default_rng(0), 2)
     compiled = torch.compile(planner.plan, backend="aot_eager", fullgraph=True)

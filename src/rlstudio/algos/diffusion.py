@@ -28,7 +28,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.windows import WindowSource
-from rlstudio.envs.analytic import dense_reward
+from rlstudio.envs.analytic import dense_reward, physical_value
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.denoiser import DiffusionModel, TrajectoryModel, noised
@@ -59,6 +59,9 @@ class DiffusionConfig(TrajectoryConfig):
     reward: Literal["native", "dense"] = "native"
     """What plans are judged by: the model's own reward, or one that says in each step how well it goes (CartPole)."""
 
+    value: Literal["none", "physics"] = "none"
+    """What comes after the horizon: nothing, or a guess by energy or balance (CartPole, MountainCar, Acrobot)."""
+
     ema: float = Field(0.995, ge=0, lt=1)
     """Share of the acting weights that stays in each update; the rest comes from the learned ones."""
 
@@ -79,7 +82,8 @@ class Diffusion(Trainer):
         learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
         self.model = DiffusionModel(self.average.model, learned)
         reward = dense_reward(runtime.env_id) if cfg.reward == "dense" else None
-        self.score = Score(dynamics, gamma=cfg.gamma, reward=reward)
+        value = physical_value(runtime.env_id) if cfg.value == "physics" else None
+        self.score = Score(dynamics, gamma=cfg.gamma, reward=reward, value=value)
         self.planner = DiffusionPlanner(cfg.planner, self.model.prior)
         self.agent = PlanningAgent(self.planner, self.score, runtime.spaces, self.model, runtime.device)
         self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
