@@ -143,6 +143,7 @@ def pendulum() -> dict[str, Any]:
     print(f"Pendulum: {seconds:.0f} s of training, episodes it learned from returned {shown:.1f}", flush=True)
     ways: dict[str, dict[str, Any]] = {
         "sample": {"candidates": 1},
+        "still": {"candidates": 1, "temperature": 0.0},
         "prior": {"select": "mean", "beta": 0.0},
         "selected": {},
         "budget": {"select": "mean", "kl_budget": 2.0},
@@ -218,13 +219,14 @@ def page(result: dict[str, Any]) -> str:
     betas = [(row["beta"], Earned(row["returns"], row["metrics"])) for row in swing["betas"]]
     many = [(beta, row) for beta, row in betas if row.metrics["effective_samples"] >= ENOUGH]
     rank = spearman([beta for beta, _ in many], [row.mean for _, row in many])
-    better = ways["prior"].mean > swing["dataset"]
-    best_of_all = ways["selected"].mean > max(ways["prior"].mean, ways["sample"].mean)
+    better = {name: ways[name].mean > swing["dataset"] for name in ("still", "prior")}
+    best_of_all = ways["selected"].mean > max(ways[name].mean for name in ("sample", "still", "prior"))
     best = Earned(**cart["ways"]["selected"]).mean
     told = [
         ["Pendulum: episodes it learned from", f"{swing['dataset']:.0f}", "", ""],
         ["Pendulum: one sample of the prior", _told(ways["sample"]), "", ""],
-        ["Pendulum: mean of the prior", _told(ways["prior"]), "above the data", _met(better)],
+        ["Pendulum: the prior without noise", _told(ways["still"]), "above the data", _met(better["still"])],
+        ["Pendulum: mean of the prior", _told(ways["prior"]), "above the data", _met(better["prior"])],
         ["Pendulum: best of the samples", _told(ways["selected"]), "above the prior", _met(best_of_all)],
         ["Pendulum: mean of the posterior, 2 nats", _told(ways["budget"]), "", ""],
         ["Pendulum: best of guided samples", _told(ways["guided"]), "", ""],

@@ -73,6 +73,14 @@ class Counting(Line):
         return super().step(states, actions[..., None].to(states.dtype) - 1.0)
 
 
+def test_without_temperature_all_samples_are_the_middle_of_the_prior() -> None:
+    cold = planner(temperature=0.0)
+    one, other = (
+        cold.plan(start(3), Score(Line()), None, cold.noise(np.random.default_rng(seed), 3)) for seed in (1, 2)
+    )
+    assert torch.equal(one.actions, other.actions)
+
+
 def test_the_best_sequence_is_the_one_done() -> None:
     plans, score = planner(), Score(Line())
     noise = plans.noise(np.random.default_rng(0), 5)

@@ -39,6 +39,9 @@ class DiffusionPlannerConfig(Config):
     levels: PositiveInt = Field(10, le=1000)
     """Steps from noise to a sequence."""
 
+    temperature: NonNegativeFloat = Field(1.0, le=10)
+    """Of the noise that samples are drawn from: below 1 they are nearer to the middle of the prior, at 0 all are it."""
+
     select: Literal["best", "mean"] = "best"
     """What is done in the end: the best sequence, or the mean of the prior weighted by exp(beta * return)."""
 
@@ -84,7 +87,7 @@ class DiffusionPlanner:
 
     @torch.no_grad()
     def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
-        x = self.sample(observations, noise, score if self.cfg.guidance else None)
+        x = self.sample(observations, noise * self.cfg.temperature, score if self.cfg.guidance else None)
         returns = score(observations, self.model.decode(x))
         q, beta = self._weighted(returns)
         first = torch.einsum("ek,ekd->ed", q.weights, x[:, :, 0])
