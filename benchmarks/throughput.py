@@ -77,7 +77,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("dqn_cartpole", ()),  # 4 environments ended at 489, 8 at 165 and 473
     Setting("qrdqn_mountaincar", ()),  # 8 environments never found the flag
     Setting("sac_pendulum", ("env.num_envs=4", "train.epochs=40", "train.train_every=4", "train.gradient_steps=1")),
-    Setting("td3_pendulum", ("env.num_envs=2", "train.epochs=48", "train.train_every=2", "train.gradient_steps=1")),
+    Setting("td3_pendulum", ("env.num_envs=2", "train.epochs=40", "train.train_every=2", "train.gradient_steps=1")),
 )
 
 

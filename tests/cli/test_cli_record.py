@@ -44,7 +44,7 @@ def test_a_name_that_is_taken_is_refused(rlctl: Rlctl, trained: Path) -> None:
     assert rlctl(*command).out.startswith("cart/tiny-v0: 1 episodes, ")
     again = rlctl(*command)
     assert again.code == 2
-    assert "already exists" in again.err
+    assert "is there already" in again.err
 
 
 def test_a_clone_trains_without_a_step_and_resumes_exactly(rlctl: Rlctl, trained: Path, place: Path) -> None:

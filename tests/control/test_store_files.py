@@ -240,9 +240,10 @@ def test_a_row_held_for_too_long_is_busy_and_unchanged(postgres_url, monkeypatch
 
 
 def test_who_freezes_inside_a_transaction_loses_it(postgres_url, monkeypatch):
-    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.2)
-    frozen, store = Store(Database(postgres_url)), Store(Database(postgres_url))
+    store = Store(Database(postgres_url))
     run = in_state(store, S.RUNNING)
+    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.2)  # of the one that freezes
+    frozen = Store(Database(postgres_url))
 
     def freeze():
         with frozen.database.write() as connection:

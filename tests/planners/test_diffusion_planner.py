@@ -204,5 +204,5 @@ def test_guidance_follows_a_value_too() -> None:
     free = plans.sample(start(3), noise)
     for sign in (1.0, -1.0):
         score = Score(Line(reward=0.0), value=lambda seen, sign=sign: sign * seen[..., 0])  # type: ignore[misc]
-        moved = plans.sample(start(3), noise, score) - free
+        moved = (plans.sample(start(3), noise, score) - free).detach()
         assert float((sign * moved).mean()) > 0.001

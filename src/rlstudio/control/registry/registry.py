@@ -131,14 +131,14 @@ class Registry:
 
     def previous(self, model: str) -> tuple[Version, Version]:
         """What is in production, and what was there before it."""
-        known = {entry.version: entry for entry in self.versions(model)}
+        self.versions(model)  # a model that is not there is told by its name
         current = self.production(model)
         if current is None:
             raise Conflict(f"model {model}: nothing is in production, so there is nothing to go back from")
         before = self._before(model, current.version)
         if before is None:
             raise Conflict(f"model {model}: version {current.version} is the first in production; none was before")
-        return current, known[before]
+        return current, self.get(model, before)
 
     def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
         """The version that was in production before the present one is there again."""
