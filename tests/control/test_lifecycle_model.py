@@ -22,7 +22,7 @@ from rlstudio.core.errors import Conflict, LeaseLost, UserError
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.process import Owner
 
-EXAMPLES, STEPS, HITS = 360, 40, 50
+EXAMPLES, STEPS, HITS = 480, 40, 50
 OPEN = ("STARTING", "RUNNING", "STOPPING")
 HOPEFUL = {"orphaned", "hung", "storage", "signal", "env_fault"}
 ROWS = [{"step": 1, "state_hash": "h", "manifest_sha256": "m"}]
