@@ -14,7 +14,7 @@ import pytest
 from registry_world import write_policy
 from sqlite_faults import sqlite_passes_failpoints
 
-from processes import fork
+from processes import in_child
 from rlstudio.control.home import Home
 from rlstudio.control.registry.promotion import PromotionConfig
 from rlstudio.control.registry.records import Stage, replay
@@ -115,7 +115,7 @@ def test_every_kill_point(
             monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
             change(root)
 
-        status = os.waitpid(fork(killed), 0)[1]
+        status = in_child(killed)
         seen.append(production(root))
         if seen[-1] == 2:
             change(root)  # the same again
