@@ -6,7 +6,7 @@ COVERAGE ?= --cov=rlstudio --cov-report=term:skip-covered
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run test test-all check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run test test-all test-gpu check lint types layers format bench bench-learning clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,13 +31,16 @@ test test-all check: export SDL_VIDEODRIVER := dummy
 test test-all check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
 
 test: lint types layers ## lint, types, layers and tests, with coverage and the slowest tests
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow" $(COVERAGE)
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu" $(COVERAGE)
 
 test-all: lint types layers ## the same with the slow tests
-	$(PYTEST) -n $(PYTEST_WORKERS) $(COVERAGE)
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not gpu" $(COVERAGE)
+
+test-gpu: setup-dev ## the tests that need CUDA
+	$(PYTEST) -m gpu tests/gpu
 
 check: lint types ## the quick loop while editing: stops at the first failure
-	$(PYTEST) -x -m "not slow and not learning and not real_process"
+	$(PYTEST) -x -m "not slow and not learning and not real_process and not gpu"
 
 lint: setup-dev
 	$(PY) -m ruff check

@@ -4,6 +4,7 @@
   of many samples, and guidance.
 - The same prior weighted by exp(beta * return), for one beta after the other: return, E_q[R], KL(q || p0), effective
   samples.
+- The same with half the horizon, with and without a learned value of what comes after it.
 - CartPole-v1 with the dense planning reward; and behavioural cloning from 50 episodes of a planner.
 
 Every agent plays the same 50 starts. Raw numbers go to `benchmarks/results/diffusion.json`, tables to
@@ -59,8 +60,7 @@ CARTPOLE: dict[str, Any] = {
         "learning_starts": 3200,
         "train_every": 320,
         "gradient_steps": 50,
-        "reward": "dense",
-        "planner": {"horizon": 15, "candidates": 64, "levels": 5},
+        "planner": {"horizon": 15, "candidates": 64, "levels": 5, "reward": "dense"},
         "behaviour": {"kind": "random_shooting", "horizon": 15, "candidates": 64},
         "random_share": 1.0,
     },
@@ -166,6 +166,21 @@ def pendulum() -> dict[str, Any]:
     }
 
 
+def value() -> dict[str, Any]:
+    """A horizon too short for the task, and a value that is learned from the same episodes."""
+    cfg = load_experiment(
+        "configs/diffusion/pendulum.yaml",
+        ["train.planner.horizon=8", "train.planner.value=own", "train.gamma=0.98"],
+    )
+    trainer, shown = trained(cfg)
+    found = {"own": earned(trainer, cfg), "own guided": earned(trainer, cfg, guidance=0.1)}
+    trainer.score = Score(trainer.score.dynamics, gamma=0.98)
+    found |= {"none": earned(trainer, cfg), "none guided": earned(trainer, cfg, guidance=0.1)}
+    told = ", ".join(f"{name} {row.mean:.1f} +- {row.error:.1f}" for name, row in found.items())
+    print(f"Pendulum, 8 steps: learned from {shown:.1f}, value {told}", flush=True)
+    return {"dataset": shown, "ways": {name: row.to_json() for name, row in found.items()}}
+
+
 def cartpole() -> dict[str, Any]:
     cfg = experiment_from(CARTPOLE)
     trainer, shown = trained(cfg)
@@ -202,7 +217,7 @@ def cloning() -> dict[str, Any]:
     return {"expert": returns, "returns": list(judged.returns), "seconds": seconds}
 
 
-PARTS = {"pendulum": pendulum, "cartpole": cartpole, "cloning": cloning}
+PARTS = {"pendulum": pendulum, "value": value, "cartpole": cartpole, "cloning": cloning}
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -222,6 +237,8 @@ def page(result: dict[str, Any]) -> str:
     better = {name: ways[name].mean > swing["dataset"] for name in ("still", "prior")}
     best_of_all = ways["selected"].mean > max(ways[name].mean for name in ("sample", "still", "prior"))
     best = Earned(**cart["ways"]["selected"]).mean
+    short = {name: Earned(**row) for name, row in result["value"]["ways"].items()}
+    helps = {way: short[f"own{way}"].mean > short[f"none{way}"].mean for way in ("", " guided")}
     told = [
         ["Pendulum: episodes it learned from", f"{swing['dataset']:.0f}", "", ""],
         ["Pendulum: one sample of the prior", _told(ways["sample"]), "", ""],
@@ -231,6 +248,15 @@ def page(result: dict[str, Any]) -> str:
         ["Pendulum: mean of the posterior, 2 nats", _told(ways["budget"]), "", ""],
         ["Pendulum: best of guided samples", _told(ways["guided"]), "", ""],
         ["Pendulum: rank correlation of beta and return", f"{rank:.2f}", ">= 0.9", _met(rank >= 0.9)],
+        ["Pendulum, 8 steps: best of the samples, no value", _told(short["none"]), "", ""],
+        ["Pendulum, 8 steps: the same with a learned value", _told(short["own"]), "above no value", _met(helps[""])],
+        ["Pendulum, 8 steps: best of guided samples, no value", _told(short["none guided"]), "", ""],
+        [
+            "Pendulum, 8 steps: guided by return and learned value",
+            _told(short["own guided"]),
+            "above no value",
+            _met(helps[" guided"]),
+        ],
         ["CartPole: best of the samples, dense reward", f"{best:.0f}", ">= 475", _met(best >= 475)],
         [
             f"CartPole: cloned from 50 episodes (of {np.mean(clone['expert']):.0f})",

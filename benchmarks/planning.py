@@ -57,7 +57,7 @@ POLICIES: dict[str, Callable[[Tensor], Categorical]] = {"CartPole-v1": upright}
 def agent_of(row: Row) -> PlanningAgent:
     cfg, spaces = PlannerConfig(**row.planner), make_world(row.env_id, {}).spaces
     policy = POLICIES[row.env_id] if cfg.kind == "guided" else None
-    score = build_score(cfg, analytic_dynamics(row.env_id), row.env_id)
+    score = build_score(cfg, analytic_dynamics(row.env_id), row.env_id, gamma=cfg.gamma)
     return PlanningAgent(build_planner(cfg, spaces.action, policy), score, spaces)
 
 
@@ -65,15 +65,14 @@ def play(agent: PlanningAgent, env_id: str, starts: int) -> list[float]:
     """The return of the first episode of each start; those that end earlier play on and are not counted."""
     env = gym.make_vec(env_id, num_envs=starts, vectorization_mode="sync")
     observations, _ = env.reset(seed=0)  # start k has seed k
-    noise = agent.noise(np.random.default_rng(0), 0, starts)
-    returns, playing, carry, clock = np.zeros(starts), np.ones(starts, bool), None, 0
+    returns, playing, carry = np.zeros(starts), np.ones(starts, bool), None
     while playing.any():
-        acted = agent.step(observations, carry, noise[clock])
+        acted = agent.step(observations, carry)
         observations, rewards, terminated, truncated, _ = env.step(acted.actions)
         returns += np.where(playing, rewards, 0.0)
         ended = np.logical_or(terminated, truncated)
         playing &= ~ended
-        carry, clock = without_rows(acted.carry, ended.nonzero()[0]), clock + 1
+        carry = without_rows(acted.carry, ended.nonzero()[0])
     env.close()
     return [float(value) for value in returns]
 

@@ -29,7 +29,9 @@ def _pendulum(kind: str, **settings: Any) -> Row:
 
 
 def _hill(kind: str, **settings: Any) -> Row:
-    return Row("MountainCar-v0", 20, {"kind": kind, "horizon": 40, "value": "physics", **settings}, -130.0)
+    return Row(
+        "MountainCar-v0", 20, {"kind": kind, "horizon": 60, "sticky": 0.9, "value": "physics", **settings}, -130.0
+    )
 
 
 def _swing(kind: str, **settings: Any) -> Row:

@@ -177,13 +177,37 @@ def test_the_numbers_of_inference_are_reported(planner: dict[str, Any]) -> None:
 
 def test_a_learned_model_is_learned_beside_the_prior() -> None:
     trainer = build(dynamics={"kind": "ensemble", "members": 2, "hidden_sizes": [16]}, lr=3e-3, gradient_steps=30)
-    assert trainer.dynamics_optimizer is not None
     first = float(trainer.train_step()["dynamics_error"])
     for _ in range(6):
         last = float(trainer.train_step()["dynamics_error"])
     assert last < 0.5 * first
     assert any(name.startswith("dynamics.") for name in trainer.agent.model.state_dict())
-    assert "dynamics_optimizer" in trainer.stateful()
+    assert "judge_optimizer" in trainer.stateful()
+    assert "judge_optimizer" not in build().stateful()
+
+
+def test_a_value_is_learned_beside_the_prior_and_guides_it() -> None:
+    trainer = build(
+        gamma=0.9,
+        lr=3e-3,
+        gradient_steps=60,
+        planner={"horizon": 5, "candidates": 8, "levels": 3, "value": "own", "guidance": 0.01},
+    )
+    rows = [trainer.train_step() for _ in range(6)]
+    assert float(rows[-1]["value_loss"]) < 0.5 * float(rows[0]["value_loss"])
+    assert 0.0 < float(rows[-1]["value_trust"]) <= 1.0
+    value = trainer.model.value
+    assert value is not None
+    assert value.rows == trainer.source.replay.added  # type: ignore[union-attr]
+    assert trainer.score.value is value
+    hanging, upright = value(torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+    assert upright > hanging
+    noise = trainer.planner.noise(np.random.default_rng(0), 2)
+    starts = torch.tensor([[-1.0, 0.1, 0.5], [0.0, 1.0, 1.0]])
+    with torch.no_grad():
+        bent = trainer.planner.sample(starts, noise, trainer.score)
+        trainer.score.value = None
+        assert not torch.equal(bent, trainer.planner.sample(starts, noise, trainer.score))
 
 
 def test_it_learns_from_a_dataset_without_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +229,9 @@ def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"discounted by train\.gamma"):
         build(behaviour={"kind": "cem", "gamma": 0.9})
     with pytest.raises(Incompatible, match="reward dense: there is none for Pendulum-v1"):
-        build(reward="dense")
+        build(planner={"horizon": 5, "reward": "dense"})
+    with pytest.raises(ConfigError, match=r"train\.planner\.value: .*set train\.gamma below 1"):
+        build(planner={"horizon": 5, "value": "own"})
     with pytest.raises(Incompatible, match="no gradient by choices"):
         build("CartPole-v1", planner={"horizon": 5, "guidance": 1.0})
 

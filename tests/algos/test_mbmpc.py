@@ -54,12 +54,12 @@ def model_of(spaces: Spaces, batch: Batch | None = None) -> PlanningModel:
 def slow_loss(model, batch, windows, counts, cfg):
     """Row by row, in plain numbers wherever no gradient passes."""
     normalizer = model.behaviour.encoder.normalizer
-    scale = float(model.reward_range.abs().max()) * 10  # 1 / (1 - 0.9)
-    low, high = (float(bound) * 10 for bound in model.reward_range)
+    scale = float(model.value.reward_range.abs().max()) * 10  # 1 / (1 - 0.9)
+    low, high = (float(bound) * 10 for bound in model.value.reward_range)
 
     def unit_value(observation):
         seen = ((observation - normalizer.mean) * normalizer.inverse_std).clamp(-10, 10)
-        return model.behaviour.value_net(seen[None])[0, 0]
+        return model.value.net(seen[None])[0, 0]
 
     values, policies, advantages, weights = [], [], [], []
     for i in range(len(windows)):
@@ -112,7 +112,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_slow_implementation(spaces, po
     )
     batch, windows = sampled(spaces, 0, weighted), sampled(spaces, 20, weighted)
     model, counts = model_of(spaces, batch), resamples(2, Rng(5))
-    loss, metrics = mbmpc_loss(model, batch, windows, counts, cfg)
+    loss, metrics = mbmpc_loss(model, windows, batch, counts, cfg)
     slow = slow_loss(model, batch, windows, counts, cfg)
     torch.testing.assert_close(loss, slow, atol=1e-5, rtol=1e-5)
     parameters = list(model.parameters())
@@ -133,7 +133,7 @@ def test_an_example_by_hand():
     """V = 0 everywhere and a policy that knows nothing: targets are the rewards, -log pi is log 4."""
     batch = sampled(CHOICES).with_(rewards=torch.linspace(-2.0, 1.0, 12))
     model = model_of(CHOICES, batch)
-    for net in (model.behaviour.value_net, model.behaviour.policy_net):
+    for net in (model.value.net, model.behaviour.policy_net):
         for parameter in net.parameters():
             torch.nn.init.zeros_(parameter)
     cfg = MBMPCConfig(learning_starts=103, dynamics_coef=0.0)
@@ -158,9 +158,9 @@ def test_before_any_plan_neither_policy_nor_value_has_anything_to_learn():
 def told(rewards: torch.Tensor, values: torch.Tensor) -> PlanningModel:
     """A model whose value was `values` before rewards `rewards` ended the episode."""
     model = model_of(CHOICES)
-    model.own_value = lambda observations: values  # type: ignore[method-assign]
+    model.value.expected = lambda observations: values  # type: ignore[method-assign]
     rows = len(rewards)
-    model.judge_value(
+    model.value.judge(
         Batch(
             observations=torch.zeros(rows, 3),
             next_observations=torch.zeros(rows, 3),
@@ -176,11 +176,11 @@ def told(rewards: torch.Tensor, values: torch.Tensor) -> PlanningModel:
 
 def test_a_value_is_believed_as_far_as_it_foretold_what_came():
     rewards = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5
-    assert told(rewards, rewards).trust == 1
-    assert told(rewards, torch.full((4,), 3.0)).trust == pytest.approx(0.0, abs=1e-6)
-    assert told(rewards, rewards + 1).trust == pytest.approx(1 - 1 / 3.5, rel=1e-5)
-    assert told(rewards, -rewards).trust == 0
-    assert told(torch.ones(4), torch.tensor([1.0, 1.1, 0.9, 1.0])).trust == 0  # nothing to foretell: noise
+    assert told(rewards, rewards).value.trust == 1
+    assert told(rewards, torch.full((4,), 3.0)).value.trust == pytest.approx(0.0, abs=1e-6)
+    assert told(rewards, rewards + 1).value.trust == pytest.approx(1 - 1 / 3.5, rel=1e-5)
+    assert told(rewards, -rewards).value.trust == 0
+    assert told(torch.ones(4), torch.tensor([1.0, 1.1, 0.9, 1.0])).value.trust == 0  # nothing to foretell: noise
 
 
 def test_without_trust_all_places_are_worth_the_same():
@@ -192,10 +192,10 @@ def test_without_trust_all_places_are_worth_the_same():
 
 def test_a_value_cannot_promise_more_than_rewards_allow():
     model = model_of(CHOICES, sampled(CHOICES).with_(rewards=torch.full((12,), -1.0)))
-    model.behaviour.value_net.layers[-1].bias.data.fill_(100.0)
-    assert (model.own_value(draws(1, 6, 3)) == -1).all()  # an unfinished episode costs at least one step more
-    model.behaviour.value_net.layers[-1].bias.data.fill_(-100.0)
-    torch.testing.assert_close(model.own_value(draws(1, 6, 3)), torch.full((6,), -10.0))
+    model.value.net.layers[-1].bias.data.fill_(100.0)
+    assert (model.value.expected(draws(1, 6, 3)) == -1).all()  # an unfinished episode costs at least one step more
+    model.value.net.layers[-1].bias.data.fill_(-100.0)
+    torch.testing.assert_close(model.value.expected(draws(1, 6, 3)), torch.full((6,), -10.0))
 
 
 # -- all parts together -----------------------------------------------------------------------------------------------
@@ -279,13 +279,14 @@ def test_what_does_not_fit_together_is_refused_by_name(env_id, fields, reason):
         small(env_id, **fields)
 
 
-def test_the_same_rows_are_drawn_as_windows_that_are_over():
-    trainer = small("CartPole-v1", n_step=5)
+def test_the_dynamics_learn_from_the_last_rows_of_the_windows():
+    trainer = small("CartPole-v1", n_step=5, batch_size=64)
     trainer.train_step()
-    batch = trainer.source.last
-    windows = trainer.windows(batch)
-    newest = trainer.source.replay.added - 4 * 2 - 1
-    assert windows.rows.tolist() == [min(row, newest) for row in batch.rows.tolist()]
+    windows, replay = trainer.source.last, trainer.source.replay
+    rows = trainer.newest(windows)
+    assert rows.rows.tolist() == [row + 4 * 2 for row in windows.rows.tolist()]  # two environments
+    assert rows.rows.unique().tolist() == list(range(8, replay.added))  # the newest are among them
+    torch.testing.assert_close(rows.observations, replay.at(rows.rows.numpy()).observations)
 
 
 def test_statistics_hold_each_row_once():
@@ -293,7 +294,7 @@ def test_statistics_hold_each_row_once():
     for _ in range(9):
         trainer.train_step()
     replay = trainer.source.replay
-    assert trainer.model.rows == replay.added
+    assert trainer.model.value.rows == replay.added
     seen = replay.at(np.arange(replay.added)).observations
     torch.testing.assert_close(trainer.model.dynamics.inputs.mean, seen.mean(0))
     torch.testing.assert_close(trainer.model.behaviour.encoder.normalizer.mean, seen.mean(0))

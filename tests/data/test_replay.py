@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
 from rlstudio.data import replay as replay_module
 from rlstudio.data.replay import ReplayBuffer
+from rlstudio.data.sources import ReplaySource
+from rlstudio.data.windows import transitions
 
 LINE = Spaces(Box((1,), "float32", (-1e9,), (1e9,)), Discrete(7))
 
@@ -126,6 +129,48 @@ def test_a_bad_row_costs_the_windows_it_is_live_in():
     windows = replay.windows(100, np.random.default_rng(0), horizon=3)
     by_first = {int(windows.rows[0, n]): windows.weights[:, n].tolist() for n in range(100)}
     assert by_first == {0: [1, 1, 1], 1: [1, 1, 1], 2: [1, 1, 0], 3: [1, 0, 0], 4: [0, 0, 0], 5: [0, 0, 0]}
+
+
+@pytest.mark.parametrize(("envs", "done_every"), [(1, 0), (3, 4), (2, 1)])
+def test_windows_as_transitions_are_the_n_step_rows(envs, done_every):
+    replay = ReplayBuffer(LINE, 120, envs)
+    replay.add(rollout(0, 30, envs, done_every))
+    windows = replay.windows(50, np.random.default_rng(0), horizon=4)
+    found, wanted = transitions(windows, 0.9), replay.at(windows.rows[0].numpy(), 4, 0.9)
+    for name in (
+        "observations",
+        "actions",
+        "rewards",
+        "discounts",
+        "next_observations",
+        "terminated",
+        "truncated",
+        "rows",
+    ):
+        torch.testing.assert_close(getattr(found, name), getattr(wanted, name))
+
+
+def test_a_source_shows_each_new_row_once_and_each_window_when_it_is_whole():
+    class Steps:
+        env_steps = 0
+
+        def collect(self, steps):
+            self.env_steps += 2 * steps
+            return rollout(self.env_steps // 2 - steps, steps, 2)
+
+    source = ReplaySource(Steps(), ReplayBuffer(LINE, 40, 2), Rng(0), batch_size=4, warmup=8, every=4, horizon=3)
+    rows, windows = [], []
+    for _ in range(20):
+        source.next()
+        for seen, fresh in ((rows, source.fresh()), (windows, source.fresh(3))):
+            seen.extend([] if fresh is None else fresh.rows.tolist())
+        assert len(source.replay) <= 40
+    assert rows == list(range(8 + 19 * 4))
+    assert windows == list(range(8 + 19 * 4 - 4))
+    source.updates = 2**20  # nothing new
+    source.next()
+    assert source.fresh() is None
+    assert source.fresh(3) is None
 
 
 def test_windows_longer_than_what_is_held_are_refused():

@@ -40,19 +40,15 @@ def moves(rows, seed=0, ends=0.1) -> Batch:
     )
 
 
-def fold(model, batch):
-    model.learn_statistics(batch.observations, batch.next_observations, batch.rewards, batch.terminated, batch.weights)
-
-
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
 def test_statistics_are_those_of_all_rows_however_they_came():
     batch = moves(100)
     once, twice = learned(), learned()
-    fold(once, batch)
-    fold(twice, batch.select(slice(0, 30)))
-    fold(twice, batch.select(slice(30, 100)))
+    once.learn_statistics(batch)
+    twice.learn_statistics(batch.select(slice(0, 30)))
+    twice.learn_statistics(batch.select(slice(30, 100)))
     changes = torch.cat((batch.next_observations - batch.observations, batch.rewards[:, None]), 1)
     for model in (once, twice):
         torch.testing.assert_close(model.inputs.mean, batch.observations.mean(0))
@@ -66,7 +62,7 @@ def test_statistics_are_those_of_all_rows_however_they_came():
 
 def test_statistics_are_part_of_the_weights():
     model, other = learned(), learned()
-    fold(model, moves(50))
+    model.learn_statistics(moves(50))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.inputs.mean, model.inputs.mean)
     assert torch.equal(other.targets.inverse_std, model.targets.inverse_std)
@@ -75,8 +71,8 @@ def test_statistics_are_part_of_the_weights():
 def test_a_row_of_no_weight_leaves_no_trace():
     batch = moves(50)
     model, other = learned(), learned()
-    fold(model, batch.select(slice(0, 40)))
-    fold(other, batch.with_(weights=(torch.arange(50) < 40).float()))
+    model.learn_statistics(batch.select(slice(0, 40)))
+    other.learn_statistics(batch.with_(weights=(torch.arange(50) < 40).float()))
     torch.testing.assert_close(other.inputs.mean, model.inputs.mean)
     torch.testing.assert_close(other.targets.inverse_std, model.targets.inverse_std)
 
@@ -86,7 +82,7 @@ def test_a_row_of_no_weight_leaves_no_trace():
 
 def test_the_loss_is_the_likelihood_of_torch_distributions():
     model, batch = learned(), moves(40)
-    fold(model, batch)
+    model.learn_statistics(batch)
     counts = resamples(3, Rng(5))
     loss, _ = dynamics_loss(model, batch, counts)
     prediction = model(batch.observations, batch.actions)
@@ -104,7 +100,7 @@ def test_the_loss_is_the_likelihood_of_torch_distributions():
 
 def test_without_spread_it_is_the_squared_error():
     model, batch = learned(members=1, spread=False, particles=1), moves(40, ends=0.0)
-    fold(model, batch)
+    model.learn_statistics(batch)
     loss, metrics = dynamics_loss(model, batch, resamples(1, Rng(5)))
     prediction = model(batch.observations, batch.actions)
     targets = model.changes(batch.observations, batch.next_observations, batch.rewards)
@@ -126,7 +122,7 @@ def test_log_variances_are_held_between_their_bounds():
 
 def test_the_bounds_learn_too():
     model, batch = learned(), moves(40)
-    fold(model, batch)
+    model.learn_statistics(batch)
     dynamics_loss(model, batch, resamples(3, Rng(5)))[0].backward()
     assert (model.low_high.grad != 0).all()
 
@@ -142,7 +138,7 @@ def test_resamples_are_poisson_and_other_for_each_member():
 
 def test_a_member_does_not_learn_from_rows_outside_its_resample():
     model, batch = learned(), moves(40)
-    fold(model, batch)
+    model.learn_statistics(batch)
     dynamics_loss(model, batch, torch.tensor([[1.0, 0.0, 2.0]]))[0].backward()
     gradients = torch.stack([weight.grad.flatten(1).abs().sum(1) for weight in model.net.weights]).sum(0)
     assert gradients[1] == 0
@@ -151,7 +147,7 @@ def test_a_member_does_not_learn_from_rows_outside_its_resample():
 
 def test_a_linear_world_is_learned():
     model, batch = learned(hidden_sizes=(32,)), moves(512)
-    fold(model, batch)
+    model.learn_statistics(batch)
     optimizer, counts = Optimizer(model, lr=1e-2), resamples(3, Rng(5))
     for _ in range(300):
         optimizer.step(dynamics_loss(model, batch, counts)[0])
@@ -171,7 +167,7 @@ def test_a_linear_world_is_learned():
 @torch.no_grad()
 def test_particles_keep_their_member_as_if_each_were_alone(repeats):
     model, batch = learned(particles=3 * repeats), moves(40)
-    fold(model, batch)
+    model.learn_statistics(batch)
     observations, actions = batch.observations[:4], torch.rand(4, 5, 3, 1) * 2 - 1
     states = model.start(observations, 5)
     assert states.shape == (3 * repeats, 4, 5, 2)
@@ -197,7 +193,7 @@ def test_particles_keep_their_member_as_if_each_were_alone(repeats):
 @torch.no_grad()
 def test_noise_is_the_predicted_spread_by_numbers_of_particle_and_step():
     model, batch = learned(particles=6, noise=True), moves(40)
-    fold(model, batch)
+    model.learn_statistics(batch)
     start = model.start(batch.observations[:2], 4)
     assert start.shape == (6, 2, 4, 3)
     actions = torch.zeros(2, 4, 1)
@@ -242,7 +238,7 @@ def test_what_cannot_be_predicted_is_refused_with_its_name():
 
 def test_noise_of_a_row_goes_by_its_own_step():
     model, batch = learned(particles=6, noise=True), moves(40)
-    model.learn_statistics(batch.observations, batch.next_observations, batch.rewards, batch.terminated)
+    model.learn_statistics(batch)
     states = model.start(batch.observations[:2], 1).clone()
     states[:, 1, :, -1] = 3.0  # deeper in its tree than its neighbour
     actions = model.actions.unit(batch.actions[:2]).unsqueeze(1)

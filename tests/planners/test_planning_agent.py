@@ -21,7 +21,9 @@ from rlstudio.planners.score import Score
 def agent(env_id: str, **settings: object) -> PlanningAgent:
     spaces = make_world(env_id, {}).spaces
     cfg = PlannerConfig(**settings)  # type: ignore[arg-type]
-    return PlanningAgent(build_planner(cfg, spaces.action), build_score(cfg, analytic_dynamics(env_id), env_id), spaces)
+    return PlanningAgent(
+        build_planner(cfg, spaces.action), build_score(cfg, analytic_dynamics(env_id), env_id, gamma=cfg.gamma), spaces
+    )
 
 
 @pytest.mark.parametrize("env_id", sorted(REWARD_RANGES))

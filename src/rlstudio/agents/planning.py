@@ -18,9 +18,6 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.planners.score import Score
 
-OWN_NOISE = 0
-"""Seed of the numbers that a plan without noise from outside is made with."""
-
 AGE = "age"
 
 
@@ -44,26 +41,19 @@ class PlanningAgent(Agent):
             self._low, self._high = spaces.action.bounds()
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
-        return _Noise(self.planner, int(generator.integers(2**63)), num_envs)
+        return _Noise(self.planner, int(generator.integers(2**63)), num_envs, self.device)
 
     def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
         assert isinstance(observations, np.ndarray)
         seen = torch.from_numpy(np.ascontiguousarray(observations, np.float32)).to(self.device)
         ages = np.zeros(len(seen), np.int64) if carry is None else carry[AGE]
-        noise = self._own_noise(ages) if noise is None else noise
+        noise = self.planner.noise.at_ages(ages) if noise is None else noise
         before = (
             None if carry is None else {name: torch.as_tensor(part).to(self.device) for name, part in carry.items()}
         )
         planned = self.planner.plan(seen, self.score, before, noise.to(self.device))
         after = {name: part.numpy(force=True) for name, part in planned.carry.items()}
         return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
-
-    def _own_noise(self, ages: np.ndarray) -> Tensor:
-        """Other numbers in every step, or an unlucky choice of sequences would be made again and again; the same for
-        environments of the same age."""
-        different, which = np.unique(ages, return_inverse=True)
-        drawn = [self.planner.noise(np.random.default_rng([OWN_NOISE, age]), 1) for age in different.tolist()]
-        return torch.cat(drawn)[torch.from_numpy(which)]
 
     def _actions(self, planned: Tensor) -> np.ndarray:
         if not isinstance(self.spaces.action, Box):
@@ -76,8 +66,8 @@ class PlanningAgent(Agent):
 class _Noise:
     """Noise of each step when it is asked for: a whole block of it would be large."""
 
-    def __init__(self, planner: Planner, seed: int, num_envs: int) -> None:
-        self._planner, self._seed, self._num_envs = planner, seed, num_envs
+    def __init__(self, planner: Planner, seed: int, num_envs: int, device: str) -> None:
+        self._planner, self._seed, self._num_envs, self._device = planner, seed, num_envs, device
 
     def __getitem__(self, step: int) -> Tensor:
-        return self._planner.noise(np.random.default_rng([self._seed, step]), self._num_envs)
+        return self._planner.noise(np.random.default_rng([self._seed, step]), self._num_envs, self._device)

@@ -11,33 +11,34 @@ is what a planner, chance or the agent itself does, or a dataset. Dims: H steps 
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
 import torch
-from pydantic import Field, PositiveFloat
-from torch import Tensor
+from pydantic import Field, PositiveFloat, model_validator
+from torch import Tensor, nn
 
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.continuous import not_finite
-from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
+from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, resamples
+from rlstudio.algos.judging import judge_loss
 from rlstudio.algos.trainer import Trainer
 from rlstudio.algos.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch
+from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.data.windows import WindowSource
-from rlstudio.envs.analytic import dense_reward, physical_value
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.denoiser import DiffusionModel, TrajectoryModel, noised
 from rlstudio.models.dynamics import LearnedDynamics
+from rlstudio.models.value import LearnedValue
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target
+from rlstudio.planners.build import build_score
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
-from rlstudio.planners.score import Score
 
 JUDGED = 8
 """Starts of a batch from which a plan is made to report how it goes."""
@@ -56,14 +57,14 @@ class DiffusionConfig(TrajectoryConfig):
     dynamics: DynamicsConfig = DynamicsConfig(kind="analytic")
     """The model that sequences are rolled out in."""
 
-    reward: Literal["native", "dense"] = "native"
-    """What plans are judged by: the model's own reward, or one that says in each step how well it goes (CartPole)."""
-
-    value: Literal["none", "physics"] = "none"
-    """What comes after the horizon: nothing, or a guess by energy or balance (CartPole, MountainCar, Acrobot)."""
-
     ema: float = Field(0.995, ge=0, lt=1)
     """Share of the acting weights that stays in each update; the rest comes from the learned ones."""
+
+    @model_validator(mode="after")
+    def _looks_ahead(self) -> DiffusionConfig:
+        if self.planner.value == "own" and self.gamma == 1.0:
+            refuse(("planner", "value"), "what comes after the horizon never ends; set train.gamma below 1, say 0.99")
+        return self
 
 
 class Diffusion(Trainer):
@@ -80,22 +81,23 @@ class Diffusion(Trainer):
         self.average.model.normalizer = self.prior.normalizer  # of the data, the same for both
         dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
         learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
-        self.model = DiffusionModel(self.average.model, learned)
-        reward = dense_reward(runtime.env_id) if cfg.reward == "dense" else None
-        value = physical_value(runtime.env_id) if cfg.value == "physics" else None
-        self.score = Score(dynamics, gamma=cfg.gamma, reward=reward, value=value)
+        value = None
+        if cfg.planner.value == "own":
+            value = LearnedValue(self.prior.shown, network, rng.fork("value"), cfg.gamma).to(runtime.device)
+        self.model = DiffusionModel(self.average.model, learned, value)
+        self.score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma, own=value)
         self.planner = DiffusionPlanner(cfg.planner, self.model.prior)
         self.agent = PlanningAgent(self.planner, self.score, runtime.spaces, self.model, runtime.device)
         self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
         step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
-        self.optimizer = step(self.prior)
-        self.dynamics_optimizer = None if learned is None else step(learned)
+        judges = nn.ModuleList(part for part in (learned, value) if part is not None)
+        self.optimizer, self.judge_optimizer = step(self.prior), step(judges) if len(judges) else None
         self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
         self.rng = rng.fork("update")
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        return (self.optimizer, *([] if self.dynamics_optimizer is None else [self.dynamics_optimizer]))
+        return (self.optimizer,) if self.judge_optimizer is None else (self.optimizer, self.judge_optimizer)
 
     def train_step(self) -> Metrics:
         """One round of updates, and what planning with the result is like."""
@@ -111,18 +113,18 @@ class Diffusion(Trainer):
 
     def learn_statistics(self, rows: Batch) -> None:
         self.prior.normalizer.update(rows.observations, rows.weights)
-        if self.model.dynamics is not None:
-            names = ("observations", "next_observations", "rewards", "terminated")
-            self.model.dynamics.learn_statistics(**rows.only(names), weights=rows.weights)  # type: ignore[arg-type]
+        for part in (self.model.dynamics, self.model.value):
+            if part is not None:
+                part.learn_statistics(rows)
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))
         metrics["grad_norm"] = self.optimizer.step(loss)
         young = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
         self.average.refresh(tau=max(1.0 - self.cfg.ema, young), skip=not_finite(metrics["grad_norm"]))
-        if self.dynamics_optimizer is not None and self.model.dynamics is not None and self.counts is not None:
-            loss, row = dynamics_loss(self.model.dynamics, batch.flatten(), self.counts)
-            self.dynamics_optimizer.step(loss)
+        if self.judge_optimizer is not None:
+            loss, row = judge_loss(self.model, batch, self.counts, self.cfg.gamma)
+            self.judge_optimizer.step(loss)
             metrics |= row
         return metrics
 
@@ -145,10 +147,8 @@ class Diffusion(Trainer):
         return diffusion_loss(self.prior, batch, *self.noise(batch))[1]
 
     def stateful(self) -> dict[str, Stateful]:
-        parts: dict[str, Stateful] = {"model": self.model, "prior": self.prior, "optimizer": self.optimizer}
-        if self.dynamics_optimizer is not None:
-            parts["dynamics_optimizer"] = self.dynamics_optimizer
-        return parts | {"source": self.source}
+        judges = {} if self.judge_optimizer is None else {"judge_optimizer": self.judge_optimizer}
+        return {"model": self.model, "prior": self.prior, "optimizer": self.optimizer, **judges, "source": self.source}
 
 
 def diffusion_loss(model: TrajectoryModel, batch: Batch, times_N: Tensor, noise: Tensor) -> tuple[Tensor, Metrics]:

@@ -85,8 +85,6 @@ def _equations(runtime: LocalRuntime) -> AnalyticDynamics:
     world = runtime.world
     if world is None:
         raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
-    if runtime.device != "cpu":
-        raise Incompatible(f"dynamics analytic: the equations need runtime.device cpu, not {runtime.device}")
     return dynamics_of(world)
 
 

@@ -67,7 +67,7 @@ class MPC(Trainer):
         dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
         score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma)
         planner = build_planner(cfg.planner, runtime.spaces.action)
-        self.agent = PlanningAgent(planner, score, runtime.spaces, self.model)
+        self.agent = PlanningAgent(planner, score, runtime.spaces, self.model, runtime.device)
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
         self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps)
 

@@ -152,7 +152,10 @@ class Dynamics(Protocol):
     Dims: P particles of an uncertain model (1 of a certain one), E environments, K candidates.
     """
 
-    reward_range: tuple[float, float] | None  # lowest and highest reward of a step, where known
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Lowest and highest reward of a step, where known."""
+        ...
 
     def start(self, observations: Tensor, candidates: int) -> Tensor:
         """observations [E, O] -> states [P, E, K, S], the same for each candidate."""
@@ -185,12 +188,23 @@ class Planned(NamedTuple):
     metrics: Metrics
 
 
+class PlanNoise(Protocol):
+    """The numbers that a planner wants for one plan of each environment: [E, ...]."""
+
+    def __call__(self, generator: np.random.Generator, envs: int, device: str = "cpu") -> Tensor:
+        """Each device has numbers of its own."""
+        ...
+
+    def at_ages(self, ages: np.ndarray) -> Tensor:
+        """A function of how many steps each episode is old, for an agent that gets no noise from outside."""
+        ...
+
+
 class Planner(Protocol):
     """Searches action sequences against a score, batched over environments and candidates. Pure."""
 
-    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
-        """For one plan of each environment: [E, ...]."""
-        ...
+    @property
+    def noise(self) -> PlanNoise: ...
 
     def plan(self, observations: Tensor, score: Any, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
         """observations [E, O], and noise as `noise` draws it; without a carry as with an empty one."""

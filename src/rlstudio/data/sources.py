@@ -85,9 +85,11 @@ class ReplaySource:
         self.device = device
         self.samples = 0
         self.last: Batch | None = None
+        self._known = 0  # rows before the last `next`
 
     def next(self) -> Batch:
         """Collect what the ratio asks for, then draw one sample."""
+        self._known = self.replay.added
         due = self.warmup + self.samples // self.updates * self.every
         missing = due - self.collector.env_steps
         if missing > 0:
@@ -96,6 +98,13 @@ class ReplaySource:
         batch = self._draw(self.rng.generator(self.samples))
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
+
+    def fresh(self, horizon: int = 1) -> Batch | None:
+        """The rows that came with the last `next`, for statistics that count each row once; with a `horizon` the n-step
+        transitions that they completed. None where there are none."""
+        span = (horizon - 1) * self.replay.num_envs
+        numbers = np.arange(max(self._known - span, self.replay.oldest), self.replay.added - span)
+        return self.replay.at(numbers, horizon, self.gamma).to(self.device) if len(numbers) else None
 
     def _draw(self, generator: np.random.Generator) -> Batch:
         if self.priorities is None:

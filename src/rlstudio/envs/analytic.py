@@ -71,7 +71,7 @@ class AnalyticDynamics:
 
     def step(self, states: Tensor, actions: Tensor) -> Outcome:
         if self._bounds is not None:
-            middle, half = self._bounds
+            middle, half = (side.to(actions.device) for side in self._bounds)
             actions = torch.addcmul(middle, actions, half)
         following, rewards, terminated = self._world.dynamics(states, actions, torch)
         return Outcome(following, rewards, 1.0 - terminated.to(states.dtype))

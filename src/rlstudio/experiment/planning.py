@@ -21,6 +21,7 @@ from rlstudio.envs.analytic import dynamics_of
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.denoiser import DiffusionModel
 from rlstudio.models.distributions import Categorical, Gaussian, Policy, SquashedGaussian
 from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.models.planning import PlanningModel
@@ -49,7 +50,7 @@ def planning_agent(
     cfg = parse(PlannerConfig, document)
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, agent)
     planner = build_planner(cfg, agent.spaces.action, policy_of(agent.model, agent.spaces.action))
-    score = build_score(cfg, dynamics, experiment.env.id, own=value_of(agent.model, reward_scale))
+    score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value_of(agent.model, reward_scale))
     return PlanningAgent(planner, score, agent.spaces)
 
 
@@ -72,7 +73,7 @@ def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | 
     match model:
         case PolicyValue():
             return lambda observations: model.value(observations) * scale
-        case PlanningModel():
+        case PlanningModel() | DiffusionModel():
             return model.value
         case QValue() | QuantileValue():
             return lambda observations: _choice_values(model, observations).amax(-1)

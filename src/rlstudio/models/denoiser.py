@@ -26,6 +26,7 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.models.mlp import MLP
 from rlstudio.models.normalizer import Normalizer
+from rlstudio.models.value import LearnedValue
 
 NOISIEST = 0.98
 """Where sampling starts: at t = 1 nothing of the data is left to be guided by."""
@@ -57,9 +58,9 @@ class TrajectoryModel(nn.Module):
                     f"a trajectory model needs numbers with bounds or one choice as actions; the env takes "
                     f"{describe(self.space)}"
                 )
-        self.horizon = horizon
-        self.normalizer = Normalizer(shown.size)
-        inputs = horizon * self.size + 2 * FREQUENCIES + shown.size
+        self.horizon, self.shown = horizon, shown.size
+        self.normalizer = Normalizer(self.shown)
+        inputs = horizon * self.size + 2 * FREQUENCIES + self.shown
         outputs = horizon * self.size
         self.net = MLP(inputs, network.hidden_sizes, outputs, network.activation, rng.fork("denoiser"), gain=None)
         octaves = pi * 2.0 ** torch.arange(FREQUENCIES, dtype=torch.float32) / 2
@@ -107,11 +108,15 @@ def ddim(guess: Guess, noise: Tensor, levels: int) -> Tensor:
 
 
 class DiffusionModel(nn.Module):
-    """Everything that acts: the prior with its averaged weights and, where it is learned, the dynamics."""
+    """Everything that acts: the prior with its averaged weights, and the dynamics and the value where they are
+    learned."""
 
     variant = "diffusion"
 
-    def __init__(self, prior: TrajectoryModel, dynamics: LearnedDynamics | None) -> None:
+    def __init__(
+        self, prior: TrajectoryModel, dynamics: LearnedDynamics | None = None, value: LearnedValue | None = None
+    ) -> None:
         super().__init__()
         self.prior = prior
         self.dynamics = dynamics
+        self.value = value

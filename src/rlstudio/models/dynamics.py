@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Dynamics, Outcome
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
@@ -52,7 +53,6 @@ class LearnedDynamics(nn.Module):
     step, so that the Model stays pure and candidates are compared under equal luck."""
 
     variant = "dynamics"
-    reward_range: tuple[float, float] | None = None
 
     def __init__(
         self,
@@ -105,24 +105,23 @@ class LearnedDynamics(nn.Module):
         return (raw - self.targets.mean) * self.targets.inverse_std
 
     @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Only of rewards that are known: of learned ones, larger may be seen tomorrow."""
+        return None if self.judge is None else self.judge.reward_range
+
+    @property
     def end_share(self) -> Tensor:
         """Of the rows seen so far."""
         return self.ends.mean.clamp(RAREST, 0.5)
 
     @torch.no_grad()
-    def learn_statistics(
-        self,
-        observations: Tensor,
-        next_observations: Tensor,
-        rewards: Tensor,
-        terminated: Tensor,
-        weights: Tensor | None = None,
-    ) -> None:
-        """Fold new rows in, each once."""
-        seen = observations.float()
-        self.inputs.update(seen, weights)
-        self.targets.update(torch.cat((next_observations.float() - seen, rewards.unsqueeze(-1)), -1), weights)
-        self.ends.update(terminated.float().unsqueeze(-1), weights)
+    def learn_statistics(self, rows: Batch) -> None:
+        """Fold new rows [N] in, each once."""
+        seen = rows.observations.float()
+        changes = torch.cat((rows.next_observations.float() - seen, rows.rewards.unsqueeze(-1)), -1)
+        self.inputs.update(seen, rows.weights)
+        self.targets.update(changes, rows.weights)
+        self.ends.update(rows.terminated.float().unsqueeze(-1), rows.weights)
 
     # -- planning ---------------------------------------------------------------------------------------------------
 

@@ -1,34 +1,22 @@
 """Everything that planning by experience learns, as one Model: policy, value and (where it is learned) the dynamics.
 
-The policy speaks the units of a plan: choices, or numbers in [-1, 1]. The value is in units of the largest reward seen
-times the steps that the discount looks ahead, and held within what rewards like those seen can add up to.
-
-    trust = 1 - E[(V(o) - (R_n + gamma^n V(o_n)))^2] / Var[R_n]      over new rows, before anything is learned from them
-    plans count  trust V(o) + (1 - trust) E[V]
-
-A value of little experience is mostly noise, and where all plans survive, noise is all that tells them apart: so it is
-believed as far as it foretold the rewards R_n of the next n steps, and nothing where they were always the same.
+The policy speaks the units of a plan: choices, or numbers in [-1, 1].
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.distributions import Policy
 from rlstudio.models.dynamics import LearnedDynamics
-from rlstudio.models.policies import PolicyValue
-
-LONGEST = 1000.0
-"""Steps that an undiscounted value looks ahead."""
-
-MEMORY = 500.0
-"""Rows over which what the value foretold is remembered."""
+from rlstudio.models.policies import PolicyOnly
+from rlstudio.models.value import LearnedValue
 
 
 class PlanningModel(nn.Module):
@@ -38,17 +26,16 @@ class PlanningModel(nn.Module):
         self, spaces: Spaces, network: NetworkConfig, rng: Rng, dynamics: LearnedDynamics | None, gamma: float
     ) -> None:
         super().__init__()
-        self.behaviour = PolicyValue(spaces, network.model_copy(update={"normalize_observations": True}), rng)
+        if network.normalize_observations:
+            raise Incompatible(
+                "policy.network.normalize_observations: what plans keeps statistics of its own; set it to false"
+            )
+        self.behaviour = PolicyOnly(spaces, network.model_copy(update={"normalize_observations": True}), rng)
+        self.value = LearnedValue(self.behaviour.encoder.size, network, rng.fork("value"), gamma)
+        assert self.behaviour.encoder.normalizer is not None
+        self.value.normalizer = self.behaviour.encoder.normalizer  # of the same rows
         self.dynamics = dynamics
         self.bounds = Bounds(spaces.action) if isinstance(spaces.action, Box) else None
-        self.ahead = min(1.0 / (1.0 - gamma), LONGEST) if gamma < 1 else LONGEST
-        self.register_buffer("rows", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("reward_range", torch.zeros(2))
-        self.register_buffer("foretold", torch.zeros(5, dtype=torch.float64))
-
-    rows: Tensor  # that the statistics are of
-    reward_range: Tensor  # lowest and highest seen
-    foretold: Tensor  # fading sums over rows: 1, R_n, R_n^2, squared error, target
 
     def policy(self, observations: Tensor) -> Policy:
         return self.behaviour.policy(observations)
@@ -57,66 +44,8 @@ class PlanningModel(nn.Module):
         """The environment's actions in the units of a plan."""
         return actions if self.bounds is None else self.bounds.unit(actions)
 
-    # -- value ------------------------------------------------------------------------------------------------------
-
-    @property
-    def value_scale(self) -> Tensor:
-        return self.reward_range.abs().amax().clamp(min=1e-6) * self.ahead
-
-    def own_value(self, observations: Tensor) -> Tensor:
-        """What the network expects, within what can be: an unfinished episode has at least one more reward."""
-        low, high = self.reward_range
-        lowest = torch.where(low > 0, low, low * self.ahead)
-        highest = torch.where(high < 0, high, high * self.ahead)
-        return (self.behaviour.value(observations) * self.value_scale).clamp(lowest, highest)
-
-    @property
-    def trust(self) -> Tensor:
-        """Between 0 and 1: how well the value foretold new rewards."""
-        count, total, square, error, _ = self.foretold
-        count = count.clamp(min=1e-9)
-        variance = square / count - (total / count).square()
-        trust: Tensor = (1.0 - error / count / variance.clamp(min=1e-9)).clamp(0.0, 1.0)
-        return trust.float()
-
-    def value(self, observations: Tensor) -> Tensor:
-        """What plans take to come after them, for any leading dimensions."""
-        middle = (self.foretold[4] / self.foretold[0].clamp(min=1e-9)).float()
-        return torch.lerp(middle, self.own_value(observations), self.trust)
-
-    def targets(self, windows: Batch) -> Tensor:
-        """R_n + gamma^n V(o_n), [N]: a time limit bootstraps, a death does not."""
-        following = self.own_value(windows.next_observations) * (~windows.terminated)
-        targets: Tensor = windows.rewards + windows.discounts * following
-        return targets
-
-    # -- statistics -------------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
     def learn_statistics(self, rows: Batch) -> None:
         """Fold new experience in, each row once."""
+        self.value.learn_statistics(rows)
         if self.dynamics is not None:
-            self.dynamics.learn_statistics(
-                rows.observations, rows.next_observations, rows.rewards, rows.terminated, rows.weights
-            )
-        normalizer = self.behaviour.encoder.normalizer
-        assert normalizer is not None
-        normalizer.update(rows.observations.float(), rows.weights)
-        counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
-        if not len(counted):
-            return
-        seen = torch.stack(torch.aminmax(counted))
-        before = torch.where(self.rows > 0, self.reward_range, seen)
-        self.reward_range[0] = torch.minimum(before[0], seen[0])
-        self.reward_range[1] = torch.maximum(before[1], seen[1])
-        self.rows.add_(len(counted))
-
-    @torch.no_grad()
-    def judge_value(self, windows: Batch) -> None:
-        """How well the value foretold these n-step transitions, [N], all of them new."""
-        targets = self.targets(windows)
-        errors = (self.own_value(windows.observations) - targets).square()
-        told = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
-        weighted = told if windows.weights is None else told * windows.weights
-        fading = torch.exp(torch.tensor(-len(windows) / MEMORY, dtype=torch.float64))
-        self.foretold.mul_(fading).add_(weighted.double().sum(1))
+            self.dynamics.learn_statistics(rows)

@@ -8,7 +8,7 @@ from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.analytic import dense_reward, physical_value
-from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.config import PlannerConfig, ScoreConfig
 from rlstudio.planners.guide import Acting, Guide
 from rlstudio.planners.proposals import Categorical, Gaussian, Proposal
 from rlstudio.planners.score import Score, Value
@@ -53,21 +53,18 @@ def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = No
     )
 
 
-def build_score(
-    cfg: PlannerConfig, dynamics: Dynamics, env_id: str, *, gamma: float | None = None, own: Value | None = None
-) -> Score:
-    """What sequences are worth in a model of this environment; `own` is the agent's own value. Without `gamma` as the
-    planner has it."""
+def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: Value | None = None) -> Score:
+    """What sequences are worth in a model of this environment; `own` is the agent's own value."""
     return Score(
         dynamics,
-        gamma=cfg.gamma if gamma is None else gamma,
+        gamma=gamma,
         reward=dense_reward(env_id) if cfg.reward == "dense" else None,
         value=_value(cfg, env_id, own),
         pessimism=cfg.pessimism,
     )
 
 
-def _value(cfg: PlannerConfig, env_id: str, own: Value | None) -> Value | None:
+def _value(cfg: ScoreConfig, env_id: str, own: Value | None) -> Value | None:
     match cfg.value:
         case "own":
             return own

@@ -12,7 +12,21 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Kind = Literal["random_shooting", "cem", "icem", "mppi", "annealed", "guided", "mcts", "diffusion"]
 
 
-class PlannerConfig(Config):
+class ScoreConfig(Config):
+    """What makes one sequence better than another."""
+
+    reward: Literal["native", "dense"] = "native"
+    """What a step is worth: the world's own reward, or one that says in each step how well it goes (CartPole-v1)."""
+
+    value: Literal["own", "none", "physics"] = "own"
+    """What comes after the horizon: the agent's own value where it has one, nothing, or a guess by the energy or the
+    balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
+
+    pessimism: NonNegativeFloat = 0.0
+    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return."""
+
+
+class PlannerConfig(ScoreConfig):
     kind: Kind = "cem"
     """How sequences are proposed and improved."""
 
@@ -30,13 +44,6 @@ class PlannerConfig(Config):
 
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount within the horizon."""
-
-    reward: Literal["native", "dense"] = "native"
-    """What a step is worth: the world's own reward, or one that says in each step how well it goes (CartPole-v1)."""
-
-    value: Literal["own", "none", "physics"] = "own"
-    """What comes after the horizon: the agent's own value where it has one, nothing, or a guess by the energy or the
-    balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
 
     std: PositiveFloat | None = None
     """Spread of the first proposals, in halves of the action range; null takes what suits the kind."""
@@ -67,9 +74,6 @@ class PlannerConfig(Config):
 
     shrink: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Factor of the spread of numbers from one round to the next (annealed)."""
-
-    pessimism: NonNegativeFloat = 0.0
-    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return."""
 
     sticky: Share = 0.0
     """How likely a proposed choice repeats the one before it."""

@@ -15,21 +15,22 @@ from __future__ import annotations
 from math import cos, log, pi, sin
 from typing import Annotated, Literal
 
-import numpy as np
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor
 
-from rlstudio.core.config import Config, refuse
+from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Planned
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Discrete
 from rlstudio.models.denoiser import TrajectoryModel, ddim, levels_of
+from rlstudio.planners.config import ScoreConfig
+from rlstudio.planners.noise import Noise
 from rlstudio.planners.posterior import Posterior, best, beta_for, log_z, posterior
 from rlstudio.planners.score import Score
 
 
-class DiffusionPlannerConfig(Config):
+class DiffusionPlannerConfig(ScoreConfig):
     horizon: PositiveInt = Field(16, le=1000)
     """Steps that a plan looks ahead; the trajectory model is made for it."""
 
@@ -51,8 +52,13 @@ class DiffusionPlannerConfig(Config):
     kl_budget: PositiveFloat | None = None
     """Finds beta instead: nats that the weighted samples may be away from the prior, less than log(candidates)."""
 
+    value: Literal["own", "none", "physics"] = "none"
+    """What comes after the horizon: a value that is learned from the same experience, nothing, or a guess by the energy
+    or the balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
+
     guidance: NonNegativeFloat = 0.0
-    """How much a point of return weighs while the prior is sampled; needs a differentiable model. 0 switches it off."""
+    """How much a point of return, value included, weighs while the prior is sampled; needs a differentiable model. 0
+    switches it off."""
 
     unguided: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Share of the levels, at the end, without guidance."""
@@ -81,9 +87,9 @@ class DiffusionPlanner:
         self.cfg = cfg
         self.model = model
 
-    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
-        shape = (envs, self.cfg.candidates, self.cfg.horizon, self.model.size)
-        return torch.from_numpy(generator.standard_normal(shape, np.float32))
+    @property
+    def noise(self) -> Noise:
+        return Noise("normal", (self.cfg.candidates, self.cfg.horizon, self.model.size))
 
     @torch.no_grad()
     def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned
 from rlstudio.planners.guide import Guide
+from rlstudio.planners.noise import Noise
 from rlstudio.planners.proposals import Categorical, Parameters, Proposal
 from rlstudio.planners.score import Score
 from rlstudio.planners.updates import Weigh, best_first_action, effective_samples, mean_per_first_action
@@ -37,17 +37,12 @@ class Search:
     kept: int = 0  # best candidates that come along into the next round and the next plan
     guide: Guide | None = None  # proposes sequences of its own, the same in every round
 
-    # -- noise ------------------------------------------------------------------------------------------------------
-
-    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
-        """For one plan [E, all candidates of all rounds and the guide's, ...]."""
+    @property
+    def noise(self) -> Noise:
+        """Of all candidates of all rounds, and the guide's."""
         guided = 0 if self.guide is None else self.guide.count
-        shape = (envs, sum(self.counts) + guided, *self.proposal.noise_shape)
-        draw = torch.randn if self.proposal.is_normal else torch.rand
-        # Torch draws normal numbers in less than half of NumPy's time, which for many environments is half of a plan.
-        return draw(shape, generator=torch.Generator().manual_seed(int(generator.integers(2**63))))
-
-    # -- one plan ---------------------------------------------------------------------------------------------------
+        shape = (sum(self.counts) + guided, *self.proposal.noise_shape)
+        return Noise("normal" if self.proposal.is_normal else "uniform", shape)
 
     @torch.no_grad()
     def plan(

@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log2
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned
 from rlstudio.models.distributions import Categorical
 from rlstudio.planners.guide import Acting
+from rlstudio.planners.noise import Noise
 from rlstudio.planners.score import Score
 
 VISITS_BASE, VALUE_SCALE = 50.0, 0.1
@@ -42,9 +42,10 @@ class TreeSearch:
     simulations: int
     policy: Acting | None = None  # None: all choices alike
 
-    def noise(self, generator: np.random.Generator, envs: int) -> Tensor:
-        """Gumbel noise for the choices of each root [E, A]."""
-        return torch.from_numpy(generator.gumbel(size=(envs, self.choices)).astype(np.float32))
+    @property
+    def noise(self) -> Noise:
+        """For the choices of each root."""
+        return Noise("gumbel", (self.choices,))
 
     @torch.no_grad()
     def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
