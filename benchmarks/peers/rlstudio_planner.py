@@ -8,6 +8,7 @@ from measure import answer, job, rate
 
 from rlstudio.envs.analytic import analytic_dynamics
 from rlstudio.envs.worlds import make_world
+from rlstudio.experiment.machine import set_threads
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.score import Score
@@ -15,7 +16,7 @@ from rlstudio.planners.score import Score
 
 def main() -> None:
     told = job()
-    torch.set_num_threads(told["threads"])
+    set_threads(told["threads"])
     world, envs = make_world(told["env_id"], {}), told["envs"]
     planner = build_planner(PlannerConfig(**told["planner"]), world.spaces.action)
     score = Score(analytic_dynamics(told["env_id"]))

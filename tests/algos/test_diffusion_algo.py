@@ -232,6 +232,8 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         build(planner={"horizon": 5, "reward": "dense"})
     with pytest.raises(ConfigError, match=r"train\.planner\.value: .*set train\.gamma below 1"):
         build(planner={"horizon": 5, "value": "own"})
+    with pytest.raises(Incompatible, match=r"train\.behaviour: diffusion is what is learned here; .* own"):
+        build(behaviour={"kind": "diffusion"})
     with pytest.raises(Incompatible, match="no gradient by choices"):
         build("CartPole-v1", planner={"horizon": 5, "guidance": 1.0})
 

@@ -155,9 +155,9 @@ def test_before_any_plan_neither_policy_nor_value_has_anything_to_learn():
 # -- how far the value is believed ------------------------------------------------------------------------------------
 
 
-def told(rewards: torch.Tensor, values: torch.Tensor) -> PlanningModel:
+def told(rewards: torch.Tensor, values: torch.Tensor, model: PlanningModel | None = None) -> PlanningModel:
     """A model whose value was `values` before rewards `rewards` ended the episode."""
-    model = model_of(CHOICES)
+    model = model or model_of(CHOICES)
     model.value.expected = lambda observations: values  # type: ignore[method-assign]
     rows = len(rewards)
     model.value.judge(
@@ -181,6 +181,30 @@ def test_a_value_is_believed_as_far_as_it_foretold_what_came():
     assert told(rewards, rewards + 1).value.trust == pytest.approx(1 - 1 / 3.5, rel=1e-5)
     assert told(rewards, -rewards).value.trust == 0
     assert told(torch.ones(4), torch.tensor([1.0, 1.1, 0.9, 1.0])).value.trust == 0  # nothing to foretell: noise
+
+
+def test_a_value_that_was_never_judged_is_not_believed():
+    model = model_of(CHOICES, sampled(CHOICES))
+    assert model.value.expected(draws(1, 5, 3)).unique().numel() > 1
+    assert model.value.trust == 0
+    assert model.value(draws(1, 5, 3)).tolist() == [0.0] * 5
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_trust_does_not_depend_on_the_unit_of_rewards(unit):
+    rewards = unit * torch.tensor([1.0, 2.0, 3.0, 6.0])
+    for values, trust in ((rewards + unit, 1 - 1 / 3.5), (-rewards, 0.0), (rewards, 1.0)):
+        model = model_of(CHOICES, sampled(CHOICES).with_(rewards=rewards.repeat(3)))
+        told(rewards, values, model)
+        assert model.value.trust == pytest.approx(trust, rel=1e-4)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_rows_that_are_no_numbers_tell_nothing_of_the_value(bad):
+    rewards = torch.tensor([1.0, 2.0, bad, 6.0])
+    model = told(rewards, torch.tensor([1.5, 2.0, 3.0, 6.0]))
+    fair = told(torch.tensor([1.0, 2.0, 6.0]), torch.tensor([1.5, 2.0, 6.0]))
+    torch.testing.assert_close(model.value.foretold, fair.value.foretold)
 
 
 def test_without_trust_all_places_are_worth_the_same():
@@ -270,6 +294,13 @@ def test_every_setting_of_the_dynamics_goes(changed):
         ("CartPole-v1", {"dynamics": {"particles": 7}}, "train.dynamics.particles: 7 cannot be shared evenly"),
         ("CartPole-v1", {"algo": "mpc", "dynamics": "mlp"}, "train.dynamics.kind: mpc learns nothing, and mlp must"),
         ("CartPole-v1", {"planner": {"gamma": 0.9}}, "train.planner.gamma: a plan is discounted by train.gamma"),
+        (
+            "CartPole-v1",
+            {"gamma": 1.0},
+            "train.planner.value: what comes after the horizon never ends; set train.gamma",
+        ),
+        ("CartPole-v1", {"n_step": 8}, "train.learning_starts: 12 is less than .* raise it to 16"),
+        ("CartPole-v1", {"train_every": 16}, "train.learning_starts: 12 is less than .* raise it to 16"),
         ("CartPole-v1", {"planner": {"kind": "magic"}}, "train.planner.kind"),
     ],
     ids=lambda part: part if isinstance(part, str) else None,

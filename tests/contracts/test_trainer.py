@@ -28,7 +28,8 @@ def small(algo: str, env_id: str | None = None, **env):
     if "learning_starts" in trainer.Config.model_fields:
         train |= {"learning_starts": 32}
     if "ema" in trainer.Config.model_fields:
-        train |= {"train_every": 4, "gradient_steps": 2, "planner": {"horizon": 5, "candidates": 8, "levels": 3}}
+        plans = {"horizon": 5, "candidates": 8, "levels": 3, "value": "own"}
+        train |= {"train_every": 4, "gradient_steps": 2, "gamma": 0.9, "planner": plans}
     if algo == "mbmpc":
         train |= {"train_every": 4, "gradient_steps": 2, "n_step": 2, "dynamics": {"members": 2, "hidden_sizes": [8]}}
     if algo in ("mbmpc", "mpc"):

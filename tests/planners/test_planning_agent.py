@@ -52,6 +52,30 @@ def test_the_equations_are_gymnasiums(env_id: str) -> None:
             observation, _ = env.reset()
 
 
+@pytest.mark.parametrize(
+    ("env_id", "state", "seen", "action"),
+    [
+        ("CartPole-v1", [2.39, 2.0, 0.0, 0.0], [2.39, 2.0, 0.0, 0.0], 1),
+        ("MountainCar-v0", [0.48, 0.06], [0.48, 0.06], 2),
+        ("MountainCarContinuous-v0", [0.42, 0.06], [0.42, 0.06], [0.5]),
+        ("Acrobot-v1", [2.0, 0.2, 4.0, 0.0], [np.cos(2.0), np.sin(2.0), np.cos(0.2), np.sin(0.2), 4.0, 0.0], 1),
+    ],
+)
+def test_the_equations_end_where_gymnasium_does(env_id: str, state: list, seen: list, action: object) -> None:
+    """One step from the end, which random steps hardly reach: reward and end are those of the environment."""
+    env, model = gym.make(env_id), analytic_dynamics(env_id)
+    env.reset(seed=0)
+    env.unwrapped.state = np.array(state)  # type: ignore[attr-defined]
+    _, reward, terminated, _, _ = env.step(np.array(action) if isinstance(action, list) else action)
+    states = model.start(torch.tensor([seen], dtype=torch.float64), 1)
+    outcome = model.step(
+        states, torch.tensor(action, dtype=torch.float64 if isinstance(action, list) else None)[None, None]
+    )
+    assert terminated
+    assert outcome.continues.item() == 0
+    assert outcome.rewards.item() == pytest.approx(float(reward), abs=1e-6)
+
+
 def test_quicker_equations_are_the_same() -> None:
     """With their gradients, which some planners follow."""
     world = make_world("Pendulum-v1", {})

@@ -110,6 +110,18 @@ def test_a_batch_of_environments_is_planned_as_one_by_one_and_noise_decides() ->
     assert (forced.actions == 2).all()
 
 
+def test_a_compiled_plan_is_the_same() -> None:
+    torch.compiler.reset()  # compilations of other tests count towards its limit
+    model, observations = worlds(3)
+    search = TreeSearch(CHOICES, 6, lambda seen: Categorical(seen[..., 1:] * torch.tensor([0.1, -0.1, 0.2])))
+    score, noise = Score(model, gamma=0.9, value=lambda seen: seen[..., 1] * 0.01), torch.zeros(3, CHOICES)
+    plain = search.plan(observations, score, None, noise)
+    graphed = torch.compile(search.plan, backend="aot_eager", fullgraph=True)(observations, score, None, noise)
+    assert torch.equal(plain.actions, graphed.actions)
+    for name, part in plain.metrics.items():
+        torch.testing.assert_close(graphed.metrics[name], part)
+
+
 def test_it_looks_as_far_as_it_must() -> None:
     """Four steps to the goal, each at a price; going away costs the same for now."""
     model = Stepping(goal=4.0, reward=-1.0)
@@ -147,6 +159,10 @@ def test_a_step_that_is_no_number_never_wins(bad: float, where: str) -> None:
     assert (planned.actions > 0).all()
     assert torch.isfinite(planned.metrics["score"]).all()
     assert torch.isfinite(planned.metrics["improved_policy"]).all()
+    lost = Score(model, reward=reward, value=lambda seen: torch.where(seen[..., 0] == 0, bad, value(seen)))
+    here = search.plan(torch.zeros(8, 1), lost, None, noise)  # no number where it stands, fair ones beyond
+    assert (here.actions > 0).all()
+    assert torch.isfinite(here.metrics["score"]).all()
     hopeless = Score(model, reward=lambda seen, actions, after: after[..., 0] * torch.nan)
     assert (search.plan(torch.zeros(8, 1), hopeless, None, noise).actions < 3).all()
 

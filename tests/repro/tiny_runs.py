@@ -14,8 +14,10 @@ from rlstudio.experiment.run_folder import RunFolder, list_runs
 TRAIN = {
     "a2c": {"epochs": 12, "steps_per_epoch": 120, "rollout_steps": 5, "normalize_rewards": True},
     "diffusion": {"epochs": 12, "steps_per_epoch": 32, "batch_size": 8, "learning_starts": 40, "train_every": 8,
-                  "gradient_steps": 2, "behaviour": "own", "dynamics": {"kind": "ensemble", "members": 2},
-                  "planner": {"horizon": 4, "candidates": 8, "levels": 3, "select": "mean", "kl_budget": 0.5}},
+                  "gradient_steps": 2, "gamma": 0.95, "behaviour": "own",
+                  "dynamics": {"kind": "ensemble", "members": 2},
+                  "planner": {"horizon": 4, "candidates": 8, "levels": 3, "select": "mean", "kl_budget": 0.5,
+                              "value": "own"}},
     "mbmpc": {"epochs": 12, "steps_per_epoch": 16, "batch_size": 16, "learning_starts": 24, "train_every": 8,
               "gradient_steps": 2, "n_step": 3, "dynamics": {"members": 2, "hidden_sizes": [8], "noise": True},
               "planner": {"kind": "guided", "horizon": 3, "candidates": 8, "iterations": 2, "policy_candidates": 2}},

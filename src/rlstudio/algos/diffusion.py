@@ -20,15 +20,15 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.continuous import not_finite
 from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, resamples
 from rlstudio.algos.judging import judge_loss
+from rlstudio.algos.mpc import discounted_value
 from rlstudio.algos.trainer import Trainer
 from rlstudio.algos.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch
-from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.minari_source import DatasetSource
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.windows import WindowSource
+from rlstudio.data.windows import WindowSource, transitions
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.denoiser import DiffusionModel, TrajectoryModel, noised
@@ -62,8 +62,7 @@ class DiffusionConfig(TrajectoryConfig):
 
     @model_validator(mode="after")
     def _looks_ahead(self) -> DiffusionConfig:
-        if self.planner.value == "own" and self.gamma == 1.0:
-            refuse(("planner", "value"), "what comes after the horizon never ends; set train.gamma below 1, say 0.99")
+        discounted_value(self.planner, self.gamma)
         return self
 
 
@@ -107,6 +106,7 @@ class Diffusion(Trainer):
             fresh = self.source.fresh()
             if fresh is not None:
                 self.learn_statistics(fresh)
+            self.judge_value(batch)
             rows.append(self.update(batch))
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
         return means | self.judged(batch)
@@ -116,6 +116,15 @@ class Diffusion(Trainer):
         for part in (self.model.dynamics, self.model.value):
             if part is not None:
                 part.learn_statistics(rows)
+
+    def judge_value(self, batch: Batch) -> None:
+        """By windows that are new to it; of a dataset none are, so by those that it learns from next."""
+        if isinstance(self.source, WindowSource):
+            windows = self.source.fresh(self.cfg.planner.horizon)
+        else:
+            windows = transitions(batch, self.cfg.gamma)
+        if windows is not None and self.model.value is not None:
+            self.model.value.judge(windows)
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))

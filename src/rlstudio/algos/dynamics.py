@@ -47,10 +47,10 @@ class DynamicsConfig(Config):
     """Non-linearity of a learned model."""
 
     particles: PositiveInt | None = Field(None, le=1024)
-    """Futures that a plan with an ensemble follows for each candidate; null takes one for each network."""
+    """Futures that a plan follows for each candidate (ensemble); null takes one for each network."""
 
     noise: bool = False
-    """Move the particles by the spread that the ensemble predicts, instead of following its means."""
+    """Move the particles by the spread that they are predicted with, instead of following the means (ensemble)."""
 
     reward: Literal["learned", "known"] = "learned"
     """Rewards and ends of episodes: learned like the motion, or by the world's own equations."""

@@ -30,7 +30,6 @@ def judge_loss(model: DiffusionModel, batch: Batch, counts: Tensor | None, gamma
         loss, metrics = dynamics_loss(model.dynamics, batch.flatten(), counts)
     if model.value is not None:
         windows = transitions(batch, gamma)
-        model.value.judge(windows)
         part, _ = td_loss(model.value, windows, windows.weights)
         loss, metrics = loss + part, metrics | {"value_loss": part.detach(), "value_trust": model.value.trust}
     return loss, metrics

@@ -1,7 +1,7 @@
 """MBMPC: learn a model of the world, plan in it, and learn a policy and a value from what the plans did.
 
     dynamics = E[ -log p(o' - o, r, goes on | o, a) ]                    (`algos/dynamics.py`)
-    value    = E[ (V(o) - (sum_{k<n} gamma^k r_k + gamma^n V(o_n)))^2 ] / 2
+    value    = E[ (V(o) - (sum_{k<n} gamma^k r_k + gamma^n V(o_n)))^2 ] / (2 scale^2)
     policy   = E[ -w log pi(a|o) ]      w = 1 where the planner chose a (cloning)  or  exp(A / tau) (advantage)
     loss     = c_d dynamics + c_v value + c_p policy
 
@@ -22,11 +22,12 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.config import OffPolicyConfig
 from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
 from rlstudio.algos.judging import td_loss
-from rlstudio.algos.mpc import one_discount
+from rlstudio.algos.mpc import discounted_value, one_discount
 from rlstudio.algos.row_weights import advantage_weights, planned
 from rlstudio.algos.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.action_noise import RandomStart
@@ -75,17 +76,19 @@ class MBMPCConfig(OffPolicyConfig):
     """Standard deviations of advantage that make an action e times as important (advantage)."""
 
     dynamics_coef: NonNegativeFloat = 1.0
-    """Weight of the dynamics' loss."""
+    """Weight of the dynamics' loss, 0: it does not learn. Between parts that share no weights, Adam evens out all other
+    differences, unless `max_grad_norm` holds them together."""
 
     value_coef: NonNegativeFloat = 1.0
-    """Weight of the value's loss."""
+    """Weight of the value's loss, as above."""
 
     policy_coef: NonNegativeFloat = 1.0
-    """Weight of the policy's loss."""
+    """Weight of the policy's loss, as above."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> MBMPCConfig:
         one_discount(self.planner)
+        discounted_value(self.planner, self.gamma)
         return self
 
 
@@ -117,6 +120,11 @@ class MBMPC(Trainer):
             gamma=cfg.gamma,
             device=runtime.device,
         )
+        if self.source.warmup > cfg.learning_starts:
+            raise ConfigError(
+                f"train.learning_starts: {cfg.learning_starts} is less than train_every {cfg.train_every} or n_step"
+                f" {cfg.n_step} in each environment; raise it to {self.source.warmup}"
+            )
         self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
         self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
 

@@ -26,7 +26,7 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
-from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.config import PlannerConfig, ScoreConfig
 
 
 class MPCConfig(TrainConfig):
@@ -84,6 +84,12 @@ class MPC(Trainer):
 
     def stateful(self) -> dict[str, Stateful]:
         return {"model": self.model, "source": self.source}
+
+
+def discounted_value(planner: ScoreConfig, gamma: float) -> None:
+    """A sum without an end cannot be learned."""
+    if planner.value == "own" and gamma == 1.0:
+        refuse(("planner", "value"), "what comes after the horizon never ends; set train.gamma below 1, say 0.99")
 
 
 def one_discount(planner: PlannerConfig) -> None:

@@ -74,6 +74,7 @@ def trajectory_source(
         warmup=cfg.learning_starts,
         every=cfg.train_every,
         updates=cfg.gradient_steps,
+        gamma=cfg.gamma,
         device=runtime.device,
     )
 
@@ -87,6 +88,8 @@ def _behaviour(cfg: TrajectoryConfig, runtime: LocalRuntime, own: PlanningAgent)
     if cfg.behaviour == "own":
         return own, RandomStart(actions, cfg.learning_starts, mixed)
     if isinstance(cfg.behaviour, PlannerConfig):
+        if cfg.behaviour.kind == "diffusion":
+            raise Incompatible("train.behaviour: diffusion is what is learned here; to act by it, set behaviour to own")
         score = build_score(cfg.behaviour, own.score.dynamics, runtime.env_id, gamma=cfg.gamma)
         planner = build_planner(cfg.behaviour, actions)
         return PlanningAgent(planner, score, runtime.spaces, device=runtime.device), mixed

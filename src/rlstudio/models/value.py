@@ -76,10 +76,11 @@ class LearnedValue(nn.Module):
     def trust(self) -> Tensor:
         """Between 0 and 1: how well the value foretold rewards."""
         count, total, square, error, _ = self.foretold
-        count = count.clamp(min=1e-9)
-        variance = square / count - (total / count).square()
-        trust: Tensor = (1.0 - error / count / variance.clamp(min=1e-9)).clamp(0.0, 1.0)
-        return trust.float()
+        seen = count.clamp(min=1e-9)
+        variance = square / seen - (total / seen).square()
+        least = 1e-9 * self.reward_range.abs().amax().clamp(min=1e-6).square()  # of rewards that are all the same
+        trust: Tensor = (1.0 - error / seen / variance.clamp(min=least)).clamp(0.0, 1.0)
+        return torch.where(count > 0, trust, 0.0).float()  # who was never judged has foretold nothing
 
     @torch.no_grad()
     def learn_statistics(self, rows: Batch) -> None:
@@ -96,10 +97,11 @@ class LearnedValue(nn.Module):
 
     @torch.no_grad()
     def judge(self, windows: Batch) -> None:
-        """How well it foretold these n-step transitions, [N], that it has not learned from since it was last judged."""
+        """How well it foretold these n-step transitions, [N]; what is not finite tells nothing."""
         targets = self.targets(windows)
         errors = (self.expected(windows.observations) - targets).square()
         told = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
+        told = torch.where(torch.isfinite(told).all(0), told, 0.0)
         weighted = told if windows.weights is None else told * windows.weights
         fading = torch.exp(torch.tensor(-len(windows) / MEMORY, dtype=torch.float64))
         self.foretold.mul_(fading).add_(weighted.double().sum(1))

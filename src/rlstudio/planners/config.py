@@ -23,33 +23,36 @@ class ScoreConfig(Config):
     balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
 
     pessimism: NonNegativeFloat = 0.0
-    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return."""
+    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return (not mcts)."""
 
 
 class PlannerConfig(ScoreConfig):
+    """Settings of another kind are allowed and change nothing, so that `kind` is swapped by one line."""
+
     kind: Kind = "cem"
     """How sequences are proposed and improved."""
 
     horizon: PositiveInt = Field(15, le=1000)
-    """Steps that a plan looks ahead."""
+    """Steps that a plan looks ahead (all but mcts, whose tree is as deep as it grows)."""
 
     candidates: PositiveInt = Field(256, le=100_000)
-    """Sequences that are tried in each round."""
+    """Sequences that are tried in each round (all but mcts)."""
 
     iterations: PositiveInt | None = Field(None, le=1000)
-    """Rounds of a plan; null takes what the kind is known for."""
+    """Rounds of a plan (all but mcts and random_shooting); null takes what the kind is known for."""
 
     select: Literal["auto", "best", "mean", "first_action"] = "auto"
-    """What is done in the end: the best sequence, the middle of the proposal, or the choice that is best on average."""
+    """What is done in the end: the best sequence, the middle of the proposal, or the choice that is best on average
+    (all but mcts)."""
 
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount within the horizon."""
 
     std: PositiveFloat | None = None
-    """Spread of the first proposals, in halves of the action range; null takes what suits the kind."""
+    """Spread of the first proposals of numbers, in halves of the action range; null takes what suits the kind."""
 
     min_std: NonNegativeFloat = 0.05
-    """Spread that is always left."""
+    """Spread of numbers that is always left (cem, icem, guided)."""
 
     temperature: PositiveFloat | None = None
     """How much worse a sequence may be and still count (mppi, annealed, guided); null takes what suits the kind."""
@@ -60,14 +63,14 @@ class PlannerConfig(ScoreConfig):
     momentum: Share = 0.1
     """Share of the old proposal that stays in each round (cem, icem)."""
 
-    simulations: PositiveInt = Field(32, le=10_000)
-    """Steps in the model that a tree is grown by (mcts)."""
+    simulations: PositiveInt = Field(32, le=2_000)
+    """Steps in the model that a tree is grown by (mcts); its memory grows with their square."""
 
     policy_candidates: PositiveInt = Field(24, le=100_000)
     """Sequences beside the others that a policy proposes by acting in the model (guided)."""
 
     colour: NonNegativeFloat = 2.0
-    """How alike neighbouring numbers are: power of the noise falls with frequency^-colour; 0 is white noise."""
+    """How alike neighbouring numbers of a sequence are: power of the noise falls with frequency^-colour; 0 is white."""
 
     keep: Share = 0.3
     """Share of the elites that come along into the next round and the next plan (icem)."""
@@ -76,4 +79,4 @@ class PlannerConfig(ScoreConfig):
     """Factor of the spread of numbers from one round to the next (annealed)."""
 
     sticky: Share = 0.0
-    """How likely a proposed choice repeats the one before it."""
+    """How likely a proposed choice repeats the one before it (choices only)."""

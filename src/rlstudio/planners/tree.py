@@ -88,15 +88,18 @@ class _Tree:
         self._rows = torch.arange(envs, device=states.device)
         self.states = states.new_zeros(particles, envs, nodes, size)
         self.worths, self.values, self.counts, self.rewards, self.discounts = states.new_zeros(5, envs, nodes)
-        self.parents = torch.zeros(envs, nodes, dtype=torch.int64, device=states.device)
+        # For each node the way to it from each node above, itself included: whether there is one, the discounted
+        # rewards along it, and the discount at its end.
+        self.above, self.earned, self.fading = states.new_zeros(3, envs, nodes, nodes)
         self.logits = states.new_zeros(envs, nodes, search.choices)
         self.children = torch.zeros_like(self.logits, dtype=torch.int64)  # 0: not there, for the root is no child
         self._place(0, states)
+        self.worths[:, 0] = self.worths[:, 0].nan_to_num(0.0, 0.0, 0.0)
         self.values[:, 0] = self.worths[:, 0]
-        self.counts[:, 0] = 1.0
+        self.counts[:, 0] = self.above[:, 0, 0] = self.fading[:, 0, 0] = 1.0
 
     def simulate(self, node: int, noise: Tensor, tries: int) -> None:
-        """Go down to a choice that has no node yet, make it, and tell everybody above."""
+        """Go down to a choice that has no node yet, make it, and tell all nodes above."""
         rows = self._rows
         chosen = self._chosen(node, noise, tries)
         parents = self._leaves(chosen)
@@ -108,10 +111,9 @@ class _Tree:
         sound = torch.isfinite(reward + goes_on + worth + states.sum((0, 2, 3)))
         known = torch.where(sound, torch.stack((reward, goes_on * self._score.gamma, worth)), 0.0)
         self.rewards[:, node], self.discounts[:, node], self.worths[:, node] = known
-        self.parents[:, node] = parents
         self.children[rows, parents, choices] = torch.where(sound, node, 0)
         self.logits[rows, parents, choices] += torch.where(sound, 0.0, -torch.inf)
-        self._tell(node, sound)
+        self._tell(node, parents, sound)
 
     def _place(self, node: int, states: Tensor) -> None:
         """What a node is worth and what the policy would do there, seen for the first time."""
@@ -142,20 +144,18 @@ class _Tree:
             pointers = pointers.gather(1, pointers)
         return pointers[:, 0]
 
-    def _tell(self, node: int, sound: Tensor) -> None:
-        """Count the visit and average what was found, from the new node up to the root."""
-        below = torch.full_like(self.parents[:, :1], node)
-        visit, found = sound.to(self.values).unsqueeze(1), self.worths[:, node : node + 1]
-        while True:
-            counts = self.counts.gather(1, below) + visit
-            values = self.values.gather(1, below)
-            self.counts.scatter_(1, below, counts)
-            self.values.scatter_(1, below, values + visit * (found - values) / counts.clamp(min=1.0))
-            if not bool(below.any()):
-                return
-            found = self.rewards.gather(1, below) + self.discounts.gather(1, below) * found
-            visit = visit * (below > 0)  # the root has been told already
-            below = self.parents.gather(1, below)
+    def _tell(self, node: int, parents: Tensor, sound: Tensor) -> None:
+        """Count the visit and average what was found, in all nodes from the new one up to the root at once."""
+        rows = self._rows
+        fading = self.fading[rows, parents]
+        self.above[:, node] = self.above[rows, parents]
+        self.earned[:, node] = self.earned[rows, parents] + fading * self.rewards[:, node : node + 1]
+        self.fading[:, node] = fading * self.discounts[:, node : node + 1]
+        self.above[:, node, node] = self.fading[:, node, node] = 1.0
+        found = self.earned[:, node] + self.fading[:, node] * self.worths[:, node : node + 1]
+        visits = self.above[:, node] * sound.unsqueeze(1)
+        self.counts += visits
+        self.values += visits * (found - self.values) / self.counts.clamp(min=1.0)
 
     def improved(self, nodes: int) -> tuple[Tensor, Tensor]:
         """Logits of the policy that knows what was found, and how often each choice was visited: [E, nodes, A]."""
