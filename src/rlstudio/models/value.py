@@ -24,8 +24,9 @@ from rlstudio.models.normalizer import Normalizer
 LONGEST = 1000.0
 """Steps that an undiscounted value looks ahead."""
 
-MEMORY = 500.0
-"""Rows over which what the value foretold is remembered."""
+MEMORY, MEMORY_SHARE = 500.0, 0.25
+"""Rows over which what the value foretold is remembered: so many, or this share of all that were seen. Rows come in
+pieces that are alike, all at the end of an episode for example, and one piece says little."""
 
 
 class LearnedValue(nn.Module):
@@ -103,5 +104,5 @@ class LearnedValue(nn.Module):
         told = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
         told = torch.where(torch.isfinite(told).all(0), told, 0.0)
         weighted = told if windows.weights is None else told * windows.weights
-        fading = torch.exp(torch.tensor(-len(windows) / MEMORY, dtype=torch.float64))
+        fading = torch.exp(-len(windows) / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
         self.foretold.mul_(fading).add_(weighted.double().sum(1))
