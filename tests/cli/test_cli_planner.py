@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,13 @@ def test_both_are_told(trained: Rlctl) -> None:
     )
     told = document.document
     assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
-    assert told["planner"]["milliseconds_per_plan"] > 0
+    assert told["planner"]["milliseconds_per_plan"] > told["planner"]["milliseconds_without"] > 0
+    assert told["planner"]["plans_at_once"] == 2
     out = trained(
-        "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "1"
+        "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "3"
     ).out
     assert "  cem " in out
-    assert "ms a plan" in out
+    assert re.search(r"\n  time      [\d.]+ ms a plan, [\d.]+ ms without; 3 planned together\n$", out)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,52 @@ def test_the_runs_own_policy_helps(trained: Rlctl, arguments: list[str]) -> None
     assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
 
 
+OFF_POLICY = "learning_starts: 32, train_every: 16, gradient_steps: 2, batch_size: 16"
+RUNS = {
+    "a2c": ("CartPole-v1", "rollout_steps: 4"),
+    "dqn": ("CartPole-v1", OFF_POLICY),
+    "sac": ("Pendulum-v1", OFF_POLICY),
+    "td3": ("Pendulum-v1", OFF_POLICY),
+    "bc": ("CartPole-v1", "dataset: cart/tiny-v0, batch_size: 16"),
+}
+FIRST = ["planner.horizon=3", "planner.candidates=8", "planner.iterations=1", "--episodes", "1", "--json"]
+
+
+@pytest.mark.parametrize("algo", RUNS)
+def test_a_run_of_every_kind_guides_a_plan(
+    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch, algo: str
+) -> None:
+    env_id, train = RUNS[algo]
+    if algo == "bc":
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(place / "datasets"))
+        assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
+        assert rlctl("record", "last", "--episodes", "2", "--dataset", "cart/tiny-v0").code == 0
+    (place / "run.yaml").write_text(
+        f"env: {{id: {env_id}, num_envs: 4, max_episode_steps: 20}}\n"
+        f"policy: {{algo: {algo}, network: {{hidden_sizes: [8]}}}}\n"
+        f"train: {{epochs: 1, steps_per_epoch: 64, {train}}}\neval: {{every_epochs: 0, final_episodes: 1}}\n"
+    )
+    assert rlctl("launch", "-f", "run.yaml", "-q").code == 0
+    told = rlctl("eval", "last", "--planner", "guided", *FIRST).document
+    assert told["planner"]["summary"]["n"] == 1
+    assert told["planner"]["milliseconds_per_plan"] > 0
+
+
+def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
+    """Its value is of scaled rewards: the scale ships with it."""
+    assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
+    assert rlctl("export", "last", "--format", "bundle", "-o", "shipped").code == 0
+    run, bundle = (rlctl("eval", what, "--planner", "cem", *FIRST).document["planner"] for what in ("last", "shipped"))
+    assert bundle["returns"] == run["returns"]
+    from rlstudio.experiment.bundle import open_bundle
+    from rlstudio.experiment.load import load_run
+    from rlstudio.experiment.run_folder import find_run
+
+    scale = open_bundle("shipped").spec.reward_scale
+    assert scale == load_run(find_run(Path("runs"), "last")).reward_scale
+    assert scale > 1.0
+
+
 def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
     small = ["train.epochs=2", "train.gradient_steps=20", "train.planner.candidates=16", "eval.final_episodes=1"]
     learner = trained("launch", "-f", "configs/mbmpc/cartpole.yaml", *small, "name=modeller", "-q").out.strip()
@@ -52,6 +100,10 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
     alone = trained("eval", "tiny", "--planner", "cem", "--dynamics", "tiny", *first)
     assert alone.code == 2
     assert "learned no model" in alone.err
+    assert trained("launch", "-f", "tiny.yaml", "env.kwargs={sutton_barto_reward: true}", "name=other", "-q").code == 0
+    other = trained("eval", "other", "--planner", "cem", "--dynamics", learner, *first)
+    assert other.code == 2
+    assert "--dynamics: that run's world is another: env.kwargs {}, here {'sutton_barto_reward': True}" in other.err
 
 
 @pytest.mark.parametrize(
@@ -91,3 +143,11 @@ def test_equations_know_nothing_of_wrappers(rlctl: Rlctl) -> None:
     result = rlctl("eval", "last", "--planner", "cem", "--episodes", "1")
     assert result.code == 2
     assert "know nothing of env.wrappers (TimeAwareObservation)" in result.err
+
+
+def test_equations_know_nothing_of_arguments(rlctl: Rlctl) -> None:
+    assert rlctl("launch", "-f", "tiny.yaml", "env.id=Pendulum-v1", "env.kwargs={g: 9.81}", "-q").code == 0
+    result = rlctl("eval", "last", "--planner", "cem", "--episodes", "1")
+    assert result.code == 2
+    assert "the equations of Pendulum-v1 know nothing of env.kwargs (g)" in result.err
+    assert result.err.count("\n") == 1

@@ -47,6 +47,30 @@ def test_a_name_that_is_taken_is_refused(rlctl: Rlctl, trained: Path) -> None:
     assert "is there already" in again.err
 
 
+@pytest.mark.parametrize("name", ["p/two-v0", "two", "../two-v0", "a b-v0"])
+def test_a_name_that_minari_would_refuse_is_told_before_anything_is_played(
+    rlctl: Rlctl, trained: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlstudio.experiment.record.play", lambda *_, **__: pytest.fail("played"))
+    done = rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "1", "--dataset", name)
+    assert done.code == 2
+    assert done.err.startswith("rlctl: --dataset ")
+    assert "cartpole/expert-v0" in done.err
+
+
+def test_a_run_on_a_dataset_with_a_hole_says_where(rlctl: Rlctl, trained: Path, place: Path) -> None:
+    import h5py
+
+    assert rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "3", "--dataset", "cart/tiny-v0").code == 0
+    with h5py.File(place / "datasets/cart/tiny-v0/data/main_data.hdf5", "a") as file:
+        file["episode_1/observations"][4, 2] = np.nan
+    (place / "clone.yaml").write_text(CLONE.format(dataset="cart/tiny-v0", epochs=1))
+    done = rlctl("launch", "-f", "clone.yaml", "--quiet")
+    assert done.code == 2
+    assert "train.dataset: cart/tiny-v0, episode 1, step 4: observation" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_clone_trains_without_a_step_and_resumes_exactly(rlctl: Rlctl, trained: Path, place: Path) -> None:
     assert rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "3", "--dataset", "cart/tiny-v0").code == 0
     for name, epochs in (("short", 2), ("straight", 4)):

@@ -207,6 +207,8 @@ def test_a_forged_manifest(copy, change, said):
         (lambda spec: spec | {"observation": spec["observation"] | {"shape": [2**40, 2**40]}}, "impossible sizes"),
         (lambda spec: spec | {"observation": spec["observation"] | {"dtype": "object"}}, "dtype"),
         (lambda spec: spec | {"formats": {}}, "formats"),
+        (lambda spec: spec | {"reward_scale": 0.0}, "reward_scale"),
+        (lambda spec: spec | {"reward_scale": "2"}, "reward_scale"),
         (lambda spec: spec | {"model": spec["model"] | {"variant": "mine"}}, "variant"),
     ],
 )
@@ -217,6 +219,14 @@ def test_a_forged_spec(copy, change, said):
     told = refusal(copy)
     assert "spec.json" in told
     assert said in told
+
+
+def test_one_from_before_reward_scales_opens(copy):
+    spec = json.loads((copy / "spec.json").read_text())
+    del spec["reward_scale"]
+    (copy / "spec.json").write_text(json.dumps(spec))
+    resealed(copy)
+    assert open_bundle(copy).spec.reward_scale is None
 
 
 @pytest.mark.parametrize("how", ["shape", "dtype", "missing", "extra"])

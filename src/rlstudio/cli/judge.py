@@ -16,7 +16,8 @@ from rlstudio.cli.terminal import stdout
 from rlstudio.core.errors import UserError
 
 if TYPE_CHECKING:
-    from rlstudio.core.contracts import Acted, Agent, Array
+    from rlstudio.agents.agent import Agent
+    from rlstudio.core.contracts import Acted, Array
     from rlstudio.experiment.bundle import Bundle
     from rlstudio.experiment.config import ExperimentConfig
     from rlstudio.experiment.evaluate import Evaluation
@@ -29,7 +30,13 @@ class _Judged(NamedTuple):
     agent: Agent
     cfg: ExperimentConfig
     env_steps: int
-    reward_scale: float = 1.0
+    reward_scale: float | None  # None: not known
+
+
+class _Played(NamedTuple):
+    evaluation: Evaluation
+    milliseconds: float  # of an action: the median share of the batch it was part of
+    at_once: int  # actions in a batch
 
 
 class _Timed:
@@ -38,11 +45,13 @@ class _Timed:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.seconds: list[float] = []
+        self.at_once = 0  # environments that it acts in
 
     def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
         started = time.perf_counter()
         acted = self._agent.step(observations, carry, noise)
-        self.seconds.append((time.perf_counter() - started) / len(acted.actions))
+        self.at_once = len(acted.actions)
+        self.seconds.append((time.perf_counter() - started) / self.at_once)
         return acted
 
 
@@ -77,28 +86,32 @@ def evaluate(
             raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
     if dynamics is not None and planner is None:
         raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
-    loaded = _load(run, checkpoint, runs_dir, imports or ())
+    loaded = _load(run, checkpoint, runs_dir, imports or (), model=planner is not None)
     used = loaded.cfg.env.seed if seed is None else seed
-    evaluation, seconds = _played(loaded.agent, loaded.cfg, episodes, used)
-    planned = None
+    planning = None
     if planner is not None:
-        from rlstudio.experiment.planning import planning_agent
+        from rlstudio.experiment.planning import Trained, planning_agent
 
         chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
-        modeller = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ()).agent
-        agent = planning_agent(
-            loaded.agent,  # type: ignore[arg-type]
+        lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
+        planning = planning_agent(
+            loaded.agent,
             loaded.cfg,
             chosen,
-            modeller=modeller,  # type: ignore[arg-type]
+            modeller=lender and Trained(lender.agent, lender.cfg),
             reward_scale=loaded.reward_scale,
         )
-        planned = _played(agent, loaded.cfg, episodes, used)
+    own = _played(loaded.agent, loaded.cfg, episodes, used)
+    planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
+    evaluation = own.evaluation
     out = stdout()
     if json:
         told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
-        with_planner = None if planned is None else {**planned[0].to_json(), "milliseconds_per_plan": 1e3 * planned[1]}
-        out.document({**told, **evaluation.to_json(), **({} if planned is None else {"planner": with_planner})})
+        with_planner = {}
+        if planned is not None:
+            times = {"milliseconds_per_plan": planned.milliseconds, "milliseconds_without": own.milliseconds}
+            with_planner = {"planner": {**planned.evaluation.to_json(), **times, "plans_at_once": planned.at_once}}
+        out.document({**told, **evaluation.to_json(), **with_planner})
         return
     summary = evaluation.summary
     out.line(
@@ -111,20 +124,21 @@ def evaluate(
     out.line(f"  spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}")
     out.line(f"  length    {text.number(sum(evaluation.lengths) / len(evaluation.lengths))} steps")
     if planned is not None:
-        own, bounds = planned[0].summary, (planned[0].summary.ci_low, planned[0].summary.ci_high)
-        out.line(f"  {planner:<9} {text.number(own.mean)}, 95 % interval {text.interval(bounds)}")
-        out.line(f"  time      {1e3 * planned[1]:.2f} ms a plan, {1e3 * seconds:.3f} ms without")
+        found = planned.evaluation.summary
+        bounds = text.interval((found.ci_low, found.ci_high))
+        out.line(f"  {planner:<9} {text.number(found.mean)}, 95 % interval {bounds}")
+        per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
+        out.line(f"  time      {per_plan}; {planned.at_once} planned together")
 
 
-def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> tuple[Evaluation, float]:
-    """The evaluation, and the median time of an action."""
+def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:
     from statistics import median
 
     from rlstudio.experiment.evaluate import evaluate as play_episodes
 
     timed = _Timed(agent)
     evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)  # type: ignore[arg-type]
-    return evaluation, median(timed.seconds)
+    return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 
 def play(
@@ -157,7 +171,8 @@ def play(
     out.line(f"{film.path}: {sum(film.lengths):,} steps, return {returns}")
 
 
-def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> _Judged:
+def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _Judged:
+    """`model`: it is for more than acting, which is all that the graph of a bundle can do."""
     from rlstudio.cli.bundles import named_bundle
     from rlstudio.cli.imports import import_modules
 
@@ -166,7 +181,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> 
     if bundle is not None:
         if checkpoint != "last":
             raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
-        return _load_bundle(bundle, imports)
+        return _load_bundle(bundle, imports, model)
     from rlstudio.control.home import Home
 
     folder = Home(runs_dir).folder_to_read(run)
@@ -177,9 +192,10 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str]) -> 
     return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
 
 
-def _load_bundle(bundle: Bundle, imports: Sequence[str]) -> _Judged:
+def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _Judged:
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
     from rlstudio.experiment.machine import set_threads
 
     set_threads(cfg.runtime.threads)
-    return _Judged(origin.run_id or bundle.spec.name, bundle.policy(), cfg, origin.checkpoint or 0)
+    agent = bundle.agent() if model else bundle.policy()
+    return _Judged(origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +22,8 @@ import torch
 from gymnasium import spaces as gym_spaces
 
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.errors import Incompatible, UserError
-from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces, describe
+from rlstudio.core.errors import Incompatible, RLStudioError, UserError
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.data.replay import ReplayBuffer
 from rlstudio.envs.convert import convert_spaces
 from rlstudio.envs.extras import MINARI
@@ -61,7 +62,7 @@ def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuf
 
 
 def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
-    """The episodes of a dataset, if they are of this kind of world."""
+    """The episodes of a dataset, if they are of this kind of world and every number in them can be learned from."""
     dataset = _opened(name)
     shown = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
     found = convert_spaces(shown, f"{FIELD}: {name}")  # type: ignore[arg-type]
@@ -71,18 +72,15 @@ def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
             raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
         if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
             raise Incompatible(f"{FIELD}: {name} has actions with other bounds than the environment")
-    action, observation = getattr(found.action, "start", 0), getattr(dataset.observation_space, "start", 0)
     episodes = []
-    for data in dataset.iterate_episodes():
-        if len(data):
-            seen = data.observations if isinstance(data.observations, dict) else data.observations - observation
-            rewards = np.asarray(data.rewards, np.float32)
-            truncated = np.asarray(data.truncations, bool).copy()
-            truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
-            actions = np.asarray(data.actions) - np.asarray(action or 0, np.asarray(data.actions).dtype)
-            episodes.append(Episode(seen, actions, rewards, np.asarray(data.terminations, bool), truncated))
+    with _as_user_errors(name):
+        for number, data in enumerate(dataset.iterate_episodes()):
+            if len(data):
+                episode = _episode(data, found, getattr(dataset.observation_space, "start", 0))
+                _check(episode, found, f"{FIELD}: {name}, episode {number}")
+                episodes.append(episode)
     if not episodes:
-        raise UserError(f"{FIELD}: {name} has no episodes")
+        raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
     return episodes
 
 
@@ -93,7 +91,7 @@ def _same_bounds(one: Box, other: Box) -> bool:
 def _opened(name: str) -> Any:
     minari = MINARI.load(FIELD, name)
     folder = next((path for path in (Path(name), Path(name, "data")) if (path / "metadata.json").is_file()), None)
-    try:
+    with _as_user_errors(name):
         if folder is None:
             from minari.storage import get_dataset_path
 
@@ -107,8 +105,79 @@ def _opened(name: str) -> Any:
         if not {"observation_space", "action_space"} <= known.keys():  # Minari would build the env that the file names
             raise UserError(f"{FIELD}: {name} does not say its spaces; write it anew with a current Minari")
         return minari.MinariDataset(folder)
-    except (ValueError, OSError, KeyError, ImportError) as error:
-        raise UserError(f"{FIELD}: {name} cannot be read: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def _as_user_errors(name: str) -> Iterator[None]:
+    """A file that is cut off or damaged fails anywhere in Minari, h5py or Gymnasium, and each has errors of its own."""
+    try:
+        yield
+    except RLStudioError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__} {error}".split())
+        raise UserError(
+            f"{FIELD}: {name} cannot be read: {reason}; check its files, or download or record it again"
+        ) from error
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, and is found as such
+def _episode(data: Any, spaces: Spaces, start: Any) -> Episode:
+    """As an agent sees it; `start` is what choices are counted from in observations."""
+    truncated = np.asarray(data.truncations, bool).copy()
+    truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
+    seen, shown = data.observations, spaces.observation
+    return Episode(
+        observations={name: _array(seen[name], entry) for name, entry in shown.items()}
+        if isinstance(shown, Dict)
+        else _array(seen, shown, start),
+        actions=_array(data.actions, spaces.action, getattr(spaces.action, "start", 0)),  # type: ignore[arg-type]
+        rewards=np.asarray(data.rewards, np.float32),
+        terminated=np.asarray(data.terminations, bool),
+        truncated=truncated,
+    )
+
+
+def _array(values: Any, space: Leaf, start: Any = 0) -> np.ndarray:
+    """Rows of a space, choices from 0."""
+    rows = np.asarray(values).astype(space.dtype, copy=False).reshape(-1, *space.shape)
+    return rows - np.asarray(start) if np.any(start) else rows
+
+
+def _check(episode: Episode, spaces: Spaces, label: str) -> None:
+    """Refuse what cannot be learned from: updates would be skipped without end, and nothing would say for which row."""
+    remedy = "record it again, or write it anew without that episode"
+    for what, rows, space, count in _columns(episode, spaces):
+        if len(rows) != count:
+            raise UserError(f"{label}: {len(rows)} rows of {what} where {count} belong; {remedy}")
+        flat = rows.reshape(count, -1)
+        bad = _unusable(flat, space)
+        if bad.any():
+            step, number = np.argwhere(bad)[0]
+            reason = "not finite" if flat.dtype.kind == "f" else "no choice there is"
+            raise UserError(f"{label}, step {step}: {what} has {flat[step, number]}, which is {reason}; {remedy}")
+
+
+def _columns(episode: Episode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
+    """What it is, its rows, their space where they have one, how many there must be."""
+    steps, seen = len(episode.rewards), episode.observations
+    if isinstance(spaces.observation, Dict):
+        for name, entry in spaces.observation.items():
+            yield f"observation {name!r}", seen[name], entry, steps + 1
+    else:
+        yield "observation", seen, spaces.observation, steps + 1
+    yield "action", episode.actions, spaces.action, steps
+    yield "reward", episode.rewards, None, steps
+    yield "termination", episode.terminated, None, steps
+    yield "truncation", episode.truncated, None, steps
+
+
+def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
+    """Which numbers are none, and which choices are not there; bytes are always fine."""
+    if isinstance(space, Discrete | MultiDiscrete):
+        counts = space.nvec if isinstance(space, MultiDiscrete) else (space.n,)
+        return np.asarray((rows < 0) | (rows >= np.asarray(counts)))
+    return ~np.isfinite(rows) if rows.dtype.kind == "f" else np.zeros((1, 1), bool)
 
 
 def _rows(episode: Episode, spaces: Spaces) -> Batch:
@@ -127,7 +196,7 @@ def _rows(episode: Episode, spaces: Spaces) -> Batch:
 def _column(values: Any, space: Space, part: slice) -> Column:
     if isinstance(space, Dict):
         return {name: _column(values[name], entry, part) for name, entry in space.items()}  # type: ignore[misc]
-    return torch.from_numpy(np.asarray(values)[part].astype(space.dtype).reshape(-1, *space.shape))
+    return torch.from_numpy(values[part].copy())
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -136,10 +205,17 @@ def _column(values: Any, space: Space, part: slice) -> Column:
 def check_new(name: str) -> None:
     """Before anything is played for it: a name that Minari takes, of no dataset that is there."""
     MINARI.load("--dataset", name)
+    from minari.dataset.minari_dataset import parse_dataset_id
     from minari.storage import get_dataset_path
 
     if not ID.fullmatch(name) or len(name) > LONGEST:
         raise UserError(f"--dataset {name!a}: use letters, digits, _ - and / with a version, as cartpole/expert-v0")
+    try:
+        parse_dataset_id(name)
+    except ValueError as error:
+        raise UserError(
+            f"--dataset {name}: Minari refuses it, a namespace needs two characters; use one as in cartpole/expert-v0"
+        ) from error
     if get_dataset_path(name).exists():
         raise UserError(f"--dataset {name}: is there already; take another name, or `minari delete {name}`")
 

@@ -102,25 +102,28 @@ class PendulumDynamics(AnalyticDynamics):
 
 
 def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
-    """The equations of a configured environment, if nothing changes what it shows or takes."""
-    if world.wrappers:
-        names = ", ".join(name for name, _ in world.wrapper_calls())
-        raise Incompatible(
-            f"dynamics analytic: the equations of {world.id} know nothing of env.wrappers ({names});"
-            " leave them out, or learn a model: dynamics.kind mlp or ensemble"
-        )
-    return analytic_dynamics(world.id, dict(world.kwargs))
+    """The equations of a configured environment, if nothing changes what it shows, takes or does."""
+    dynamics = analytic_dynamics(world.id)
+    changed = {"env.wrappers": [name for name, _ in world.wrapper_calls()], "env.kwargs": list(world.kwargs)}
+    for field, names in changed.items():
+        if names:
+            raise Incompatible(
+                f"dynamics analytic: the equations of {world.id} know nothing of {field} ({', '.join(names)}); leave"
+                " them out, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has learned"
+                " (rlctl eval --dynamics RUN)"
+            )
+    return dynamics
 
 
-def analytic_dynamics(env_id: str, kwargs: dict[str, Any] | None = None) -> AnalyticDynamics:
+def analytic_dynamics(env_id: str) -> AnalyticDynamics:
     """The equations of an environment; Incompatible where there are none, or where they need what is not shown."""
     known = sorted(id for id, kind in WORLDS.items() if hasattr(kind, "recall") and kind is not CartPoleNoVel)
     if env_id not in known:
         raise Incompatible(
             f"dynamics analytic: there are no equations for {env_id}; there are for {', '.join(known)}."
-            " Learn a model instead: dynamics.kind mlp or ensemble"
+            " Learn a model instead: dynamics.kind mlp or ensemble, and rlctl eval --dynamics RUN for other runs"
         )
-    world: World = make_world(env_id, kwargs or {})
+    world: World = make_world(env_id, {})
     kind = PendulumDynamics if isinstance(world, Pendulum) else AnalyticDynamics
     return kind(world)  # type: ignore[arg-type]
 

@@ -68,6 +68,7 @@ class Spec(_Part):
     action: dict[str, Any]
     frame_stack: dict[str, Any] | None = None
     evaluation: dict[str, Any] | None = None
+    reward_scale: float | None = Field(None, gt=0, allow_inf_nan=False)  # what rewards, and values, were divided by
     parity: dict[str, Any]
     formats: dict[str, str]
     derived: dict[str, Any]

@@ -60,6 +60,7 @@ def export_run(
         env=cfg.env,
         config_yaml=to_yaml(cfg),
         evaluation=_evaluation(loaded),
+        reward_scale=loaded.reward_scale,
     )
 
 
@@ -75,6 +76,7 @@ def export_agent(
     env: EnvConfig | None,
     config_yaml: str | None = None,
     evaluation: Mapping[str, Any] | None = None,
+    reward_scale: float | None = None,
 ) -> Bundle:
     """Any agent as a bundle, after every graph was found to act as it does."""
     check_formats(formats)
@@ -103,6 +105,7 @@ def export_agent(
         action=to_json(agent.spaces.action),
         frame_stack=_frame_stack(agent, env),
         evaluation=None if evaluation is None else dict(evaluation),
+        reward_scale=reward_scale,
         parity={"rows": len(recorded), "batches": list(parity.BATCHES), "formats": agreed},
         formats={format: file_of(format) for format in chosen},
         derived=derived(agent.spaces, model),

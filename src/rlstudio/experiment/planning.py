@@ -1,12 +1,13 @@
 """Another planner for a trained agent, with its own policy and value as a help: in the model it learned itself or that
 another agent learned, otherwise in the equations of its world.
 
-planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"])
+planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"], reward_scale=loaded.reward_scale)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from rlstudio.core.contracts import Dynamics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Space
 from rlstudio.envs.analytic import dynamics_of
+from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.config import ExperimentConfig
 from rlstudio.models.bounds import Bounds
 from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
@@ -27,6 +29,7 @@ from rlstudio.models.dynamics import LearnedDynamics
 from rlstudio.models.planning import PlanningModel
 from rlstudio.models.policies import PolicyOnly, PolicyValue
 from rlstudio.models.q_values import QuantileValue, QValue
+from rlstudio.models.recurrent import RecurrentPolicyValue
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
@@ -35,22 +38,38 @@ Q_TEMPERATURE = 0.1
 """Of the softmax that makes a policy of Q, in units of the spread of a state's values."""
 
 
+class Trained(NamedTuple):
+    """An agent and how it was trained."""
+
+    agent: Agent
+    experiment: ExperimentConfig
+
+
 def planning_agent(
     agent: Agent,
     experiment: ExperimentConfig,
     settings: Sequence[str],
     *,
-    modeller: Agent | None = None,
-    reward_scale: float = 1.0,
+    modeller: Trained | None = None,
+    reward_scale: float | None = None,
 ) -> PlanningAgent:
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training.
-    `modeller` is an agent that learned a model of the same world; `reward_scale` is what rewards were divided by in
-    training, which the agent's value is still divided by."""
+    `modeller` is who learned a model of the same world; `reward_scale` is what rewards were divided by in training,
+    which the agent's value is still divided by (None: not known, which matters only where they were)."""
     document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
     cfg = parse(PlannerConfig, document)
-    dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, agent)
-    planner = build_planner(cfg, agent.spaces.action, policy_of(agent.model, agent.spaces.action))
-    score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value_of(agent.model, reward_scale))
+    dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
+    policy = policy_of(agent.model, agent.spaces.action)
+    if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
+        raise Incompatible(
+            "planner guided: what a policy with policy.network.memory would do is not told by an observation alone;"
+            " use cem or mppi"
+        )
+    value = value_of(agent.model, reward_scale or 1.0)
+    if cfg.value == "own" and value is not None:
+        _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics, reward_scale)
+    planner = build_planner(cfg, agent.spaces.action, policy)
+    score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
     return PlanningAgent(planner, score, agent.spaces)
 
 
@@ -60,12 +79,53 @@ def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
     return dynamics_of(experiment.env)
 
 
-def _learned(modeller: Agent, agent: Agent) -> Dynamics:
-    if not (isinstance(modeller, PlanningAgent) and isinstance(modeller.score.dynamics, LearnedDynamics)):
+def _learned(modeller: Trained, trained: Trained) -> Dynamics:
+    lender = modeller.agent
+    if not (isinstance(lender, PlanningAgent) and isinstance(lender.score.dynamics, LearnedDynamics)):
         raise Incompatible("--dynamics: that run learned no model of its world; mbmpc and diffusion can")
-    if modeller.spaces != agent.spaces:
-        raise Incompatible(f"--dynamics: that run's world is another: {modeller.spaces}; this one is {agent.spaces}")
-    return modeller.score.dynamics
+    theirs, ours = _world(modeller), _world(trained)
+    for field, found in theirs.items():
+        if found != ours[field]:
+            raise Incompatible(
+                f"--dynamics: that run's world is another: {field} {found}, here {ours[field]}; name a run in this one"
+            )
+    return lender.score.dynamics
+
+
+def _world(trained: Trained) -> dict[str, object]:
+    """What makes a world what it is: equal spaces alone do not."""
+    env: EnvConfig = trained.experiment.env
+    known = {"env.id": env.id, "env.kwargs": dict(env.kwargs), "env.wrappers": env.wrapper_calls()}
+    return {**known, "spaces": trained.agent.spaces}
+
+
+def _check_units(
+    experiment: ExperimentConfig, modeller: ExperimentConfig, dynamics: Dynamics, reward_scale: float | None
+) -> None:
+    """A plan adds the value to the rewards of its model: both must be of the same units."""
+    instead = "use planner.value=none"
+    if reward_scale is None and getattr(experiment.train, "normalize_rewards", False):
+        raise Incompatible(
+            "planner value own: what train.normalize_rewards divided rewards by is not known; export the run again, or"
+            f" {instead}"
+        )
+    clip, rewards = _reward_clip(experiment), dynamics.reward_range
+    if rewards is None:  # they are learned, as their run saw them
+        theirs = _reward_clip(modeller)
+        same, told = clip == theirs, f"{theirs or 'null'} where the model learned its rewards"
+    else:
+        same = clip is None or max(map(abs, rewards)) <= clip
+        told = f"the world's rewards are {rewards[0]:g} to {rewards[1]:g}"
+    if not same:
+        raise Incompatible(
+            f"planner value own: guardrails.reward_clip was {clip or 'null'} where it was learned, and {told};"
+            f" {instead}"
+        )
+
+
+def _reward_clip(experiment: ExperimentConfig) -> float | None:
+    """What rewards were cut to; those of a dataset never are."""
+    return None if getattr(experiment.train, "dataset", None) else experiment.guardrails.reward_clip
 
 
 def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | None:
