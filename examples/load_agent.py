@@ -7,11 +7,12 @@ import gymnasium as gym
 from rlstudio.experiment.load import load_agent
 
 agent = load_agent(sys.argv[1] if len(sys.argv) > 1 else "runs/last")  # or checkpoint="best"
+episode = agent.episode()  # keeps what an agent remembers or plans; one that does neither has agent.act as well
 env = gym.make("CartPole-v1")
 
 observation, _ = env.reset(seed=7)
 total, over = 0.0, False
 while not over:
-    observation, reward, terminated, truncated, _ = env.step(agent.act(observation))
+    observation, reward, terminated, truncated, _ = env.step(episode.act(observation))
     total, over = total + float(reward), terminated or truncated
 print(f"return {total:.0f}")

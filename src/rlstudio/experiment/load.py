@@ -81,14 +81,18 @@ def load_imports(folder: RunFolder) -> tuple[str, ...]:
     return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
 
 
-def choose(checkpoints: Checkpoints, folder: RunFolder, which: str) -> Loaded:
+def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:
     """The checkpoint a person names: `last` (that verifies), `best` or a number of environment steps."""
+    which = str(which)
     if which == "last":
         return _newest(checkpoints, folder)
     if which == "best":
         best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
         if best is None or int(best["step"]) not in _steps(checkpoints):
-            raise UserError(f"run {folder.id}: no best checkpoint was kept so far; use --checkpoint last")
+            raise UserError(
+                f"run {folder.id}: no best checkpoint was kept so far, for none is before an evaluation"
+                " during training (eval.every_epochs); take last"
+            )
         return checkpoints.load(int(best["step"]))
     is_step = which.isascii() and which.isdigit() and len(which) < 20
     if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:

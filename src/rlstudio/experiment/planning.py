@@ -7,14 +7,14 @@ planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"], 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.core.config import apply_overrides, parse
+from rlstudio.core.config import Config, apply_overrides, parse
 from rlstudio.core.contracts import Dynamics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Space
@@ -53,11 +53,14 @@ def planning_agent(
     modeller: Trained | None = None,
     reward_scale: float | None = None,
 ) -> PlanningAgent:
-    """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training.
+    """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training, and a
+    run that plans by itself passes on what its plans were like.
     `modeller` is who learned a model of the same world; `reward_scale` is what rewards were divided by in training,
     which the agent's value is still divided by (None: not known, which matters only where they were)."""
-    document = apply_overrides({"gamma": experiment.train.gamma}, settings, "planner")
-    cfg = parse(PlannerConfig, document)
+    overrides = [f"planner.{setting}" for setting in settings]
+    chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
+    given = chosen.model_dump(exclude_unset=True)
+    cfg = PlannerConfig(**{**_passed_on(experiment, chosen.kind), "gamma": experiment.train.gamma, **given})
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
     policy = policy_of(agent.model, agent.spaces.action)
     if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
@@ -71,6 +74,25 @@ def planning_agent(
     planner = build_planner(cfg, agent.spaces.action, policy)
     score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
     return PlanningAgent(planner, score, agent.spaces)
+
+
+class _Settings(Config):
+    planner: PlannerConfig = PlannerConfig()
+
+
+PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "sticky")
+"""Settings that mean the same for every kind of planner."""
+
+
+def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, Any]:
+    """What the run's own planner was told, as far as a planner of this kind would be told the same."""
+    own = getattr(experiment.train, "planner", None)
+    if own is None:
+        return {}
+    told: dict[str, Any] = own.model_dump(exclude_unset=True)
+    if isinstance(own, PlannerConfig) and own.kind == kind:
+        return told
+    return {name: told[name] for name in PASSED_ON if name in told}
 
 
 def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:

@@ -32,10 +32,13 @@ def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = No
     """`policy` is what guided planning follows, and what a tree search takes to be likely."""
     if cfg.kind == "mcts":
         if not isinstance(actions, Discrete):
-            raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}")
+            raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}: use cem")
         return TreeSearch(actions.n, cfg.simulations, policy)
     if cfg.kind == "diffusion":
-        raise Incompatible("planner diffusion: needs a trajectory model, which a run of algo diffusion has")
+        raise Incompatible(
+            "planner diffusion: needs a trajectory model, which only a run of algo diffusion has; that plans so by"
+            " itself, without --planner"
+        )
     rounds = cfg.iterations or ROUNDS[cfg.kind]
     if cfg.kind == "random_shooting" and rounds > 1:
         raise Incompatible("planner random_shooting learns nothing from round to round; raise candidates instead")

@@ -68,8 +68,10 @@ class DiffusionPlannerConfig(ScoreConfig):
         if self.select == "best" and (self.beta is not None or self.kl_budget is not None):
             field = "beta" if self.beta is not None else "kl_budget"
             refuse((field,), "the best sequence has no use for it; set select to mean")
-        if self.select == "mean" and (self.beta is None) == (self.kl_budget is None):
-            refuse(("select",), "mean needs either beta or kl_budget")
+        if self.beta is not None and self.kl_budget is not None:
+            refuse(("kl_budget",), "finds the beta that is given too; leave one of them out")
+        if self.select == "mean" and self.beta is None and self.kl_budget is None:
+            refuse(("select",), "mean needs beta or kl_budget")
         if self.kl_budget is not None and self.kl_budget >= log(self.candidates):
             most = f"{log(self.candidates):.2f}"
             refuse(("kl_budget",), f"{self.candidates} candidates are at most {most} nats away; lower it")
