@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -90,47 +90,54 @@ def evaluate(
     used = loaded.cfg.env.seed if seed is None else seed
     planning = None
     if planner is not None:
-        from rlstudio.experiment.planning import Trained, planning_agent
-
-        if any(setting.partition("=")[0] == "planner.kind" for setting in settings or ()):
-            raise UserError(f"planner.kind: the kind is given by --planner {planner} already; leave it out")
-        chosen = [f"kind={planner}", *(setting.removeprefix("planner.") for setting in settings or ())]
         lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
-        planning = planning_agent(
-            loaded.agent,
-            loaded.cfg,
-            chosen,
-            modeller=lender and Trained(lender.agent, lender.cfg),
-            reward_scale=loaded.reward_scale,
-        )
+        planning = _planning(loaded, planner, settings or (), lender)
     own = _played(loaded.agent, loaded.cfg, episodes, used)
     planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
-    evaluation = own.evaluation
-    out = stdout()
     if json:
         told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
-        with_planner = {}
-        if planned is not None:
-            times = {"milliseconds_per_plan": planned.milliseconds, "milliseconds_without": own.milliseconds}
-            with_planner = {"planner": {**planned.evaluation.to_json(), **times, "plans_at_once": planned.at_once}}
-        out.document({**told, **evaluation.to_json(), **with_planner})
+        stdout().document({**told, **_document(own, planned)})
         return
-    summary = evaluation.summary
-    out.line(
-        f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {evaluation.env_id}, {episodes} episodes, seed {used}"
+    title = f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {own.evaluation.env_id}"
+    stdout().line(f"{title}, {episodes} episodes, seed {used}")
+    for line in _lines(own, planned, planner):
+        stdout().line(f"  {line}")
+
+
+def _planning(loaded: _Judged, kind: str, settings: Sequence[str], lender: _Judged | None) -> Agent:
+    """The same agent as a planner of this kind, in the model of `lender` where there is one."""
+    from rlstudio.experiment.planning import Trained, planning_agent
+
+    if any(setting.partition("=")[0] == "planner.kind" for setting in settings):
+        raise UserError(f"planner.kind: the kind is given by --planner {kind} already; leave it out")
+    return planning_agent(
+        loaded.agent,
+        loaded.cfg,
+        [f"kind={kind}", *(setting.removeprefix("planner.") for setting in settings)],
+        modeller=lender and Trained(lender.agent, lender.cfg),
+        reward_scale=loaded.reward_scale,
     )
-    out.line(
-        f"  mean      {text.number(summary.mean)}, 95 % interval {text.interval((summary.ci_low, summary.ci_high))}"
-    )
-    out.line(f"  IQM       {text.number(summary.iqm)}, median {text.number(summary.median)}")
-    out.line(f"  spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}")
-    out.line(f"  length    {text.number(sum(evaluation.lengths) / len(evaluation.lengths))} steps")
+
+
+def _document(own: _Played, planned: _Played | None) -> dict[str, Any]:
+    if planned is None:
+        return own.evaluation.to_json()
+    times = {"milliseconds_per_plan": planned.milliseconds, "milliseconds_without": own.milliseconds}
+    with_planner = {**planned.evaluation.to_json(), **times, "plans_at_once": planned.at_once}
+    return {**own.evaluation.to_json(), "planner": with_planner}
+
+
+def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[str]:
+    summary, lengths = own.evaluation.summary, own.evaluation.lengths
+    yield f"mean      {text.number(summary.mean)}, 95 % interval {text.interval((summary.ci_low, summary.ci_high))}"
+    yield f"IQM       {text.number(summary.iqm)}, median {text.number(summary.median)}"
+    yield f"spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}"
+    yield f"length    {text.number(sum(lengths) / len(lengths))} steps"
     if planned is not None:
         found = planned.evaluation.summary
-        bounds = text.interval((found.ci_low, found.ci_high))
-        out.line(f"  {planner:<9} {text.number(found.mean)}, 95 % interval {bounds}")
+        yield f"{kind:<9} {text.number(found.mean)}, 95 % interval {text.interval((found.ci_low, found.ci_high))}"
         per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
-        out.line(f"  time      {per_plan}; {planned.at_once} planned together")
+        yield f"time      {per_plan}; {planned.at_once} planned together"
 
 
 def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:
