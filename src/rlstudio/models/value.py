@@ -57,8 +57,13 @@ class LearnedValue(nn.Module):
         return self.net(self.normalizer(observations.float())).squeeze(-1)  # type: ignore[no-any-return]
 
     @property
+    def largest(self) -> Tensor:
+        """Of all rewards seen, by its size."""
+        return self.reward_range.abs().amax().clamp(min=1e-6)
+
+    @property
     def scale(self) -> Tensor:
-        return self.reward_range.abs().amax().clamp(min=1e-6) * self.ahead
+        return self.largest * self.ahead
 
     def expected(self, observations: Tensor) -> Tensor:
         """What the network expects, within what can be: an unfinished episode has at least one more reward."""
@@ -79,7 +84,7 @@ class LearnedValue(nn.Module):
         count, total, square, error, _ = self.foretold
         seen = count.clamp(min=1e-9)
         variance = square / seen - (total / seen).square()
-        least = 1e-9 * self.reward_range.abs().amax().clamp(min=1e-6).square()  # of rewards that are all the same
+        least = 1e-9 * self.largest.square()  # of rewards that are all the same
         trust: Tensor = (1.0 - error / seen / variance.clamp(min=least)).clamp(0.0, 1.0)
         return torch.where(count > 0, trust, 0.0).float()  # who was never judged has foretold nothing
 
