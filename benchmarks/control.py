@@ -25,8 +25,8 @@ from benchmarks.page import replace_between, table
 from benchmarks.records import provenance, read_result, write_result
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
-from rlstudio.control.home import Home
 from rlstudio.control.store.schema import events, runs
+from rlstudio.control.workspace import Home
 from rlstudio.core.run_state import RunState
 
 PAGE = ROOT / "docs" / "benchmarks.md"

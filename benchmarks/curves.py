@@ -15,8 +15,8 @@ from benchmarks.learning import current_lines, read_store
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT
 from rlstudio.core.rng import Rng
-from rlstudio.experiment.config import load_experiment
-from rlstudio.experiment.plot import COLOURS, STYLE, band
+from rlstudio.experiment.analysis.curves import COLOURS, STYLE, band
+from rlstudio.experiment.config.experiment import load_experiment
 
 FOLDER = ROOT / "docs" / "algorithms" / "img"
 COLUMNS = 3

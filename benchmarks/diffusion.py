@@ -29,15 +29,15 @@ from benchmarks.venvs import ROOT, ours
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.diffusion import Diffusion
 from rlstudio.core.contracts import Acted, Planned, Planner
-from rlstudio.data.carry import without_rows
-from rlstudio.data.minari_files import write_dataset
-from rlstudio.envs.analytic import analytic_dynamics
+from rlstudio.data.collect.carry import without_rows
+from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import ExperimentConfig, experiment_from, load_experiment
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
-from rlstudio.experiment.record import play
+from rlstudio.envs.worlds.equations import analytic_dynamics
+from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig

@@ -27,7 +27,7 @@ from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
 from benchmarks.venvs import CannotInstall, Venv, ours, prepare
-from rlstudio.experiment.config import ExperimentConfig, load_experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
 
 STORE = RESULTS / "learning.jsonl"
 FIRST_SEED = 10_000_000

@@ -21,8 +21,8 @@ from benchmarks.page import replace_between, table
 from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
-from rlstudio.experiment.config import load_experiment
-from rlstudio.experiment.launch import start
+from rlstudio.experiment.config.experiment import load_experiment
+from rlstudio.experiment.run.launch import start
 
 STORE = RESULTS / "model_based.jsonl"
 PAGE = ROOT / "docs" / "algorithms" / "mbmpc.md"

@@ -1,8 +1,9 @@
 """Single operations whose cost decided something in the code: `python -m benchmarks.operators`.
 
-`rlstudio.models.mlp` runs a tanh network as one node, with tanh through the sigmoid, because of these tables.
-`rlstudio.models.ensemble` batches its networks, but not a last layer with one output, and takes the gradient of their
-lowest output through one network per row. bfloat16 products are here because they are twice as fast and still unused.
+`rlstudio.models.networks.mlp` runs a tanh network as one node, with tanh through the sigmoid, because of these tables.
+`rlstudio.models.networks.ensemble` batches its networks, but not a last layer with one output, and takes the gradient
+of their lowest output through one network per row. bfloat16 products are here because they are twice as fast and still
+unused.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import torch
 from torch import nn
 
 from rlstudio.core.rng import Rng
-from rlstudio.models.ensemble import EnsembleMLP
-from rlstudio.models.mlp import MLP
+from rlstudio.models.networks.ensemble import EnsembleMLP
+from rlstudio.models.networks.mlp import MLP
 
 ROWS = (256, 1024)
 """Rows of a minibatch."""

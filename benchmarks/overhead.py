@@ -46,8 +46,8 @@ def latency(command: list[str], repeats: int) -> float:
 
 
 def _make_runs(folder: Path, count: int) -> None:
-    from rlstudio.experiment.run_folder import RunFolder
-    from rlstudio.experiment.status import RunState
+    from rlstudio.experiment.folder.run_folder import RunFolder
+    from rlstudio.experiment.folder.status import RunState
 
     for number in range(count):
         RunFolder.create(

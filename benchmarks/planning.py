@@ -26,10 +26,10 @@ from benchmarks.planning_rows import ROWS, Row
 from benchmarks.records import provenance, read_result, write_result
 from benchmarks.venvs import CannotInstall, Venv, ours, prepare
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.data.carry import without_rows
-from rlstudio.envs.analytic import analytic_dynamics
-from rlstudio.envs.worlds import make_world
-from rlstudio.models.distributions import Categorical
+from rlstudio.data.collect.carry import without_rows
+from rlstudio.envs.worlds.catalog import make_world
+from rlstudio.envs.worlds.equations import analytic_dynamics
+from rlstudio.models.policies.distributions import Categorical
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 

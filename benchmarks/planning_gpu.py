@@ -23,9 +23,9 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Dynamics
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.envs.analytic import analytic_dynamics
-from rlstudio.envs.worlds import make_world
-from rlstudio.models.dynamics import LearnedDynamics
+from rlstudio.envs.worlds.catalog import make_world
+from rlstudio.envs.worlds.equations import analytic_dynamics
+from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 

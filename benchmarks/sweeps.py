@@ -26,7 +26,7 @@ from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
 from rlstudio.control.sweep.search import load_search, overrides
 from rlstudio.core.yaml_file import read_file
-from rlstudio.experiment.presets import locate
+from rlstudio.experiment.config.presets import locate
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 SHIPPED = "configs/sweep/ppo_cartpole.yaml"

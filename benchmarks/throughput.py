@@ -25,7 +25,7 @@ from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, Venv, ours
 from rlstudio.core.config import config_hash
-from rlstudio.experiment.config import ExperimentConfig, load_experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
 
 STORE = RESULTS / "throughput.jsonl"
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -11,8 +11,8 @@ from rlstudio.core.rng import Rng
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.loop import Position, train
-from rlstudio.experiment.machine import set_threads
+from rlstudio.experiment.training.loop import Position, train
+from rlstudio.experiment.training.machine import set_threads
 from rlstudio.models.config import NetworkConfig
 
 set_threads(1)  # small networks are fastest with one; a run started by `rlctl` or `start` does this by itself

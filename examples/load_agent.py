@@ -4,7 +4,7 @@ import sys
 
 import gymnasium as gym
 
-from rlstudio.experiment.load import load_agent
+from rlstudio.experiment.run.load import load_agent
 
 agent = load_agent(sys.argv[1] if len(sys.argv) > 1 else "runs/last")  # or checkpoint="best"
 episode = agent.episode()  # keeps what an agent remembers or plans; one that does neither has agent.act as well

@@ -4,8 +4,8 @@
 # %% The experiment: a file, or plain data.
 from pathlib import Path
 
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.launch import resume, start
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.run.launch import resume, start
 
 cfg = experiment_from(
     {

@@ -9,13 +9,13 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
-from rlstudio.algos.config import TrainConfig
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.data.sources import StreamSource
+from rlstudio.data.collect.stream import StreamSource
 from rlstudio.models.build import build_model
-from rlstudio.models.distributions import entropy, log_prob
-from rlstudio.models.policies import PolicyOnly
+from rlstudio.models.policies.distributions import entropy, log_prob
+from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.returns import discounted_sums

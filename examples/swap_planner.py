@@ -1,9 +1,9 @@
 """Planner, dynamics and policy loss are parts: swapping one is one line.  python swap_planner.py"""
 
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import load_experiment
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
+from rlstudio.experiment.config.experiment import load_experiment
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 SMALL = ["train.epochs=2", "train.planner.candidates=48", "train.planner.iterations=2"]
 SWAPS = {

@@ -10,10 +10,10 @@ from episodes import play
 from measure import answer, job
 
 from rlstudio.envs.make import make_single
-from rlstudio.experiment.config import load_experiment
-from rlstudio.experiment.launch import start
-from rlstudio.experiment.load import load_agent
-from rlstudio.experiment.metrics import read_metrics
+from rlstudio.experiment.config.experiment import load_experiment
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.run.launch import start
+from rlstudio.experiment.run.load import load_agent
 
 
 def main() -> None:

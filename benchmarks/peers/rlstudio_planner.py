@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from measure import answer, job, rate
 
-from rlstudio.envs.analytic import analytic_dynamics
-from rlstudio.envs.worlds import make_world
-from rlstudio.experiment.machine import set_threads
+from rlstudio.envs.worlds.catalog import make_world
+from rlstudio.envs.worlds.equations import analytic_dynamics
+from rlstudio.experiment.training.machine import set_threads
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.score import Score

@@ -15,10 +15,10 @@ from typing import Any
 
 from measure import Job, Window, answer, job, since
 
-from rlstudio.experiment.config import ExperimentConfig, experiment_from
-from rlstudio.experiment.launch import start
-from rlstudio.experiment.loop import Tick
-from rlstudio.experiment.session import Session
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.run.launch import start
+from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.loop import Tick
 
 ENDLESS = 10**6
 

@@ -13,8 +13,8 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies import PolicyValue
-from rlstudio.models.q_values import QValue
+from rlstudio.models.policies.policy_value import PolicyValue
+from rlstudio.models.policies.q_values import QValue
 from rlstudio.ops.flat import flatten
 
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -10,9 +10,9 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
-from rlstudio.models.distributions import mode, sample
-from rlstudio.models.policies import PolicyValue
+from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.distributions import mode, sample
+from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.ops.flat import flatten
 
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -16,15 +16,15 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.data.explore import RandomShare
-from rlstudio.data.minari_files import write_dataset
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
-from rlstudio.experiment.record import play
+from rlstudio.data.collect.explore import RandomShare
+from rlstudio.data.datasets.minari_files import write_dataset
+from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import TrajectoryModel
+from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 
 SEEN = Box((2,), "float32", (-1.0,), (1.0,))

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from rlstudio.algos.dqn import dqn_loss
-from rlstudio.algos.q_learning import CHOOSE
+from rlstudio.algos.parts.q_learning import CHOOSE
 from rlstudio.algos.qrdqn import qrdqn_loss
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.q_values import QuantileValue, QValue
+from rlstudio.models.policies.q_values import QuantileValue, QValue
 
 CHOICES = Spaces(Box((3,), "float32", (-1,), (1,)), Discrete(4))
 SMALL = NetworkConfig(hidden_sizes=(8,))

@@ -11,7 +11,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies import PolicyValue
+from rlstudio.models.policies.policy_value import PolicyValue
 
 OBS = Box((3,), "float32", (-1,), (1,))
 CHOICES = Spaces(OBS, Discrete(4))

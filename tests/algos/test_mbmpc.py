@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from rlstudio.algos.dynamics import dynamics_loss, resamples
 from rlstudio.algos.mbmpc import MBMPCConfig, mbmpc_loss
+from rlstudio.algos.parts.dynamics import dynamics_loss, resamples
 from rlstudio.core.batch import Batch
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.dynamics import LearnedDynamics
-from rlstudio.models.planning import PlanningModel
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.experience import PlanningModel
 
 CHOICES = Spaces(Box((3,), "float32", (-1,), (1,)), Discrete(4))
 NUMBERS = Spaces(Box((3,), "float32", (-1,), (1,)), Box((2,), "float32", (-2, 0), (2, 1)))

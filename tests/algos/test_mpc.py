@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from rlstudio.core.errors import Incompatible
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.export import export_run
-from rlstudio.experiment.launch import start
-from rlstudio.experiment.load import load_run
-from rlstudio.experiment.loop import Position, train
+from rlstudio.delivery.export import export_run
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.run.launch import start
+from rlstudio.experiment.run.load import load_run
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 
 def config(**train_fields):

@@ -17,7 +17,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.q_values import Dueling, QuantileValue, QValue
+from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
 
 FLAT = Spaces(Box((3,), "float32", (-1,), (1,)), Discrete(5))
 VARIANTS = {

@@ -13,10 +13,10 @@ from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.models.action_values import TwinQ
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import SquashedPolicy
+from rlstudio.models.policies.action_values import TwinQ
+from rlstudio.models.policies.continuous import SquashedPolicy
 
 SPACES = Spaces(Box((3,), "float32", (-1,), (1,)), Box((2,), "float32", (-2, 0), (2, 1)))
 SCALE, SHIFT = torch.tensor([2.0, 0.5]), torch.tensor([0.0, 0.5])

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from rlstudio.core.rng import Rng
-from rlstudio.data.collector import Collector
+from rlstudio.data.collect.collector import Collector
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 HELD = {"hidden_sizes": [16], "exploration": "state_dependent", "exploration_hold": 8, "log_std_init": -1.0}
 TRAIN = {

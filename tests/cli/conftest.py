@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_scenario import TINY, Result, Rlctl
 
 from rlstudio.cli.app import main
+from support.cli_scenario import TINY, Result, Rlctl
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_scenario import Rlctl, everything
 
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.cli_scenario import Rlctl, everything
 
 MISTAKES = {
     "lunch": "did you mean 'launch'",

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_scenario import Rlctl, everything
 
-from rlstudio.control import start as starting
-from rlstudio.control.home import Home
-from rlstudio.control.launchers import InProcessLauncher
+from rlstudio.control.queue.launchers import InProcessLauncher
+from rlstudio.control.runs import start as starting
+from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
+from rlstudio.control.workspace import Home
+from rlstudio.core import process
+from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment import process
-from rlstudio.experiment.process import Owner, this_process
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.cli_scenario import Rlctl, everything
 
 S = RunState
 
@@ -26,10 +27,10 @@ S = RunState
 @pytest.fixture(autouse=True)
 def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started in the background, and nobody waits long."""
-    monkeypatch.setattr("rlstudio.control.service.ensure_worker", lambda home: None)
-    monkeypatch.setattr("rlstudio.cli.control.STOP_SECONDS", 0.3)
-    monkeypatch.setattr("rlstudio.control.worker.TICK_SECONDS", 0.01)
-    monkeypatch.setattr("rlstudio.control.service.SubprocessLauncher", InProcessLauncher)
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda home: None)
+    monkeypatch.setattr("rlstudio.cli.commands.queue.STOP_SECONDS", 0.3)
+    monkeypatch.setattr("rlstudio.control.queue.worker.TICK_SECONDS", 0.01)
+    monkeypatch.setattr("rlstudio.control.queue.service.SubprocessLauncher", InProcessLauncher)
     monkeypatch.setenv("RLSTUDIO_OWNER", "tester")
 
 
@@ -102,7 +103,7 @@ def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Home) -> None:
     shown = rlctl("queue")
     assert shown.out.index(high) < shown.out.index(low)
     assert "no worker serves this queue; start one with: rlctl worker" in shown.out
-    from rlstudio.control.slots import Slots
+    from rlstudio.control.store.resources import Slots
 
     Workers(home.store.database).register("me", this_process(), Slots(2, 0, 100))
     document = rlctl("queue", "--json").document
@@ -214,7 +215,7 @@ def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) 
 
 def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Home) -> None:
     assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
-    run = home.known("last")
+    run = known_run(home, "last")
     refused = rlctl("resume", run.id, "--detach")
     assert refused.code == 2
     assert "it completed its 3 epochs" in refused.err
@@ -264,7 +265,7 @@ def test_logs_wait_for_a_run_that_is_being_started(rlctl: Rlctl, home: Home, mon
             InProcessLauncher(home).launch(claimed, [])
         polls.append(seconds)
 
-    monkeypatch.setattr("rlstudio.cli.logs.time.sleep", meanwhile)
+    monkeypatch.setattr("rlstudio.cli.commands.logs.time.sleep", meanwhile)
     done = rlctl("logs", "-f", run_id)
     assert done.code == 0
     assert "is in the queue; waiting for it to start" in done.err

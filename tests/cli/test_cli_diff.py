@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_scenario import Result, Rlctl
 from typer.main import get_command
 
 from rlstudio.cli import failures
-from rlstudio.cli.diff import diff
-from rlstudio.experiment import compare_runs
-from rlstudio.experiment.metrics import MetricsWriter, records
-from rlstudio.experiment.run_folder import RunFolder, find_run
+from rlstudio.cli.commands.diff import diff
+from rlstudio.experiment.analysis import compare_runs
+from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.metrics.records import records
+from rlstudio.experiment.metrics.writer import MetricsWriter
+from support.cli_scenario import Result, Rlctl
 
 CONFIG = "env: {id: CartPole-v1, seed: 3}\ntrain: {lr: 0.001}\n"
 
@@ -170,7 +171,7 @@ def test_strange_values_cannot_steer_the_terminal(rldiff: Rlctl, place: Path) ->
 CODE = """
 import sys, typer
 from typer.main import get_command
-from rlstudio.cli.diff import diff
+from rlstudio.cli.commands.diff import diff
 at_import = set(sys.modules)
 app = typer.Typer(rich_markup_mode=None)
 app.command()(diff)

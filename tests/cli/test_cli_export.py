@@ -10,7 +10,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from cli_scenario import Rlctl, everything
+
+from support.cli_scenario import Rlctl, everything
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sb3"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_scenario import Rlctl, everything
 
-from rlstudio.cli.summary import activation
+from rlstudio.cli.screen.summary import activation
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import Diverged, EnvFault, StorageError
-from rlstudio.experiment.session import Session
+from rlstudio.experiment.run.session import Session
+from support.cli_scenario import Rlctl, everything
 
 MODULE = """\
 import gymnasium
@@ -199,7 +199,7 @@ def test_an_environment_that_breaks_is_named(rlctl: Rlctl, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "culprit", ["rlstudio.cli.progress.Progress.line", "rlstudio.experiment.session.Session._finish"]
+    "culprit", ["rlstudio.cli.screen.progress.Progress.line", "rlstudio.experiment.run.session.Session._finish"]
 )
 def test_a_defect_of_ours_leaves_its_traceback_in_the_run(
     culprit: str, rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,7 +227,7 @@ def test_developers_can_see_the_traceback(rlctl: Rlctl, monkeypatch: pytest.Monk
 
 
 def test_a_defect_outside_a_run(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstudio.control.home.Home.entries", lambda *_: 1 / 0)
+    monkeypatch.setattr("rlstudio.control.workspace.Home.entries", lambda *_: 1 / 0)
     result = rlctl("ls")
     assert (result.code, result.out) == (1, "")
     assert (

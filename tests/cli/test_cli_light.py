@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import RunFolder
 
 CODE = """
 import sys

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_scenario import Rlctl
+
+from support.cli_scenario import Rlctl
 
 
 @pytest.fixture
@@ -81,9 +82,9 @@ def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
     assert rlctl("export", "last", "--format", "bundle", "-o", "shipped").code == 0
     run, bundle = (rlctl("eval", what, "--planner", "cem", *FIRST).document["planner"] for what in ("last", "shipped"))
     assert bundle["returns"] == run["returns"]
-    from rlstudio.experiment.bundle import open_bundle
-    from rlstudio.experiment.load import load_run
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.delivery.bundle import open_bundle
+    from rlstudio.experiment.folder.run_folder import find_run
+    from rlstudio.experiment.run.load import load_run
 
     scale = open_bundle("shipped").spec.reward_scale
     assert scale == load_run(find_run(Path("runs"), "last")).reward_scale
@@ -128,9 +129,9 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) 
 
 
 def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
-    from rlstudio.experiment.load import load_run
-    from rlstudio.experiment.planning import value_of
-    from rlstudio.experiment.run_folder import find_run
+    from rlstudio.experiment.analysis.replan import value_of
+    from rlstudio.experiment.folder.run_folder import find_run
+    from rlstudio.experiment.run.load import load_run
 
     assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
     loaded = load_run(find_run(Path("runs"), "last"))

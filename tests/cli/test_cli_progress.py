@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cli_scenario import Rlctl
 
 from rlstudio.cli.app import main
-from rlstudio.cli.panel import LivePanel
-from rlstudio.cli.progress import Progress
-from rlstudio.cli.terminal import Terminal
+from rlstudio.cli.screen.panel import LivePanel
+from rlstudio.cli.screen.progress import Progress
+from rlstudio.cli.screen.terminal import Terminal
 from rlstudio.core.errors import StorageError
-from rlstudio.experiment.jsonl import LineWriter
-from rlstudio.experiment.loop import Report, Tick
+from rlstudio.experiment.training.loop import Report, Tick
+from rlstudio.storage.jsonl import LineWriter
+from support.cli_scenario import Rlctl
 
 
 def progress_at(steps: int = 0, epochs: int = 10) -> Progress:

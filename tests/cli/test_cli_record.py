@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_scenario import Rlctl
+
+from support.cli_scenario import Rlctl
 
 CLONE = """
 env: {{id: CartPole-v1, num_envs: 2}}
@@ -51,7 +52,7 @@ def test_a_name_that_is_taken_is_refused(rlctl: Rlctl, trained: Path) -> None:
 def test_a_name_that_minari_would_refuse_is_told_before_anything_is_played(
     rlctl: Rlctl, trained: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlstudio.experiment.record.play", lambda *_, **__: pytest.fail("played"))
+    monkeypatch.setattr("rlstudio.experiment.analysis.dataset.play", lambda *_, **__: pytest.fail("played"))
     done = rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "1", "--dataset", name)
     assert done.code == 2
     assert done.err.startswith("rlctl: --dataset ")
@@ -79,7 +80,7 @@ def test_a_clone_trains_without_a_step_and_resumes_exactly(rlctl: Rlctl, trained
     assert rlctl("resume", "short", "train.epochs=4", "--quiet").code == 0
     shown = [rlctl("show", name, "--json").document for name in ("short", "straight")]
     assert shown[0]["env_steps"] == shown[1]["env_steps"] == 800
-    from rlstudio.experiment.load import load_agent
+    from rlstudio.experiment.run.load import load_agent
 
     ids = [document["run_id"] if "run_id" in document else document["id"] for document in shown]
     weights = [load_agent(f"runs/{run_id}").model.state_dict() for run_id in ids]

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_scenario import Rlctl
 
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.cli_scenario import Rlctl
 
 SHOWN = {
     "id": str,

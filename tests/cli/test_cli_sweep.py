@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_scenario import Rlctl
+
+from support.cli_scenario import Rlctl
 
 SWEEP = """\
 name: mine
@@ -24,10 +25,10 @@ space:
 @pytest.fixture(autouse=True)
 def served_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker in this process instead of one in the background: whatever is queued is trained when it is missed."""
-    from rlstudio.control import runner
-    from rlstudio.control.sweep import hands
+    from rlstudio.control.queue import runner
+    from rlstudio.control.sweep import actions as hands
+    from rlstudio.core.process import this_process
     from rlstudio.core.run_state import RunState
-    from rlstudio.experiment.process import this_process
 
     def serve(home: Any) -> None:
         for run in reversed(home.store.runs(states={RunState.QUEUED})):
@@ -71,7 +72,7 @@ def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
 
 
 def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlstudio.control.sweep import hands
+    from rlstudio.control.sweep import actions as hands
 
     serve, calls = hands.ensure_worker, []
 
@@ -94,7 +95,7 @@ def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.Mo
 def test_a_full_disk_ends_it_in_one_line_and_it_goes_on(
     rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlstudio.control.store.sweeps import Sweeps
+    from rlstudio.control.sweep.sweeps import Sweeps
     from rlstudio.core.errors import StorageError
 
     write, calls = Sweeps.write, []
@@ -145,10 +146,10 @@ class Screen(io.StringIO):
 def test_a_person_sees_a_table_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
-    from rlstudio.cli.sweep_view import view
-    from rlstudio.cli.terminal import Terminal
-    from rlstudio.control.store.sweeps import Trial, TrialState
+    from rlstudio.cli.screen.sweep_view import view
+    from rlstudio.cli.screen.terminal import Terminal
     from rlstudio.control.sweep.driver import Seen
+    from rlstudio.control.sweep.sweeps import Trial, TrialState
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlstudio.cli import text
-from rlstudio.cli.terminal import Cell, Terminal
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import Cell, Terminal
 
 
 @given(st.text())

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_scenario import Result, Rlctl, everything
 
 from rlstudio.cli.app import main
 from rlstudio.control.registry import releases
-from rlstudio.experiment.bundle import CONFIG, EXAMPLE, README, Bundle, open_bundle, write_bundle
+from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, open_bundle, write_bundle
+from support.cli_scenario import Result, Rlctl, everything
 
 FORMS = {
     "eval": ("eval", "{}", "--episodes", "1"),
@@ -222,7 +222,7 @@ def test_a_folder_does_not_take_the_place_of_a_release(rlctl: Rlctl, runs: Path)
 
 def test_serve_policy_takes_a_version(rlctl: Rlctl, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    monkeypatch.setattr("rlstudio.experiment.serve.serve", lambda bundle, **_: served.append(bundle))
+    monkeypatch.setattr("rlstudio.server.serve.serve", lambda bundle, **_: served.append(bundle))
     assert rlctl("serve-policy", "pole:production").code == 0
     (bundle,) = served
     assert bundle.sha256 == rlctl("models", "pole", "--json").document["versions"][-1]["digest"]

@@ -11,12 +11,12 @@ import torch
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Stateful
 from rlstudio.core.errors import Incompatible
-from rlstudio.data.minari_files import write_dataset
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.checkpoint import state_hash
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.record import play
-from rlstudio.experiment.snapshot import capture, restore
+from rlstudio.data.datasets.minari_files import write_dataset
+from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.checkpoint.checkpoints import state_hash
+from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.training.build import build_env, build_trainer
 
 pytestmark = pytest.mark.parametrize("algo", ALGOS.names())
 

@@ -1,19 +1,13 @@
 """The contract of VecEnv, for every kind of world and every kind of vector."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
-
-from env_toys import register_toys
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
+from support.env_toys import register_toys
 
 register_toys()
 

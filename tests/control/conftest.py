@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from postgres import Postgres
 from sqlalchemy import event
-from world import clear
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
+from support.control_world import clear
+from support.postgres import Postgres
 
 
 @pytest.fixture(scope="session")

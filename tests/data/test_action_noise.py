@@ -5,8 +5,8 @@ import pytest
 
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
-from rlstudio.data.action_noise import GaussianNoise, OrnsteinUhlenbeck, RandomStart
-from rlstudio.data.noise import NoiseBlocks
+from rlstudio.data.collect.action_noise import GaussianNoise, OrnsteinUhlenbeck, RandomStart
+from rlstudio.data.collect.noise import NoiseBlocks
 
 WIDE = Box((2,), "float32", (-1000, -4000), (1000, 4000))
 NARROW = Box((2,), "float32", (-1, 0), (1, 0.5))

@@ -11,19 +11,19 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
-from rlstudio.data.batcher import Batcher
-from rlstudio.data.collector import Collector
-from rlstudio.data.episodes import EpisodeLog
-from rlstudio.data.explore import EpsilonGreedy
-from rlstudio.data.guard import RowGuard
-from rlstudio.data.noise import BLOCK, NoiseBlocks
-from rlstudio.data.replay import ReplayBuffer
-from rlstudio.data.sources import ReplaySource
+from rlstudio.data.collect.batcher import Batcher
+from rlstudio.data.collect.collector import Collector
+from rlstudio.data.collect.episodes import EpisodeLog
+from rlstudio.data.collect.explore import EpsilonGreedy
+from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.collect.noise import BLOCK, NoiseBlocks
+from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.data.replay.source import ReplaySource
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies import PolicyValue
+from rlstudio.models.policies.policy_value import PolicyValue
 
 
 def collector(num_envs=3, seed=5) -> Collector:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rlstudio.core.batch import Batch
 from rlstudio.core.errors import EnvFault
 from rlstudio.core.spaces import Box, Discrete, Spaces, Stack
-from rlstudio.data import replay as replay_module
-from rlstudio.data.replay import ReplayBuffer, row_bytes
+from rlstudio.data.replay import buffer as replay_module
+from rlstudio.data.replay.buffer import ReplayBuffer, row_bytes
 
 FRAME = (2, 3)
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.rng import Rng
-from rlstudio.data.priorities import Priorities, SumTree
+from rlstudio.data.replay.priorities import Priorities, SumTree
+from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.sources import ReplaySource
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.q_values import QValue
+from rlstudio.models.policies.q_values import QValue
 
 
 @given(st.integers(1, 70), st.lists(st.tuples(st.integers(0, 69), st.floats(0, 1e6)), max_size=60), st.integers(1, 9))

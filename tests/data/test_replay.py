@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
-from rlstudio.data import replay as replay_module
-from rlstudio.data.replay import ReplayBuffer
-from rlstudio.data.sources import ReplaySource
-from rlstudio.data.windows import transitions
+from rlstudio.data.replay import buffer as replay_module
+from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.data.replay.source import ReplaySource
+from rlstudio.data.replay.windows import transitions
 
 LINE = Spaces(Box((1,), "float32", (-1e9,), (1e9,)), Discrete(7))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
-from rlstudio.data.reward_scale import CLIP, RewardScale
+from rlstudio.data.collect.reward_scale import CLIP, RewardScale
 
 
 def rollout(rng: np.random.Generator, steps: int, envs: int, weights=None) -> Batch:

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rlctl_process import (
+
+from rlstudio import __version__
+from rlstudio.cli.app import main
+from support.rlctl_process import (
     COMMAND,
     HANGING_MODULE,
     LONG,
@@ -23,9 +26,6 @@ from rlctl_process import (
     wait_for,
     wait_until_trained,
 )
-
-from rlstudio import __version__
-from rlstudio.cli.app import main
 
 pytestmark = pytest.mark.real_process
 

@@ -8,35 +8,31 @@ import io
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
 
-sys.path.append(str(Path(__file__).parents[1] / "control"))
-sys.path.append(str(Path(__file__).parents[1] / "repro"))
-from postgres import Postgres
-
-from processes import in_child
 from rlstudio.cli.app import main
-from rlstudio.cli.source import Request, choose
-from rlstudio.control.home import DATABASE_VARIABLE, Home
-from rlstudio.control.launchers import InProcessLauncher, Launcher, SubprocessLauncher
+from rlstudio.cli.arguments.experiments import Request, choose
 from rlstudio.control.lifecycle import replay
-from rlstudio.control.reaper import TTL_SECONDS, Reaper
-from rlstudio.control.scheduler import Scheduler
-from rlstudio.control.slots import Slots
-from rlstudio.control.start import enqueue
+from rlstudio.control.queue.launchers import InProcessLauncher, Launcher, SubprocessLauncher
+from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.runs.start import enqueue
+from rlstudio.control.store.reaper import TTL_SECONDS, Reaper
 from rlstudio.control.store.records import Run
+from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
+from rlstudio.control.workspace import DATABASE_VARIABLE, Home
+from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment import process
-from rlstudio.experiment.config import ExperimentConfig
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from support.postgres import Postgres
+from support.processes import in_child
+from support.rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 
@@ -478,7 +474,7 @@ class Gated(Spawner):
             return original(["sh", "-c", wait, "sh", *command], **options)  # type: ignore[call-overload, no-any-return]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rlstudio.control.launchers.subprocess.Popen", behind_a_gate)
+            patch.setattr("rlstudio.control.queue.launchers.subprocess.Popen", behind_a_gate)
             found = SubprocessLauncher.launch(self, run, devices)
         self.started.append(found)  # type: ignore[arg-type]
         return found  # type: ignore[return-value]
@@ -498,7 +494,7 @@ def test_killed_between_the_row_and_the_reply(place: Path, undisturbed: str) -> 
 
     def enqueueing() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rlstudio.cli.launch.tell_queued", die)
+            patch.setattr("rlstudio.cli.commands.launch.tell_queued", die)
             main(["launch", "-f", "held.yaml", "--import", "held_world", "--detach", "--key", "once"])
 
     dying(enqueueing)
@@ -506,7 +502,7 @@ def test_killed_between_the_row_and_the_reply(place: Path, undisturbed: str) -> 
     (lost,) = home.store.runs()
     assert lost.state == S.QUEUED
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlstudio.control.service.ensure_worker", lambda _: None)
+        patch.setattr("rlstudio.control.queue.service.ensure_worker", lambda _: None)
         assert launch("--key", "once") == lost.id
     desk = Desk(home, InProcessLauncher(home))
     desk.tick()

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rlctl_process import PATIENCE, end_all, rlctl, show, start, wait_until_trained
+
+from support.rlctl_process import PATIENCE, end_all, rlctl, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 

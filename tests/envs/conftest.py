@@ -1,5 +1,6 @@
 import pytest
-from env_toys import register_toys
+
+from support.env_toys import register_toys
 
 
 @pytest.fixture(scope="session", autouse=True)

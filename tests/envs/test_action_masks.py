@@ -4,17 +4,17 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from mask_toys import LENGTH, register_mask_toys
 
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, UserError
 from rlstudio.core.spaces import Dict, Discrete, MultiDiscrete
 from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single, make_vec_env, resolve_vectorization
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
+from support.mask_toys import LENGTH, register_mask_toys
 
 pytestmark = pytest.mark.usefixtures("_mask_toys")
 

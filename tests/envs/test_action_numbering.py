@@ -10,7 +10,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies import PolicyValue
+from rlstudio.models.policies.policy_value import PolicyValue
 
 
 class FromFive(gymnasium.Env):

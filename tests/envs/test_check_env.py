@@ -3,8 +3,8 @@ import pytest
 
 from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.probe import used_differs
-from rlstudio.envs.single import Recipe
+from rlstudio.envs.gym.probe import used_differs
+from rlstudio.envs.gym.recipe import Recipe
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def outside():
 
 def test_used_objects_that_differ_are_found():
     def differs(id):
-        from rlstudio.envs.convert import convert_spaces
+        from rlstudio.envs.gym.spaces import convert_spaces
 
         recipe = Recipe(EnvConfig(id=id))
         return used_differs(recipe, convert_spaces(recipe.build(), id))

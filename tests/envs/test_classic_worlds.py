@@ -4,10 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlstudio.envs.cartpole import THETA_LIMIT, X_LIMIT, CartPole, CartPoleKernel
-from rlstudio.envs.convert import convert_spaces
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.envs.pendulum import Pendulum
+from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.worlds.cartpole import THETA_LIMIT, X_LIMIT, CartPole, CartPoleKernel
+from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.envs.worlds.pendulum import Pendulum
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_every_field_is_documented():
     [
         ("rlstudio.envs.config", ("torch", "gymnasium", "numpy")),
         ("rlstudio.envs.make", ("torch", "gymnasium")),
-        ("rlstudio.envs.worker", ("torch",)),
+        ("rlstudio.envs.gym.worker", ("torch",)),
         ("rlstudio.envs.check", ("torch",)),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
-from rlstudio.envs.process_env import ProcessVecEnv
+from rlstudio.envs.gym.process_env import ProcessVecEnv
+from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.single import Recipe
 
 MISFITS = {
     "shape": r"shape \(2,\), its space says \(3,\)",

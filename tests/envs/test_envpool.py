@@ -8,10 +8,10 @@ import pytest
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete
-from rlstudio.data.collector import Collector
+from rlstudio.data.collect.collector import Collector
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.gym.probe import random_actions
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.probe import random_actions
 
 ATARI = ["AtariPreprocessing", {"FrameStackObservation": {"stack_size": 4}}]
 PONG = {"id": "ALE/Pong-v5", "kwargs": {"frameskip": 1}, "wrappers": ATARI}
@@ -110,7 +110,7 @@ def test_refusals_are_one_line(fields, error, message):
 
 
 def test_another_world_than_the_plain_one_is_refused(monkeypatch):
-    from rlstudio.envs import envpool_env
+    from rlstudio.envs.envpool import envpool_env
 
     task = envpool_env.pool_task
     monkeypatch.setattr(envpool_env, "pool_task", lambda recipe: envpool_env.Task("Acrobot-v1", {}, task(recipe).limit))

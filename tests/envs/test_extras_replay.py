@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.gym.probe import random_actions
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.probe import random_actions
 
 ATARI = ["AtariPreprocessing", {"FrameStackObservation": {"stack_size": 4}}]
 GRID = {"FilterObservation": {"filter_keys": ["image", "direction"]}}

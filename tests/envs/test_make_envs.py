@@ -5,10 +5,10 @@ import pytest
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, UnknownName, UserError
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.convert import convert_spaces
+from rlstudio.envs.gym.process_env import ProcessVecEnv
+from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.make import known_envs, make_single, make_vec_env, resolve_vectorization
-from rlstudio.envs.process_env import ProcessVecEnv
-from rlstudio.envs.single import Recipe
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_env_that_cannot_be_made_is_a_fault():
 
 
 def test_a_class_as_entry_point_reaches_the_workers():
-    from env_toys import Choices
+    from support.env_toys import Choices
 
     gymnasium.register("toys/ByClass-v0", Choices)
     try:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from rlstudio.core.errors import ConfigError
-from rlstudio.envs.cartpole import CartPole, CartPoleNoVel
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single, make_vec_env
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.envs.recall import Recall
+from rlstudio.envs.worlds.cartpole import CartPole, CartPoleNoVel
+from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.envs.worlds.recall import Recall
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])

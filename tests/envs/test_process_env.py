@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.process_env import ProcessVecEnv
-from rlstudio.envs.single import Recipe
+from rlstudio.envs.gym.process_env import ProcessVecEnv
+from rlstudio.envs.gym.recipe import Recipe
 
 pytestmark = pytest.mark.real_process
 
@@ -99,10 +99,10 @@ def test_workers_do_not_outlive_a_killed_parent(fault):
     """Idle, asleep in an env, or busy in one: the parent is gone, and so are they."""
     code = f"""
         import numpy as np, sys, threading, os
-        from env_toys import register_toys
+        from support.env_toys import register_toys
         from rlstudio.envs.config import EnvConfig
-        from rlstudio.envs.process_env import ProcessVecEnv
-        from rlstudio.envs.single import Recipe
+        from rlstudio.envs.gym.process_env import ProcessVecEnv
+        from rlstudio.envs.gym.recipe import Recipe
         register_toys()
         kwargs = {{"fault": "{fault}", "at": 30}}
         vec = ProcessVecEnv(Recipe(EnvConfig(id="toys/Faulty-v0", kwargs=kwargs)), 2, 0, workers=2)
@@ -113,7 +113,7 @@ def test_workers_do_not_outlive_a_killed_parent(fault):
         while True:
             vec.step(np.zeros(2, int))
     """
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    path = os.pathsep.join(filter(None, sys.path))
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],
         stdin=subprocess.PIPE,

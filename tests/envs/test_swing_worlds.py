@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from rlstudio.envs.acrobot import MAX_SPEED_1, MAX_SPEED_2, Acrobot
-from rlstudio.envs.convert import convert_spaces
-from rlstudio.envs.mountaincar import MountainCar, MountainCarContinuous
-from rlstudio.envs.native import NativeVecEnv
+from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.worlds.acrobot import MAX_SPEED_1, MAX_SPEED_2, Acrobot
+from rlstudio.envs.worlds.mountaincar import MountainCar, MountainCarContinuous
+from rlstudio.envs.worlds.native import NativeVecEnv
 
 STATES = {
     "Acrobot-v1": ([-pi, -pi, -MAX_SPEED_1, -MAX_SPEED_2], [pi, pi, MAX_SPEED_1, MAX_SPEED_2]),

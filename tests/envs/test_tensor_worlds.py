@@ -6,9 +6,9 @@ import torch
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Discrete
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.envs.tensor import TensorVecEnv
-from rlstudio.envs.worlds import WORLDS, make_world
+from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.envs.worlds.tensor import TensorVecEnv
 
 B = 16
 

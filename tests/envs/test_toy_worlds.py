@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rlstudio.envs.chain import Chain, chain_action_values, chain_values
-from rlstudio.envs.gridworld import GridWorld, gridworld_value
-from rlstudio.envs.identity import Identity, IdentityBox
-from rlstudio.envs.native import NativeVecEnv
+from rlstudio.envs.worlds.chain import Chain, chain_action_values, chain_values
+from rlstudio.envs.worlds.gridworld import GridWorld, gridworld_value
+from rlstudio.envs.worlds.identity import Identity, IdentityBox
+from rlstudio.envs.worlds.native import NativeVecEnv
 
 GAMMA = 0.9
 

@@ -5,13 +5,13 @@ import contextlib
 import numpy as np
 import pytest
 
-from processes import in_child
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
-from rlstudio.experiment import failpoint
-from rlstudio.experiment.bundle import CONFIG, EXAMPLE, README, open_bundle, write_bundle
-from rlstudio.experiment.bundle_spec import ModelSpec, Origin, Spec, derived
+from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, open_bundle, write_bundle
+from rlstudio.delivery.spec import ModelSpec, Origin, Spec, derived
 from rlstudio.models.config import NetworkConfig
+from rlstudio.storage import failpoint
+from support.processes import in_child
 
 pytestmark = pytest.mark.usefixtures("instant_sync")
 

@@ -10,13 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from checkpoint_scenario import content
 
 from rlstudio.core.errors import CheckpointError, NoValidCheckpoint
-from rlstudio.experiment.checkpoint import Checkpoints, state_hash
-from rlstudio.experiment.files import Folder
-from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.manifest import manifest_bytes, read_manifest
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
+from rlstudio.experiment.checkpoint.manifest import manifest_bytes, read_manifest
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.storage.folder import Folder
+from support.checkpoint_scenario import content
 
 RUN = "damaged-run"
 GOOD, BAD = 200, 300

@@ -4,15 +4,15 @@ import contextlib
 import shutil
 
 import pytest
-from checkpoint_scenario import STEPS, advance, content, new_run, newest
 
 from rlstudio.core.errors import StorageError
-from rlstudio.experiment import failpoint
-from rlstudio.experiment.checkpoint import Checkpoints, state_hash
-from rlstudio.experiment.file_writers import is_full
-from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.metrics import read_metrics
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.storage import failpoint
+from rlstudio.storage.writers import is_full
+from support.checkpoint_scenario import STEPS, advance, content, new_run, newest
 
 pytestmark = pytest.mark.usefixtures("instant_sync")
 

@@ -5,19 +5,20 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-from checkpoint_scenario import content, leftovers, new_run
-from test_protocol_power_loss import lay_out, states
 
-from processes import in_child
 from rlstudio.core.errors import LeaseLost, StorageError
-from rlstudio.experiment import failpoint
-from rlstudio.experiment.checkpoint import Checkpoints, state_hash
-from rlstudio.experiment.failpoint import Operation
-from rlstudio.experiment.files import Folder
-from rlstudio.experiment.fork import copy_checkpoint
-from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.metrics import MetricsWriter, Record, metric_files
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.metrics.records import Record, metric_files
+from rlstudio.experiment.metrics.writer import MetricsWriter
+from rlstudio.experiment.run.fork import copy_checkpoint
+from rlstudio.storage import failpoint
+from rlstudio.storage.failpoint import Operation
+from rlstudio.storage.folder import Folder
+from support.checkpoint_scenario import content, leftovers, new_run
+from support.power_loss import lay_out, states
+from support.processes import in_child
 
 pytestmark = pytest.mark.usefixtures("instant_sync")
 

@@ -6,14 +6,14 @@ Random kills prove little: a writer that is not atomic survives forty of them. E
 import shutil
 
 import pytest
-from checkpoint_scenario import STEPS, advance, content, leftovers, new_run, newest
 
-from processes import in_child
-from rlstudio.experiment import failpoint
-from rlstudio.experiment.checkpoint import Checkpoints, state_hash
-from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.metrics import read_metrics
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.storage import failpoint
+from support.checkpoint_scenario import STEPS, advance, content, leftovers, new_run, newest
+from support.processes import in_child
 
 pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("instant_sync")]
 
@@ -102,7 +102,7 @@ def test_replacing_a_checkpoint_leaves_the_old_or_the_new_and_never_neither(begu
 
 
 def test_a_new_run_is_whole_or_not_there(tmp_path, monkeypatch):
-    from rlstudio.experiment.run_folder import list_runs
+    from rlstudio.experiment.folder.run_folder import list_runs
 
     point, status = 0, 9
     while status == 9:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,22 @@ import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "repro"))
-from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
-
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
-from rlstudio.envs.analytic import REWARD_RANGES, analytic_dynamics
-from rlstudio.envs.worlds import make_world
-from rlstudio.experiment.launch import start
-from rlstudio.experiment.metrics import read_metrics
+from rlstudio.envs.worlds.catalog import make_world
+from rlstudio.envs.worlds.equations import REWARD_RANGES, analytic_dynamics
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.run.launch import start
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import TrajectoryModel
-from rlstudio.models.distributions import Gaussian
-from rlstudio.models.dynamics import LearnedDynamics
+from rlstudio.models.planning.denoiser import TrajectoryModel
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.policies.distributions import Gaussian
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from rlstudio.planners.score import Score
+from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 pytestmark = pytest.mark.gpu
 GUIDED_BY_A_VALUE = {

@@ -22,12 +22,12 @@ from rlstudio.core import errors
 from rlstudio.core.rng import Rng
 from rlstudio.core.yaml_file import read_text
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.envs.cartpole import CartPole
 from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.experiment.config import experiment_from, load_experiment
-from rlstudio.experiment.state_hash import state_hash
+from rlstudio.envs.worlds.cartpole import CartPole
+from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.experiment.checkpoint.state_hash import state_hash
+from rlstudio.experiment.config.experiment import experiment_from, load_experiment
 from rlstudio.models.config import NetworkConfig
 
 ROOT = Path(__file__).parents[2]

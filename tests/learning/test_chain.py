@@ -6,14 +6,14 @@ import torch
 
 from rlstudio.core.contracts import Acted
 from rlstudio.core.rng import Rng
-from rlstudio.data.collector import Collector
-from rlstudio.data.replay import ReplayBuffer
-from rlstudio.envs.chain import chain_action_values, chain_values
+from rlstudio.data.collect.collector import Collector
+from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.loop import Position, train
+from rlstudio.envs.worlds.chain import chain_action_values, chain_values
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 from rlstudio.ops.returns import gae
 
 GAMMA = 0.9

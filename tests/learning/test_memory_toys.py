@@ -3,10 +3,10 @@
 import pytest
 
 from rlstudio.core.errors import ConfigError, Incompatible
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.loop import Position, train
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
 

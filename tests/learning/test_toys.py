@@ -9,12 +9,12 @@ import torch
 
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Acted
-from rlstudio.data.minari_files import write_dataset
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.config import experiment_from
-from rlstudio.experiment.evaluate import evaluate
-from rlstudio.experiment.loop import Position, train
-from rlstudio.experiment.record import play
+from rlstudio.data.datasets.minari_files import write_dataset
+from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
 

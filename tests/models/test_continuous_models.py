@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
-from rlstudio.models.action_values import TwinQ
 from rlstudio.models.build import build_model, build_policy_value
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
-from rlstudio.models.distributions import SquashedGaussian, log_prob, sample, sample_with_log_prob
-from rlstudio.models.ensemble import EnsembleMLP
-from rlstudio.models.mlp import MLP
+from rlstudio.models.networks.ensemble import EnsembleMLP
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.policies.action_values import TwinQ
+from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.distributions import SquashedGaussian, log_prob, sample, sample_with_log_prob
 from rlstudio.ops.target import Target
 
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -12,7 +12,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import NOISIEST, TrajectoryModel, ddim, noised
+from rlstudio.models.planning.denoiser import NOISIEST, TrajectoryModel, ddim, noised
 
 SEEN = Box((3,), "float32", (-1.0,), (1.0,))
 FORCE = Box((2,), "float32", (-2.0, 0.0), (2.0, 10.0))

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from rlstudio.algos.dynamics import dynamics_loss, resamples
+from rlstudio.algos.parts.dynamics import dynamics_loss, resamples
 from rlstudio.core.batch import Batch
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Spaces
-from rlstudio.envs.analytic import analytic_dynamics
-from rlstudio.models.dynamics import CERTAIN, LearnedDynamics, within
+from rlstudio.envs.worlds.equations import analytic_dynamics
+from rlstudio.models.planning.dynamics import CERTAIN, LearnedDynamics, within
 from rlstudio.ops.optimizer import Optimizer
 
 CHOICES = Spaces(Box((3,), "float32", (-np.inf,), (np.inf,)), Discrete(4))

@@ -12,12 +12,12 @@ from rlstudio.core.action_mask import FORBIDDEN, ActionMask
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
-from rlstudio.data.explore import EpsilonGreedy
+from rlstudio.data.collect.explore import EpsilonGreedy
 from rlstudio.models.build import build_model, build_policy_value
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import entropy, log_prob
-from rlstudio.models.policies import PolicyValue
-from rlstudio.models.q_values import QValue
+from rlstudio.models.policies.distributions import entropy, log_prob
+from rlstudio.models.policies.policy_value import PolicyValue
+from rlstudio.models.policies.q_values import QValue
 from rlstudio.ops.flat import flatten
 
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from rlstudio.core.rng import Rng
-from rlstudio.models.memory import GRU, LSTM, MEMORIES, Memory, _UnrolledGRU, _UnrolledLSTM
+from rlstudio.models.networks.memory import GRU, LSTM, MEMORIES, Memory, _UnrolledGRU, _UnrolledLSTM
 
 TORCH_ORDER = {GRU: (0, 1, 2), LSTM: (1, 2, 3, 0)}  # torch has r, z, n and i, f, g, o
 

@@ -8,9 +8,9 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.models.build import build_model, build_policy_value
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import entropy, log_prob, mode
-from rlstudio.models.encoder import FlatEncoder, MixedEncoder, build_encoder
-from rlstudio.models.q_values import QValue
+from rlstudio.models.networks.encoder import FlatEncoder, MixedEncoder, build_encoder
+from rlstudio.models.policies.distributions import entropy, log_prob, mode
+from rlstudio.models.policies.q_values import QValue
 
 LINE = Box((3,), "float32", (-1,), (1,))
 CAMERA, THUMB = Box((40, 44, 3), "uint8", (0,), (255,)), Box((7, 7, 3), "uint8", (0,), (255,))

@@ -10,7 +10,9 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import (
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.networks.normalizer import Normalizer
+from rlstudio.models.policies.distributions import (
     Categorical,
     Gaussian,
     MultiCategorical,
@@ -20,10 +22,8 @@ from rlstudio.models.distributions import (
     mode,
     sample,
 )
-from rlstudio.models.mlp import MLP
-from rlstudio.models.normalizer import Normalizer
-from rlstudio.models.policies import PolicyOnly, PolicyValue
-from rlstudio.models.q_values import QValue
+from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
+from rlstudio.models.policies.q_values import QValue
 
 SMALL = NetworkConfig(hidden_sizes=(8,))
 LINE = Box((3,), "float32", (-1,), (1,))

@@ -13,10 +13,10 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.models.build import build_model, build_policy_value
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import log_prob
-from rlstudio.models.policies import PolicyOnly
-from rlstudio.models.q_values import QValue
-from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.models.policies.distributions import log_prob
+from rlstudio.models.policies.policy_value import PolicyOnly
+from rlstudio.models.policies.q_values import QValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 
 LINE = Box((3,), "float32", (-1,), (1,))
 ACTIONS = {"discrete": Discrete(3), "multi_discrete": MultiDiscrete((2, 4)), "box": Box((2,), "float32", (-1,), (1,))}

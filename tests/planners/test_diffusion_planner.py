@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from test_score import Line
 from torch import Tensor
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Space, Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import TrajectoryModel
+from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from rlstudio.planners.score import Score
+from support.line_world import Line
 
 SEEN = Box((1,), "float32", (-5.0,), (5.0,))
 NUMBERS = Box((1,), "float32", (-1.0,), (1.0,))

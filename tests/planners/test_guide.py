@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from test_score import Line
 from torch import Tensor
 
 from rlstudio.agents.bounded import BoundedAgent
@@ -13,17 +12,18 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
-from rlstudio.envs.worlds import make_world
-from rlstudio.experiment.planning import policy_of, value_of
+from rlstudio.envs.worlds.catalog import make_world
+from rlstudio.experiment.analysis.replan import policy_of, value_of
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import DeterministicPolicy, SquashedPolicy
-from rlstudio.models.distributions import Categorical, Gaussian, mode
-from rlstudio.models.policies import PolicyValue
-from rlstudio.models.q_values import QuantileValue, QValue
+from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.distributions import Categorical, Gaussian, mode
+from rlstudio.models.policies.policy_value import PolicyValue
+from rlstudio.models.policies.q_values import QuantileValue, QValue
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Guide
 from rlstudio.planners.score import Score
+from support.line_world import Line
 
 STEP = Box((1,), "float32", (-1.0,), (1.0,))
 

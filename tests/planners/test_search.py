@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from test_score import Line
 from torch import Tensor
 
 from rlstudio.core.contracts import Outcome, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
-from rlstudio.models import distributions as policies
-from rlstudio.models.distributions import Policy
+from rlstudio.models.policies import distributions as policies
+from rlstudio.models.policies.distributions import Policy
 from rlstudio.planners.build import ROUNDS, build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
@@ -22,6 +21,7 @@ from rlstudio.planners.proposals import Categorical, Gaussian
 from rlstudio.planners.score import Score
 from rlstudio.planners.search import Search
 from rlstudio.planners.updates import best_softmax, effective_samples, elites, mean_per_first_action, softmax
+from support.line_world import Line
 
 NUMBERS = Box((2,), "float32", (-1.0,), (1.0,))
 CHOICES = Discrete(3)

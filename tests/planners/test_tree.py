@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from test_score import Line
 from torch import Tensor
 
 from rlstudio.core.contracts import Outcome, Planned
 from rlstudio.core.spaces import Discrete
-from rlstudio.models.distributions import Categorical
+from rlstudio.models.policies.distributions import Categorical
 from rlstudio.planners.build import ROUNDS, build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.score import Score
 from rlstudio.planners.tree import TreeSearch, turns
+from support.line_world import Line
 
 CHOICES, DEPTH = 3, 3
 

@@ -2,39 +2,23 @@
 
 import json
 import os
-import random
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
-from processes import in_child
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment import failpoint
-from rlstudio.experiment.checkpoint import Checkpoints
-from rlstudio.experiment.lease import FileLease
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.storage import failpoint
+from support.kills import kill_until_done, timed_reference
+from support.processes import in_child
+from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 pytestmark = pytest.mark.real_process
 
 CASES = [(algo, vectorization) for algo in ("ppo", "dqn") for vectorization in ("native", "sync", "async")]
 CASES += [(algo, "native") for algo in TRAIN if algo not in ("ppo", "dqn")]
-
-
-def kill_until_done(cfg, runs_dir: Path, kills: int, span: float, seed: int) -> int:
-    """Kill at random moments up to `kills` times, then let it finish. Returns how many kills hit a living run."""
-    chance, hits = random.Random(seed), 0
-    for _ in range(kills):
-        hits += in_child(lambda: run_to_the_end(cfg, runs_dir), kill_after=chance.uniform(0.0, span)) == 9
-    assert in_child(lambda: run_to_the_end(cfg, runs_dir)) == 0
-    return hits
-
-
-def timed_reference(cfg, runs_dir: Path):
-    started = time.monotonic()
-    assert in_child(lambda: run_to_the_end(cfg, runs_dir)) == 0
-    return only_run(runs_dir), time.monotonic() - started
 
 
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)

@@ -4,21 +4,22 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_runs import assert_same_result, config, run_to_the_end
 
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import CheckpointError, NoValidCheckpoint, UserError
-from rlstudio.data import replay as replay_module
-from rlstudio.experiment.checkpoint import Checkpoints
-from rlstudio.experiment.files import Folder
-from rlstudio.experiment.fork import copy_checkpoint
-from rlstudio.experiment.guardrails import Guardrails
-from rlstudio.experiment.launch import resume
-from rlstudio.experiment.lease import FileLease
-from rlstudio.experiment.load import load_run, read_config
-from rlstudio.experiment.manifest import VERSION, Origin
-from rlstudio.experiment.metrics import metric_files, read_metrics
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.data.replay import buffer as replay_module
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.checkpoint.manifest import VERSION, Origin
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.metrics.records import metric_files
+from rlstudio.experiment.run.fork import copy_checkpoint
+from rlstudio.experiment.run.launch import resume
+from rlstudio.experiment.run.load import load_run, read_config
+from rlstudio.storage.folder import Folder
+from support.tiny_runs import assert_same_result, config, run_to_the_end
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"
 

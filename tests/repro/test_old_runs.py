@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import assert_same_result, run_to_the_end
 
 import rlstudio
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.run_state import RunState
-from rlstudio.data import replay as replay_module
-from rlstudio.experiment.checkpoint import Checkpoints, state_hash
-from rlstudio.experiment.load import read_config
-from rlstudio.experiment.machine import differences
-from rlstudio.experiment.run_folder import RunFolder
-from rlstudio.experiment.session import Session
+from rlstudio.data.replay import buffer as replay_module
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.load import read_config
+from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.machine import differences
+from support.tiny_runs import assert_same_result, run_to_the_end
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"
 

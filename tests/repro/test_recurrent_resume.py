@@ -1,11 +1,11 @@
 """The promise of exact resume for policies with memory: killed in the midst of episodes, the end is the same bits."""
 
 import pytest
-from test_exact_resume import kill_until_done, timed_reference
-from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
-from rlstudio.experiment.checkpoint import Checkpoints
-from rlstudio.experiment.load import load_agent
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.run.load import load_agent
+from support.kills import kill_until_done, timed_reference
+from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 pytestmark = pytest.mark.real_process
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
-from processes import in_child
 from rlstudio.core.errors import (
     CheckpointError,
     ConfigError,
@@ -23,15 +21,17 @@ from rlstudio.core.errors import (
     UserError,
 )
 from rlstudio.core.run_state import RunState
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.checkpoint import Checkpoints
-from rlstudio.experiment.guardrails import Guardrails
-from rlstudio.experiment.launch import resume, start
-from rlstudio.experiment.load import load_agent
-from rlstudio.experiment.loop import Position, train
-from rlstudio.experiment.metrics import read_metrics
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.run.launch import resume, start
+from rlstudio.experiment.run.load import load_agent
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, train
+from support.processes import in_child
+from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 
 def kinds(run: RunFolder) -> list[str]:
@@ -292,7 +292,7 @@ def test_a_second_process_is_refused(tmp_path):
 
 @pytest.mark.real_process
 def test_a_full_disk_leaves_the_previous_checkpoint_and_the_run_goes_on_later(tmp_path, monkeypatch):
-    from rlstudio.experiment import failpoint
+    from rlstudio.storage import failpoint
 
     whole = run_to_the_end(config("ppo", "native"), tmp_path / "whole")
     for number in range(60, 100, 7):

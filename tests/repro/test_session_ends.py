@@ -6,19 +6,19 @@ import time
 
 import numpy as np
 import pytest
-from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
-from processes import in_child
 from rlstudio.core.errors import ConfigError, GateFailed, Incompatible, StorageError, UserError
 from rlstudio.core.run_state import RunState
-from rlstudio.data import replay as replay_module
-from rlstudio.experiment.build import build_env, build_trainer
-from rlstudio.experiment.checkpoint import Checkpoints
-from rlstudio.experiment.guardrails import Guardrails
-from rlstudio.experiment.launch import resume, start
-from rlstudio.experiment.load import load_agent
-from rlstudio.experiment.session import Session
-from rlstudio.experiment.signals import Interrupted
+from rlstudio.data.replay import buffer as replay_module
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.run.launch import resume, start
+from rlstudio.experiment.run.load import load_agent
+from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.run.signals import Interrupted
+from rlstudio.experiment.training.build import build_env, build_trainer
+from support.processes import in_child
+from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 
 def stopped_at(tmp_path, epoch: int, **sections):
@@ -51,7 +51,9 @@ def test_a_final_gate_that_failed_is_not_forgotten_by_a_resume(tmp_path):
 @pytest.mark.real_process
 def test_a_run_killed_before_its_final_gate_is_judged_by_the_next_session(tmp_path, monkeypatch):
     cfg = config("ppo", "native", gates={"min_return": 1e6}, eval={"every_epochs": 0, "final_episodes": 2})
-    monkeypatch.setattr("rlstudio.experiment.gates.Gates.judge_final", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(
+        "rlstudio.experiment.judging.gates.Gates.judge_final", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    )
     assert in_child(lambda: run_to_the_end(cfg, tmp_path)) == 9
     monkeypatch.undo()
     with pytest.raises(GateFailed, match="min_return"):
@@ -97,8 +99,8 @@ def test_a_session_that_cannot_be_built_leaves_no_env_and_no_lock(tmp_path, monk
         env.close = lambda: closed.append(env)
         return env
 
-    monkeypatch.setattr("rlstudio.experiment.session.Recorder", refused)
-    monkeypatch.setattr("rlstudio.experiment.session.build_env", watched)
+    monkeypatch.setattr("rlstudio.experiment.run.session.Recorder", refused)
+    monkeypatch.setattr("rlstudio.experiment.run.session.build_env", watched)
     with pytest.raises(UserError, match="no such sink"):
         resume(run)
     assert len(closed) == 1

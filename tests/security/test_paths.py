@@ -22,22 +22,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from path_vectors import TEXTS, TRAPS, texts
 from typer.main import get_command
 
 from rlstudio.cli import app
 from rlstudio.cli.app import main
-from rlstudio.control import service
-from rlstudio.control.home import Home
-from rlstudio.control.launchers import SubprocessLauncher
-from rlstudio.control.scheduler import Scheduler
-from rlstudio.control.slots import Slots
+from rlstudio.control.queue import service
+from rlstudio.control.queue.launchers import SubprocessLauncher
+from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.store.resources import Slots
+from rlstudio.control.workspace import Home
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.config import NAME
-from rlstudio.experiment.load import load_agent
-from rlstudio.experiment.manifest import MANIFEST, manifest_bytes
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.experiment.checkpoint.manifest import manifest_bytes
+from rlstudio.experiment.config.experiment import NAME
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.load import load_agent
+from rlstudio.storage.verified import MANIFEST
+from support.path_vectors import TEXTS, TRAPS, texts
 
 pytestmark = pytest.mark.timeout(200)  # of each test: a pipe that blocks is found here
 

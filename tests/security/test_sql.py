@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import rlstudio
-from rlstudio.control.home import Home
-from rlstudio.control.remove import refuse_referred
+from rlstudio.control.runs.adopt import known_run
+from rlstudio.control.runs.remove import refuse_referred
 from rlstudio.control.store.records import Request
+from rlstudio.control.workspace import Home
 from rlstudio.core.errors import RunNotFound
 
 SOURCE = Path(rlstudio.__file__).parent
@@ -194,7 +196,7 @@ def test_no_text_changes_what_is_stored(tmp_path: Path) -> None:
         assert store.events(text) == store.checkpoints(text) == []
         assert store.token(text) is None
         refuse_referred(home, {text})
-        for act in (store.get, store.config_yaml, store.lineage, store.remove, home.find, home.known):
+        for act in (store.get, store.config_yaml, store.lineage, store.remove, home.find, partial(known_run, home)):
             with pytest.raises(RunNotFound):
                 act(text)
     assert store.runs() == [first]

@@ -12,7 +12,7 @@ from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.spaces import Dict, Spaces
-from rlstudio.data.carry import without_rows
+from rlstudio.data.collect.carry import without_rows
 
 
 class Agent:

@@ -14,7 +14,7 @@ from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Box, Spaces
-from rlstudio.models.continuous import LOG_STD_RANGE, DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.continuous import LOG_STD_RANGE, DeterministicPolicy, SquashedPolicy
 
 
 class BoundedAgent(Agent):

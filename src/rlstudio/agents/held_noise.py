@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstudio.models.state_dependent import StateDependentStd
+from rlstudio.models.policies.state_dependent import StateDependentStd
 
 
 class HeldNoise:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from rlstudio.core.contracts import Array
 from rlstudio.core.spaces import Box, Dict, Space
-from rlstudio.models.encoder import Encoder, FlatEncoder
-from rlstudio.models.mlp import MLP
-from rlstudio.models.normalizer import CLIP
+from rlstudio.models.networks.encoder import Encoder, FlatEncoder
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.networks.normalizer import CLIP
 
 Kernel = Callable[[Array], np.ndarray]
 

@@ -14,8 +14,8 @@ import torch
 
 from rlstudio.agents.kernels import NumpyKernel, acting_kernel, tensors, view
 from rlstudio.core.contracts import Array
-from rlstudio.models.memory import GRU, LSTM, Memory
-from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.models.networks.memory import GRU, LSTM, Memory
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 
 Carried = dict[str, np.ndarray]
 
@@ -75,7 +75,7 @@ def memory_kernel(model: RecurrentPolicyValue) -> NumpyMemoryKernel | TorchMemor
 
 
 def _advance_gru(x: np.ndarray, u: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gates r, z, n of inputs `x` and of the own past `u`, [K, B, 3H]; see `models/memory.py`."""
+    """Gates r, z, n of inputs `x` and of the own past `u`, [K, B, 3H]; see `models/networks/memory.py`."""
     (h,) = before
     size = h.shape[-1]
     gates = _sigmoid(x[..., : 2 * size] + u[..., : 2 * size])

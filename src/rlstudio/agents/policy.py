@@ -20,8 +20,8 @@ from rlstudio.agents.memory_kernels import memory_kernel
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
-from rlstudio.models.policies import PolicyOnly, PolicyValue
-from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 
 
 class PolicyAgent(Agent):

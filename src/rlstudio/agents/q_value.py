@@ -10,7 +10,7 @@ from rlstudio.agents.agent import Agent
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.core.contracts import Acted, Array
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.q_values import QuantileValue, QValue, ranking_net
+from rlstudio.models.policies.q_values import QuantileValue, QValue, ranking_net
 
 
 class QValueAgent(Agent):

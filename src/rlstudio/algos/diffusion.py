@@ -17,23 +17,23 @@ from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.continuous import not_finite
-from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, resamples
-from rlstudio.algos.judging import judge_loss
-from rlstudio.algos.mpc import discounted_value
-from rlstudio.algos.trainer import Trainer
-from rlstudio.algos.trajectories import TrajectoryConfig, trajectory_source
+from rlstudio.algos.parts.continuous import not_finite
+from rlstudio.algos.parts.discounts import discounted_value
+from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, resamples
+from rlstudio.algos.parts.judging import judge_loss
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.algos.parts.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.data.minari_source import DatasetSource
+from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.replay.windows import WindowSource, transitions
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.windows import WindowSource, transitions
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.denoiser import DiffusionModel, TrajectoryModel, noised
-from rlstudio.models.dynamics import LearnedDynamics
-from rlstudio.models.value import LearnedValue
+from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.value import LearnedValue
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target

@@ -16,15 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlstudio.agents.q_value import QValueAgent
-from rlstudio.algos.q_learning import CHOOSE, Choose, Experience, QLearningConfig, check_fit
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.q_learning import CHOOSE, Choose, Experience, QLearningConfig, check_fit
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.q_values import QValue
+from rlstudio.models.policies.q_values import QValue
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target

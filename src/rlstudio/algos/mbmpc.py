@@ -1,13 +1,13 @@
 """MBMPC: learn a model of the world, plan in it, and learn a policy and a value from what the plans did.
 
-    dynamics = E[ -log p(o' - o, r, goes on | o, a) ]                    (`algos/dynamics.py`)
+    dynamics = E[ -log p(o' - o, r, goes on | o, a) ]                    (`algos/parts/dynamics.py`)
     value    = E[ (V(o) - (sum_{k<n} gamma^k r_k + gamma^n V(o_n)))^2 ] / (2 scale^2)
     policy   = E[ -w log pi(a|o) ]      w = 1 where the planner chose a (cloning)  or  exp(A / tau) (advantage)
     loss     = c_d dynamics + c_v value + c_p policy
 
 Nagabandi et al. 2018, arXiv:1708.02596; Chua et al. 2018 (PETS), 1805.12114; advantage weights: Peng et al. 2019,
 1910.00177. What acts is the planner: the policy may propose sequences to it (planner guided), and the value says what
-comes after its horizon, as far as it can be trusted (`models/value.py`). Dims: N minibatch rows.
+comes after its horizon, as far as it can be trusted (`models/planning/value.py`). Dims: N minibatch rows.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from torch import Tensor
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.config import OffPolicyConfig
-from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
-from rlstudio.algos.judging import td_loss
-from rlstudio.algos.mpc import discounted_value, one_discount
-from rlstudio.algos.row_weights import advantage_weights, planned
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.config import OffPolicyConfig
+from rlstudio.algos.parts.discounts import discounted_value, one_discount
+from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
+from rlstudio.algos.parts.judging import td_loss
+from rlstudio.algos.parts.row_weights import advantage_weights, planned
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
-from rlstudio.data.action_noise import RandomStart
+from rlstudio.data.collect.action_noise import RandomStart
+from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.sources import ReplaySource
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import log_prob
-from rlstudio.models.dynamics import LearnedDynamics
-from rlstudio.models.planning import PlanningModel
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.experience import PlanningModel
+from rlstudio.models.policies.distributions import log_prob
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score

@@ -12,21 +12,22 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import nn
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.config import TrainConfig
-from rlstudio.algos.dynamics import DynamicsConfig, build_dynamics
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.discounts import one_discount
+from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
+from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.sources import StreamSource
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
-from rlstudio.planners.config import PlannerConfig, ScoreConfig
+from rlstudio.planners.config import PlannerConfig
 
 
 class MPCConfig(TrainConfig):
@@ -84,18 +85,6 @@ class MPC(Trainer):
 
     def stateful(self) -> dict[str, Stateful]:
         return {"model": self.model, "source": self.source}
-
-
-def discounted_value(planner: ScoreConfig, gamma: float) -> None:
-    """A sum without an end cannot be learned."""
-    if planner.value == "own" and gamma == 1.0:
-        refuse(("planner", "value"), "what comes after the horizon never ends; set train.gamma below 1, say 0.99")
-
-
-def one_discount(planner: PlannerConfig) -> None:
-    """A plan is discounted as the rest of the run."""
-    if planner.gamma != 1.0:
-        refuse(("planner", "gamma"), "a plan is discounted by train.gamma; leave it out")
 
 
 if __name__ == "__main__":

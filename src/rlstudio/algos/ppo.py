@@ -16,22 +16,22 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
-from rlstudio.algos.advantages import advantages
-from rlstudio.algos.config import TrainConfig
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.advantages import advantages
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
-from rlstudio.data.batcher import Batcher
-from rlstudio.data.reward_scale import RewardScale
+from rlstudio.data.collect.batcher import Batcher
+from rlstudio.data.collect.reward_scale import RewardScale
+from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.data.sources import StreamSource
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.distributions import entropy, log_prob
-from rlstudio.models.policies import PolicyValue
-from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.models.policies.distributions import entropy, log_prob
+from rlstudio.models.policies.policy_value import PolicyValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.errors import value_errors
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer

@@ -18,17 +18,17 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from rlstudio.agents.bounded import BoundedAgent
-from rlstudio.algos.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.models.action_values import TwinQ
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import SquashedPolicy
-from rlstudio.models.distributions import sample_with_log_prob
+from rlstudio.models.policies.action_values import TwinQ
+from rlstudio.models.policies.continuous import SquashedPolicy
+from rlstudio.models.policies.distributions import sample_with_log_prob
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target

@@ -16,18 +16,18 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from rlstudio.agents.bounded import BoundedAgent
-from rlstudio.algos.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
-from rlstudio.algos.trainer import Trainer
+from rlstudio.algos.parts.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.action_noise import GaussianNoise, OrnsteinUhlenbeck
+from rlstudio.data.collect.action_noise import GaussianNoise, OrnsteinUhlenbeck
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.models.action_values import TwinQ
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.continuous import DeterministicPolicy
+from rlstudio.models.policies.action_values import TwinQ
+from rlstudio.models.policies.continuous import DeterministicPolicy
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from rlstudio.cli import failures
-from rlstudio.cli.terminal import stdout
+from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 
 PROGRAMS = ("rlctl", "rlstudio")
@@ -33,15 +33,20 @@ SECTIONS: dict[str, dict[str, str]] = {
         "fork": "fork:fork",
         "sweep": "sweep:app",
     },
-    "Steer": {"stop": "control:stop", "cancel": "control:cancel", "queue": "control:queue", "worker": "control:worker"},
+    "Steer": {"stop": "queue:stop", "cancel": "queue:cancel", "queue": "queue:queue", "worker": "queue:worker"},
     "Look": {"ls": "runs:ls", "show": "runs:show", "logs": "logs:logs", "plot": "plot:plot", "diff": "diff:diff"},
-    "Judge": {"eval": "judge:evaluate", "play": "judge:play", "record": "record:record"},
-    "Ship": {"export": "ship:export", "serve-policy": "ship:serve_policy", "import": "ship:import_policy"},
-    "Release": {"promote": "registry:promote", "rollback": "registry:rollback", "models": "registry:models"},
-    "Keep": {"adopt": "runs:adopt", "rm": "runs:rm", "gc": "control:gc"},
-    "Choose": {"algos": "choices:algos", "envs": "choices:envs", "schema": "choices:schema", "check": "choices:check"},
+    "Judge": {"eval": "evaluate:evaluate", "play": "evaluate:play", "record": "record:record"},
+    "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
+    "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
+    "Keep": {"adopt": "runs:adopt", "rm": "runs:rm", "gc": "queue:gc"},
+    "Choose": {
+        "algos": "catalogs:algos",
+        "envs": "catalogs:envs",
+        "schema": "catalogs:schema",
+        "check": "catalogs:check",
+    },
 }
-"""Commands by what they are for: name -> module of this package and function (or a group of further commands)."""
+"""Commands by what they are for: name -> module of `cli.commands` and function (or a group of further commands)."""
 
 
 class Sections(TyperGroup):
@@ -58,7 +63,7 @@ COMMANDS = {name: where for commands in SECTIONS.values() for name, where in com
 
 def _version(asked: bool) -> None:
     if asked:
-        from rlstudio import __version__
+        from rlstudio.core.version import __version__
 
         stdout().line(f"rlstudio {__version__}")
         raise typer.Exit
@@ -81,7 +86,7 @@ def application(names: Iterable[str]) -> typer.Typer:
     made.callback(invoke_without_command=True)(program)
     for name in names:
         module, _, attribute = COMMANDS[name].partition(":")
-        function = getattr(import_module(f"rlstudio.cli.{module}"), attribute)
+        function = getattr(import_module(f"rlstudio.cli.commands.{module}"), attribute)
         if isinstance(function, typer.Typer):
             made.add_typer(function, name=name)
         else:

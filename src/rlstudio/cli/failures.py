@@ -7,7 +7,7 @@ import traceback
 
 from typer.exceptions import TyperException
 
-from rlstudio.cli.terminal import PipeClosed, stderr, stdout
+from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
 from rlstudio.core.errors import ConfigError, RLStudioError
 
 PROGRAM = "rlctl"

@@ -127,7 +127,7 @@ ALGOS = Catalog(
     "algo",
     {
         "a2c": "rlstudio.algos.a2c:A2C",
-        "bc": "rlstudio.algos.cloning:Cloning",
+        "bc": "rlstudio.algos.bc:Cloning",
         "diffusion": "rlstudio.algos.diffusion:Diffusion",
         "dqn": "rlstudio.algos.dqn:DQN",
         "mbmpc": "rlstudio.algos.mbmpc:MBMPC",
@@ -141,7 +141,7 @@ ALGOS = Catalog(
 SINKS = Catalog(
     "sink",
     {
-        "csv": "rlstudio.experiment.sinks:CsvSink",
-        "tensorboard": "rlstudio.experiment.sinks:TensorBoardSink",
+        "csv": "rlstudio.experiment.metrics.sinks:CsvSink",
+        "tensorboard": "rlstudio.experiment.metrics.sinks:TensorBoardSink",
     },
 )

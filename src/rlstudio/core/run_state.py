@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from rlstudio.core.errors import CheckpointError, Diverged, EnvFault, GateFailed, StorageError, UserError
+
 
 class RunState(StrEnum):
     QUEUED = "QUEUED"
@@ -40,3 +42,20 @@ class Reason(StrEnum):
     EXTENDED = "extended"
     ADOPTED = "adopted"
     PAUSED = "paused"
+
+
+End = tuple[RunState, Reason]
+
+_ENDS: dict[type[Exception], End] = {
+    StorageError: (RunState.INTERRUPTED, Reason.STORAGE),
+    EnvFault: (RunState.FAILED, Reason.ENV_FAULT),
+    Diverged: (RunState.FAILED, Reason.DIVERGED),
+    GateFailed: (RunState.FAILED, Reason.GATE_FAILED),
+    CheckpointError: (RunState.FAILED, Reason.NO_VALID_CHECKPOINT),
+    UserError: (RunState.FAILED, Reason.CONFIG),
+}
+
+
+def end_of(error: Exception) -> End:
+    """The state and reason of a run that ended by this error. What is not in the table is a defect of ours."""
+    return next((end for kind, end in _ENDS.items() if isinstance(error, kind)), (RunState.FAILED, Reason.INTERNAL))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rlstudio.core.contracts import Agent, Explore, VecEnv
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.data.collector import Collector
-from rlstudio.data.guard import RowGuard
-from rlstudio.data.replay import ReplayBuffer
+from rlstudio.data.collect.collector import Collector
+from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
 
 

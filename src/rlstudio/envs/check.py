@@ -15,14 +15,13 @@ from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Box, Discrete, Leaf, MultiDiscrete, Spaces
 from rlstudio.core.spaces import Dict as DictSpace
-from rlstudio.envs.buffers import Buffers
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.convert import convert_spaces
-from rlstudio.envs.deliver import Misfit, deliverer
-from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
+from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
+from rlstudio.envs.gym.recipe import Recipe, one_line
+from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer
+from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
-from rlstudio.envs.single import Recipe, one_line
 
 STEPS = 200
 
@@ -34,7 +33,7 @@ class Finding:
 
 
 @dataclass
-class Report:
+class EnvReport:
     id: str
     findings: list[Finding] = field(default_factory=list)
 
@@ -46,9 +45,9 @@ class Report:
         self.findings.append(Finding(severity, text))
 
 
-def check_env(cfg: EnvConfig) -> Report:
+def check_env(cfg: EnvConfig) -> EnvReport:
     """Try the env out; whatever it does wrong becomes a finding, never an exception."""
-    report = Report(cfg.id)
+    report = EnvReport(cfg.id)
     try:
         recipe = Recipe(cfg)
         env = recipe.build()
@@ -67,7 +66,7 @@ def check_env(cfg: EnvConfig) -> Report:
     return report
 
 
-def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report: Report) -> None:
+def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report: EnvReport) -> None:
     """Shapes, kinds, bounds and finite values over some episodes, and how they end."""
     rows = Buffers(spaces, 1)
     deliver = deliverer(spaces.observation, rows.observations, 0)
@@ -139,7 +138,7 @@ def _outside(name: str, leaf: Leaf, value: np.ndarray) -> str | None:
             return None if inside else f"error: {name} is not among its choices"
 
 
-def _check_repetition(recipe: Recipe, spaces: Spaces, report: Report) -> None:
+def _check_repetition(recipe: Recipe, spaces: Spaces, report: EnvReport) -> None:
     for seed in PROBE_SEEDS:
         first, second = (episode_digest(recipe.build(), spaces, seed, STEPS) for _ in range(2))
         if first != second:
@@ -149,7 +148,7 @@ def _check_repetition(recipe: Recipe, spaces: Spaces, report: Report) -> None:
         report.add("warning", "a used env differs from a fresh one after reset(seed): it is rebuilt for every episode")
 
 
-def _check_replay(cfg: EnvConfig, spaces: Spaces, report: Report) -> None:
+def _check_replay(cfg: EnvConfig, spaces: Spaces, report: EnvReport) -> None:
     """Leave an episode in the middle and find the place again in another object."""
     first, second = (make_vec_env(cfg, 2, vectorization="sync") for _ in range(2))
     assert isinstance(first, GymnasiumVecEnv)

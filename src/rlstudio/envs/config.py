@@ -55,6 +55,9 @@ ELSEWHERE = {
     "RecordEpisodeStatistics": "leave it out: episode returns and lengths are always recorded",
 }
 
+OWN_WORLDS = "rlstudio/"
+"""Ids under this name exist only here; other ids with a native world are versions of Gymnasium's."""
+
 ID_PATTERN = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -88,6 +91,15 @@ class EnvConfig(Config):
 
     max_episode_steps: int | None = Field(None, ge=1)
     """Truncate episodes after this many steps instead of the registered limit."""
+
+    @property
+    def is_own_world(self) -> bool:
+        return self.id.startswith(OWN_WORLDS)
+
+    @property
+    def task(self) -> tuple[object, ...]:
+        """What decides how much can be earned."""
+        return self.id, self.kwargs, self.max_episode_steps, [c for c in self.wrapper_calls() if "Reward" in c[0]]
 
     @field_validator("id")
     @classmethod

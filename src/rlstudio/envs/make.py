@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.envs import extras
-from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.native import NativeVecEnv
-from rlstudio.envs.worlds import OURS, WORLDS, make_world
+from rlstudio.envs.config import OWN_WORLDS, EnvConfig
+from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.envs.worlds.native import NativeVecEnv
 
 if TYPE_CHECKING:
     import gymnasium
@@ -50,18 +50,18 @@ def make_vec_env(
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
         return NativeVecEnv(make_world(cfg.id, dict(cfg.kwargs)), num_envs, seed, cfg.max_episode_steps)
-    from rlstudio.envs.single import Recipe
+    from rlstudio.envs.gym.recipe import Recipe
 
     recipe = Recipe(cfg)
     if kind == "sync":
-        from rlstudio.envs.gymnasium_env import GymnasiumVecEnv
+        from rlstudio.envs.gym.sync import GymnasiumVecEnv
 
         return GymnasiumVecEnv(recipe, num_envs, seed)
     if kind == "envpool":
-        from rlstudio.envs.envpool_env import EnvPoolVecEnv
+        from rlstudio.envs.envpool.envpool_env import EnvPoolVecEnv
 
         return EnvPoolVecEnv(recipe, num_envs, seed)
-    from rlstudio.envs.process_env import ProcessVecEnv
+    from rlstudio.envs.gym.process_env import ProcessVecEnv
 
     return ProcessVecEnv(recipe, num_envs, seed, step_timeout=step_timeout, max_restarts=max_restarts)
 
@@ -73,11 +73,7 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     if masked and wanted in ("native", "envpool"):
         raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
     if wanted == "auto":
-        changed = (
-            masked
-            or cfg.wrappers
-            or (not cfg.id.startswith(OURS) and (cfg.kwargs or cfg.max_episode_steps is not None))
-        )
+        changed = masked or cfg.wrappers or (not cfg.is_own_world and (cfg.kwargs or cfg.max_episode_steps is not None))
         return "native" if cfg.id in WORLDS and not changed else "sync"
     if wanted == "native" and cfg.id not in WORLDS:
         near = suggest(cfg.id, WORLDS) or f"; native are: {', '.join(WORLDS)}"
@@ -89,7 +85,7 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
 
 def make_single(cfg: EnvConfig, render_mode: str | None = None) -> gymnasium.Env:
     """One plain env as Gymnasium gives it, with its time limit and wrappers: to evaluate, watch or film."""
-    from rlstudio.envs.single import Recipe
+    from rlstudio.envs.gym.recipe import Recipe
 
     return Recipe(cfg).build(render_mode)
 
@@ -99,7 +95,7 @@ def known_envs() -> list[EnvInfo]:
     import gymnasium
 
     extras.register_installed()
-    found = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OURS)}
+    found = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OWN_WORLDS)}
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved

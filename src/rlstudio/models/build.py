@@ -11,8 +11,8 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies import PolicyValue
-from rlstudio.models.recurrent import RecurrentPolicyValue
+from rlstudio.models.policies.policy_value import PolicyValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.flat import flatten
 
 M = TypeVar("M", bound=nn.Module)

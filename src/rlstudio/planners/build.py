@@ -7,7 +7,7 @@ from math import ceil
 from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
-from rlstudio.envs.analytic import dense_reward, physical_value
+from rlstudio.envs.worlds.equations import dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
 from rlstudio.planners.guide import Acting, Guide
 from rlstudio.planners.proposals import Categorical, Gaussian, Proposal

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rlstudio.models.distributions import Categorical, Policy, mode, sample
+from rlstudio.models.policies.distributions import Categorical, Policy, mode, sample
 from rlstudio.planners.score import Score
 
 Acting = Callable[[Tensor], Policy]

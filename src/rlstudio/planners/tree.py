@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned
-from rlstudio.models.distributions import Categorical
+from rlstudio.models.policies.distributions import Categorical
 from rlstudio.planners.guide import Acting
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.score import Score

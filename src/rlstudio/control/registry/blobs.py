@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlstudio.core.errors import BundleError, StorageError
-from rlstudio.experiment.bundle import Bundle, open_bundle
-from rlstudio.experiment.files import TEMPORARY, Folder, ensure_directory, temporary
-from rlstudio.experiment.manifest import MANIFEST
+from rlstudio.delivery.bundle import Bundle, open_bundle
+from rlstudio.storage.folder import TEMPORARY, Folder, ensure_directory, temporary
+from rlstudio.storage.verified import MANIFEST
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 ABANDONED_SECONDS = 3600

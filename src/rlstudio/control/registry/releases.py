@@ -9,17 +9,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlstudio.control.home import Home
 from rlstudio.control.registry.blobs import Blobs
 from rlstudio.control.registry.promotion import Play, PromotionConfig, Verdict, judge
 from rlstudio.control.registry.records import Stage, Version, check_model, is_reference, parse_reference
 from rlstudio.control.registry.registry import Registry, refuse_stale
+from rlstudio.control.workspace import Home
 from rlstudio.core.errors import BundleError, Conflict, GateFailed, UnknownName, UserError
-from rlstudio.experiment.bundle import Bundle, is_bundle
-from rlstudio.experiment.run_folder import RunFolder
+from rlstudio.delivery.bundle import Bundle, is_bundle
+from rlstudio.experiment.folder.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from rlstudio.envs.config import EnvConfig
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+
+    pass
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Releases:
 
     def register_run(self, model: str, folder: RunFolder, checkpoint: str = "last") -> Version:
         """Export a run's policy and keep it as a candidate: a version without a stage."""
-        from rlstudio.experiment.export import export_run
+        from rlstudio.delivery.export import export_run
 
         check_model(model)
         with self.blobs.unfinished() as place:
@@ -92,7 +94,7 @@ class Releases:
 
     def register_bundle(self, model: str, path: Path) -> Version:
         """Keep a bundle that was exported or imported before."""
-        from rlstudio.experiment.bundle import open_bundle
+        from rlstudio.delivery.bundle import open_bundle
 
         check_model(model)
         return self._register(model, open_bundle(path))
@@ -166,14 +168,14 @@ class Releases:
         self, candidate: Bundle, incumbent: Bundle | None, cfg: PromotionConfig, imports: Sequence[str] = ()
     ) -> Verdict:
         """Both on the same task, each seeing it in its own way: otherwise an easier one would win."""
-        ours = candidate.experiment(tuple(imports)).env
+        ours = candidate.experiment(tuple(imports))
         if incumbent is None:
             return judge(_player(candidate, ours), None, cfg)
-        theirs = incumbent.experiment(tuple(imports)).env
-        if incumbent.spec.spaces != candidate.spec.spaces or _task(ours) != _task(theirs):
+        theirs = incumbent.experiment(tuple(imports))
+        if incumbent.spec.spaces != candidate.spec.spaces or ours.env.task != theirs.env.task:
             raise Conflict(
-                f"{candidate.path.name[:12]} on {ours.id}: sees, does or plays other things than what is in production"
-                f" on {theirs.id}; only --force REASON replaces a policy by one of another kind"
+                f"{candidate.path.name[:12]} on {ours.env.id}: sees, does or plays other things than what is in"
+                f" production on {theirs.env.id}; only --force REASON replaces a policy by one of another kind"
             )
         return judge(_player(candidate, ours), _player(incumbent, theirs), cfg)
 
@@ -184,22 +186,17 @@ def refuse_empty_reason(force: str | None) -> None:
         raise UserError("--force: needs a reason, which is kept: --force 'why it must go without being judged'")
 
 
-def _task(env: EnvConfig) -> tuple[object, ...]:
-    """What decides how much can be earned."""
-    return env.id, env.kwargs, env.max_episode_steps, [call for call in env.wrapper_calls() if "Reward" in call[0]]
-
-
 def _formats() -> tuple[str, ...]:
     """The graph too, where what it takes is installed; weights and spec suffice to act with RLStudio."""
     return ("bundle", "onnx") if find_spec("onnx") and find_spec("onnxscript") else ("bundle",)
 
 
-def _player(bundle: Bundle, env: EnvConfig) -> Play:
-    from rlstudio.experiment.evaluate import evaluate
+def _player(bundle: Bundle, cfg: ExperimentConfig) -> Play:
+    from rlstudio.experiment.judging.evaluate import evaluate
 
     policy = bundle.policy()
 
     def play(seed: int, episodes: int) -> Sequence[float]:
-        return evaluate(policy, env, episodes=episodes, seed=seed).returns
+        return evaluate(policy, cfg.env, episodes=episodes, seed=seed).returns
 
     return play

@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool, Pool
 
 from rlstudio.control.store import migrations
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
-from rlstudio.experiment.files import ensure_directory
+from rlstudio.storage.folder import ensure_directory
 
 SAFE_WAL = (3, 51, 3)
 BUSY_SECONDS = 20

@@ -14,9 +14,9 @@ from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
 from rlstudio.control.store.records import RUN_COLUMNS, Request, Run, request_as_columns
 from rlstudio.control.store.schema import checkpoints, events, keys, runs
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
+from rlstudio.core.process import Owner
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment.process import Owner
-from rlstudio.experiment.run_folder import new_run_id
+from rlstudio.experiment.folder.run_folder import new_run_id
 
 SHOWN = [runs.c[name] for name in RUN_COLUMNS]
 

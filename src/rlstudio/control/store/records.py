@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from rlstudio.control.lifecycle import Desired, is_retried
+from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
-from rlstudio.experiment.process import Owner
-from rlstudio.experiment.status import Status
+from rlstudio.experiment.folder.status import Status
 
 
 @dataclass(frozen=True)

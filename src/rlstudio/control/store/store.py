@@ -32,8 +32,8 @@ from rlstudio.control.store.reading import Reading
 from rlstudio.control.store.records import Request, Run, facts_as_columns
 from rlstudio.control.store.schema import runs
 from rlstudio.core.errors import Conflict, UserError
+from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
-from rlstudio.experiment.process import Owner
 
 LONGEST_KEY = 200
 BIRTHS = 10  # tries to find an id that nobody has

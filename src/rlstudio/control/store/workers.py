@@ -17,11 +17,11 @@ from sqlalchemy import delete, exists, insert, select, update
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs, workers
+from rlstudio.core.process import Owner, is_gone
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.process import Owner, is_gone
 
 if TYPE_CHECKING:
-    from rlstudio.control.slots import Slots
+    from rlstudio.control.store.resources import Slots
 
 SILENT_SECONDS = 16.0
 """Three beats and some: a worker of another host that shows no sign of life for so long is gone."""

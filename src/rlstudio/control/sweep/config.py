@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
 from rlstudio.core.config import Config
-from rlstudio.experiment.config import NAME
+from rlstudio.experiment.config.experiment import NAME
 
 Number = int | float
 DEFAULT_METRIC = "eval/return_mean"

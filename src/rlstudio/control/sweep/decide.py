@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlstudio.control.store.sweeps import Trial, TrialState
 from rlstudio.control.sweep import pbt
 from rlstudio.control.sweep.rungs import promoted, score, wave_size
 from rlstudio.control.sweep.samplers import population_of
 from rlstudio.control.sweep.search import Search
+from rlstudio.control.sweep.sweeps import Trial, TrialState
 
 PRUNED_BY = {
     "asha": "not among the best at epoch {epoch}",

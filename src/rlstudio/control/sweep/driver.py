@@ -17,10 +17,10 @@ from typing import Protocol
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
-from rlstudio.control.store.sweeps import Sweep, Sweeps, SweepState, Trial, TrialState
 from rlstudio.control.sweep.decide import is_askable, known_to, score_at, verdicts
 from rlstudio.control.sweep.samplers import make_sampler
 from rlstudio.control.sweep.search import Search
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepState, Trial, TrialState
 from rlstudio.core.errors import ConfigError, Conflict, RunNotFound, UserError
 from rlstudio.core.run_state import Reason, RunState
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rlstudio.control.store.sweeps import Trial, TrialState
 from rlstudio.control.sweep.rungs import best_first, score
 from rlstudio.control.sweep.search import Search
 from rlstudio.control.sweep.space import Axis, Params
+from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.rng import Rng
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
-from rlstudio.control.store.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.control.sweep.config import SweepConfig
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.core.config import parse, to_yaml
 
 FEWEST = 4

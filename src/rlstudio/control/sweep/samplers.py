@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rlstudio.control.store.sweeps import Trial, TrialState
 from rlstudio.control.sweep.config import SamplerConfig
 from rlstudio.control.sweep.space import Axis, Params, Space
+from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.errors import UserError
 from rlstudio.core.rng import Rng
 

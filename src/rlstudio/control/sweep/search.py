@@ -15,8 +15,8 @@ from rlstudio.control.sweep.space import Params, Space
 from rlstudio.core.config import parse
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.yaml_file import Document, read_file
-from rlstudio.experiment.config import ExperimentConfig, experiment_from
-from rlstudio.experiment.presets import locate
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.presets import locate
 
 OWN = {
     "env.seed": "seeds: lists the seeds, the same for every trial",

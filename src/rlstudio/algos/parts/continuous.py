@@ -1,0 +1,74 @@
+"""What the algorithms that learn values of continuous actions share: settings, replay, and the loss of twin values."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field, PositiveFloat
+from torch import Tensor
+
+from rlstudio.agents.bounded import BoundedAgent
+from rlstudio.algos.parts.config import OffPolicyConfig
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Explore, Metrics
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, describe
+from rlstudio.data.collect.action_noise import RandomStart
+from rlstudio.data.replay.source import ReplaySource
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.models.config import NetworkConfig
+from rlstudio.ops.means import weighted_mean
+
+
+class ContinuousConfig(OffPolicyConfig):
+    max_grad_norm: PositiveFloat | None = None
+    """Gradients of the q networks, and those of the policy, are scaled down to this norm; null switches it off."""
+
+    random_steps: int | None = Field(None, ge=0)
+    """Environment steps at the start with uniformly random actions; null takes `learning_starts`."""
+
+
+def check_fit(algo: str, runtime: LocalRuntime, network: NetworkConfig) -> Box:
+    """The action space, if these algorithms work with it."""
+    actions = runtime.spaces.action
+    if not isinstance(actions, Box):
+        raise Incompatible(f"{algo} needs Box actions; the env takes {describe(actions)}: try ppo or dqn")
+    if network.normalize_observations:
+        raise Incompatible(
+            f"policy.network.normalize_observations: {algo} keeps no running statistics; set it to false"
+        )
+    return actions
+
+
+def replay_source(
+    cfg: ContinuousConfig, runtime: LocalRuntime, agent: BoundedAgent, rng: Rng, noise: Explore | None = None
+) -> ReplaySource:
+    """A random start, then the agent with `noise` on top, into replay; samples out of it."""
+    actions = runtime.spaces.action
+    assert isinstance(actions, Box)
+    random_steps = cfg.learning_starts if cfg.random_steps is None else cfg.random_steps
+    explore = RandomStart(actions, random_steps, noise)
+    return ReplaySource(
+        runtime.collector(agent, rng.fork("collector"), explore),
+        runtime.replay(),
+        rng.fork("sample"),
+        batch_size=cfg.batch_size,
+        warmup=cfg.learning_starts,
+        every=cfg.train_every,
+        updates=cfg.gradient_steps,
+        horizon=cfg.n_step,
+        gamma=cfg.gamma,
+        device=runtime.device,
+    )
+
+
+def twin_loss(q_2N: Tensor, next_values_N: Tensor, batch: Batch) -> tuple[Tensor, Metrics]:
+    """Both networks towards r + gamma^n V(s'): a time limit bootstraps, a death does not."""
+    targets_N = batch.rewards + batch.discounts * next_values_N * (~batch.terminated).float()
+    loss = 0.5 * weighted_mean((q_2N - targets_N).square().sum(0), batch.weights)
+    return loss, {"q_loss": loss.detach(), "q": q_2N.detach().mean(), "target": targets_N.mean()}
+
+
+def not_finite(norm: Tensor) -> Tensor:
+    """Whether an optimizer that found this norm left its weights alone. NaN compares false, like infinity."""
+    return torch.logical_not(norm < torch.inf)

@@ -1,0 +1,123 @@
+"""The model of the world that an algorithm plans in: the equations, or one that is learned; and how it is learned.
+
+    loss = E_kn[ w_kn ( (y - mean)^2 e^-s + s ) / 2 ]  +  0.01 (sum high - sum low)  +  E_kn[ w_kn b_n BCE(goes on) ]
+
+Dims: K members, N rows, O + 1 targets y (change of the observation, reward), s log variances within learned bounds; the
+plain MLP has s = 0. w_kn is how often row n is in the resample of member k, b_n makes ends count as much as the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, PositiveInt, model_validator
+from torch import Tensor
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.config import Config, refuse
+from rlstudio.core.contracts import Metrics
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.envs.worlds.equations import AnalyticDynamics, dynamics_of
+from rlstudio.models.config import Activation
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.ops.means import weighted_mean
+
+BOUNDS_WEIGHT = 0.01
+"""How strongly the bounds of log variances are drawn together, as PETS has it."""
+
+RESAMPLED_ROWS = 2**14
+"""Rows after which the resamples repeat."""
+
+
+class DynamicsConfig(Config):
+    kind: Literal["analytic", "mlp", "ensemble"] = "ensemble"
+    """The world's own equations, one network, or several that also know how sure they are."""
+
+    members: PositiveInt = Field(5, le=64)
+    """Networks of an ensemble."""
+
+    hidden_sizes: tuple[PositiveInt, ...] = Field((64, 64), max_length=32)
+    """Width of each hidden layer of a learned model."""
+
+    activation: Activation = "silu"
+    """Non-linearity of a learned model."""
+
+    particles: PositiveInt | None = Field(None, le=1024)
+    """Futures that a plan follows for each candidate (ensemble); null takes one for each network."""
+
+    noise: bool = False
+    """Move the particles by the spread that they are predicted with, instead of following the means (ensemble)."""
+
+    reward: Literal["learned", "known"] = "learned"
+    """Rewards and ends of episodes: learned like the motion, or by the world's own equations."""
+
+    @model_validator(mode="after")
+    def _shared_evenly(self) -> DynamicsConfig:
+        if self.kind == "ensemble" and self.particles is not None and self.particles % self.members:
+            refuse(("particles",), f"{self.particles} cannot be shared evenly among {self.members} members")
+        return self
+
+
+def build_dynamics(cfg: DynamicsConfig, runtime: LocalRuntime, rng: Rng) -> AnalyticDynamics | LearnedDynamics:
+    """What does not fit the world is refused by name."""
+    if cfg.kind == "analytic":
+        return _equations(runtime)
+    ensemble = cfg.kind == "ensemble"
+    members = cfg.members if ensemble else 1
+    return LearnedDynamics(
+        runtime.spaces,
+        members=members,
+        spread=ensemble,
+        hidden_sizes=cfg.hidden_sizes,
+        activation=cfg.activation,
+        particles=(cfg.particles or members) if ensemble else 1,
+        noise=cfg.noise and ensemble,
+        rng=rng,
+        judge=_equations(runtime) if cfg.reward == "known" else None,
+    ).to(runtime.device)
+
+
+def _equations(runtime: LocalRuntime) -> AnalyticDynamics:
+    world = runtime.world
+    if world is None:
+        raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
+    return dynamics_of(world)
+
+
+def resamples(members: int, rng: Rng) -> Tensor:
+    """How often each row is in the bootstrap of each member, [rows, K]: Poisson(1), the limit of drawing with
+    replacement from a stream (Oza and Russell 2001). A single member sees every row once."""
+    if members == 1:
+        return torch.ones(1, 1)
+    return torch.from_numpy(rng.generator().poisson(1.0, (RESAMPLED_ROWS, members)).astype("float32"))
+
+
+def dynamics_loss(model: LearnedDynamics, batch: Batch, counts: Tensor) -> tuple[Tensor, Metrics]:
+    """`counts` as `resamples` draws them."""
+    prediction = model(batch.observations, batch.actions)
+    targets_NO = model.changes(batch.observations, batch.next_observations, batch.rewards)
+    weights_KN = counts[batch.rows % len(counts)].T
+    if batch.weights is not None:
+        weights_KN = weights_KN * batch.weights
+    squares_KNO = (prediction.mean - targets_NO).square()
+    if prediction.log_variance is None:
+        errors_KN = 0.5 * squares_KNO.sum(-1)
+    else:
+        precise_KNO = squares_KNO * torch.exp(-prediction.log_variance)
+        errors_KN = 0.5 * (precise_KNO + prediction.log_variance).sum(-1)
+    loss = weighted_mean(errors_KN, weights_KN)
+    if model.low_high is not None:
+        low_O, high_O = model.low_high
+        loss = loss + BOUNDS_WEIGHT * (high_O - low_O).sum()
+    # Ends are rare and matter most: together they count as much as all other rows. A plan adds the odds again.
+    goes_on_KN = (~batch.terminated).float().expand(len(weights_KN), -1)
+    balance_N = torch.where(batch.terminated, 0.5 / model.end_share, 0.5 / (1.0 - model.end_share))
+    surprise_KN = balance_N * F.binary_cross_entropy_with_logits(prediction.evidence, goes_on_KN, reduction="none")
+    loss = loss + weighted_mean(surprise_KN, weights_KN)
+    with torch.no_grad():
+        error = weighted_mean(squares_KNO.mean(-1), weights_KN)
+    return loss, {"dynamics_loss": loss.detach(), "dynamics_error": error}

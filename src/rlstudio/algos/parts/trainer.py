@@ -1,0 +1,65 @@
+"""What every algorithm's Trainer shares: the shape of a learning step, and nothing of the mathematics."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from rlstudio.agents.agent import Agent
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.data.collect.stream import StreamSource
+from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.replay.source import ReplaySource
+from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.schedules import learning_rate
+
+
+class Trainer:
+    """One algorithm. A subclass wires its parts in `__init__`, learns in `update` and names its state in `stateful`."""
+
+    Config: ClassVar[type[TrainConfig]]
+    off_policy: ClassVar[bool]
+    discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
+    cfg: Any
+    agent: Agent
+    source: StreamSource | ReplaySource | DatasetSource
+    optimizer: Optimizer
+
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """All there are; none where nothing is learned. The first is `optimizer`."""
+        return (self.optimizer,)
+
+    @property
+    def gradient_steps(self) -> int:
+        """Calls of the first optimizer."""
+        return self.optimizers[0].calls if self.optimizers else 0
+
+    def train_step(self) -> Metrics:
+        """One learning step: fetch a Batch, learn from it."""
+        return self.update(self.source.next())
+
+    def update(self, batch: Batch) -> Metrics:
+        raise NotImplementedError  # abstract
+
+    def losses(self, batch: Batch) -> Metrics:
+        raise NotImplementedError  # abstract
+
+    @torch.no_grad()
+    def eval_step(self) -> Metrics:
+        """The losses on the newest Batch; nothing changes."""
+        if self.source.last is None:
+            raise RuntimeError("eval_step needs a Batch: call train_step first")
+        return self.losses(self.source.last)
+
+    def progress(self, fraction: float) -> None:
+        """Told by the loop before each step how much of the run is behind us."""
+        lr = learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction)
+        for optimizer in self.optimizers:
+            optimizer.lr.fill_(lr)
+
+    def stateful(self) -> dict[str, Stateful]:
+        raise NotImplementedError  # abstract

@@ -1,0 +1,98 @@
+"""Experience for learning what trajectories are like: windows of replay that a behaviour fills, or of a dataset."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.discounts import one_discount
+from rlstudio.core.config import refuse
+from rlstudio.core.contracts import Explore
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Discrete, describe
+from rlstudio.data.collect.action_noise import RandomStart
+from rlstudio.data.collect.explore import RandomShare
+from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.replay.windows import WindowSource
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.planners.build import build_planner, build_score
+from rlstudio.planners.config import PlannerConfig
+
+
+class TrajectoryConfig(TrainConfig):
+    behaviour: PlannerConfig | Literal["random", "own"] = "random"
+    """What fills replay: a planner, chance, or after a random start the agent itself."""
+
+    random_share: float = Field(0.5, ge=0, le=1)
+    """Share of random actions on top of a behaviour: grows from none in the first environment to this in the last."""
+
+    dataset: str | None = Field(None, min_length=1)
+    """A Minari dataset, by its id or its folder, to learn from instead; no environment steps are taken then."""
+
+    learning_starts: PositiveInt = 1000
+    """Environment steps before the first update."""
+
+    train_every: PositiveInt = 100
+    """Environment steps between two rounds of updates."""
+
+    gradient_steps: PositiveInt = 50
+    """Updates per round; each round reports once."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TrajectoryConfig:
+        if isinstance(self.behaviour, PlannerConfig):
+            one_discount(self.behaviour)
+        if self.dataset is None and self.learning_starts >= self.total_steps:
+            refuse(("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}")
+        return self
+
+
+def trajectory_source(
+    cfg: TrajectoryConfig, horizon: int, runtime: LocalRuntime, own: PlanningAgent, rng: Rng
+) -> WindowSource | DatasetSource:
+    """Windows of `horizon` steps; `own` is the agent that learns from them."""
+    if cfg.dataset is not None:
+        return DatasetSource(
+            cfg.dataset,
+            runtime.spaces,
+            rng.fork("sample"),
+            batch_size=cfg.batch_size,
+            horizon=horizon,
+            device=runtime.device,
+        )
+    agent, explore = _behaviour(cfg, runtime, own)
+    return WindowSource(
+        runtime.collector(agent, rng.fork("collector"), explore),
+        runtime.replay(),
+        rng.fork("sample"),
+        batch_size=cfg.batch_size,
+        horizon=horizon,
+        warmup=cfg.learning_starts,
+        every=cfg.train_every,
+        updates=cfg.gradient_steps,
+        gamma=cfg.gamma,
+        device=runtime.device,
+    )
+
+
+def _behaviour(cfg: TrajectoryConfig, runtime: LocalRuntime, own: PlanningAgent) -> tuple[PlanningAgent, Explore]:
+    """Who fills replay, and what chance does to it."""
+    actions: Any = runtime.spaces.action
+    if not isinstance(actions, Box | Discrete):
+        raise Incompatible(f"diffusion plans numbers or one choice at a time; the env takes {describe(actions)}")
+    mixed = RandomShare(actions, cfg.random_share)
+    if cfg.behaviour == "own":
+        return own, RandomStart(actions, cfg.learning_starts, mixed)
+    if isinstance(cfg.behaviour, PlannerConfig):
+        if cfg.behaviour.kind == "diffusion":
+            raise Incompatible("train.behaviour: diffusion is what is learned here; to act by it, set behaviour to own")
+        score = build_score(cfg.behaviour, own.score.dynamics, runtime.env_id, gamma=cfg.gamma)
+        planner = build_planner(cfg.behaviour, actions)
+        return PlanningAgent(planner, score, runtime.spaces, device=runtime.device), mixed
+    nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
+    idle = PlanningAgent(nothing, own.score, runtime.spaces, device=runtime.device)
+    return idle, RandomStart(actions, cfg.total_steps)

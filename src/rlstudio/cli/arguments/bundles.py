@@ -1,0 +1,24 @@
+"""A bundle by its folder, or by the version of a model that it is: `cartpole:3`, `cartpole:production`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlstudio.delivery.bundle import Bundle
+
+
+def named_bundle(what: str, runs_dir: Path) -> Bundle | None:
+    """Verified to the last byte; None where `what` is neither, so that it can only be a run. A folder whose own name
+    looks like a version is given as ./NAME:3, so that nothing that lies about takes the place of a release."""
+    from rlstudio.control.registry.records import is_reference
+    from rlstudio.delivery.bundle import is_bundle, open_bundle
+
+    if is_reference(what):
+        from rlstudio.control.registry.releases import Releases
+        from rlstudio.control.workspace import Home
+
+        releases = Releases(Home(runs_dir))
+        return releases.bundle(releases.find(what))
+    return open_bundle(what) if is_bundle(what) else None

@@ -1,0 +1,105 @@
+"""From the arguments of `launch` to experiments: a file, a preset or an algorithm's defaults, with overrides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlstudio.core.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from rlstudio.core.yaml_file import Document
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    file: str | None = None
+    algo: str | None = None
+    env_id: str | None = None
+    overrides: Sequence[str] = ()
+    imports: Sequence[str] = ()
+    name: str | None = None
+    seed: int | None = None
+    seeds: int = 1
+
+    def all_overrides(self) -> list[str]:
+        """In the order in which they win: later ones replace earlier ones."""
+        given = [f"name={json.dumps(self.name)}"] if self.name is not None else []
+        given += [f"env.seed={self.seed}"] if self.seed is not None else []
+        return [*self.overrides, *given]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The experiments, one per seed, and in words where they come from."""
+
+    experiments: list[ExperimentConfig]
+    origin: str
+
+
+def choose(request: Request) -> Chosen:
+    """Everything is validated before the first run starts, also the last of the seeds."""
+    from rlstudio.experiment.config.experiment import experiment_from
+
+    _refuse_mistaken_files(request)
+    document, origin = _document(request)
+    overrides = request.all_overrides()
+    first = experiment_from(document, overrides=overrides, imports=request.imports)
+    experiments = [first]
+    for offset in range(1, request.seeds):
+        seeded = [*overrides, f"env.seed={first.env.seed + offset}"]
+        experiments.append(experiment_from(document, overrides=seeded, imports=request.imports))
+    return Chosen(experiments, origin)
+
+
+def _document(request: Request) -> tuple[Document, str]:
+    from rlstudio.core.yaml_file import Document, read_file
+    from rlstudio.experiment.config.presets import FOLDER, find_preset, locate
+
+    if request.file is not None:
+        if request.algo or request.env_id:
+            raise UserError(
+                "-f together with --algo or --env: give the file, and change it with policy.algo=... env.id=..."
+            )
+        try:
+            path = locate(request.file)
+        except OSError as error:  # longer than any name can be
+            raise UserError(f"{request.file}: cannot be read: {error.strerror}") from error
+        except ConfigError as error:  # one line, also where the name has several
+            raise UserError(str(error)) from error
+        return read_file(path), _shown(path, FOLDER)
+    if request.algo is None:
+        raise UserError("nothing to launch; give a file with -f FILE, or --algo ALGO --env ENV")
+    from rlstudio.core.catalog import ALGOS
+
+    ALGOS.find(request.algo)
+    env_id = request.env_id or _overridden_env(request.overrides)
+    if env_id is None:
+        raise UserError(f"--algo {request.algo} needs an environment; give --env ENV (rlctl envs lists them)")
+    preset = find_preset(request.algo, env_id)
+    if preset is not None:
+        return read_file(preset), f"{_shown(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
+    origin = f"defaults of {request.algo}; there is no preset for {env_id}"
+    return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, "defaults"), origin
+
+
+def _shown(path: Path, shipped: Path) -> str:
+    return f"configs/{path.relative_to(shipped).as_posix()}" if path.is_relative_to(shipped) else str(path)
+
+
+def _overridden_env(overrides: Sequence[str]) -> str | None:
+    """`python -m rlstudio.algos.ppo env.id=X` names it so."""
+    named = [text for key, _, text in (override.partition("=") for override in overrides) if key == "env.id"]
+    return named[-1] if named else None
+
+
+def _refuse_mistaken_files(request: Request) -> None:
+    for override in request.overrides:
+        if "=" not in override and override.endswith((".yaml", ".yml")):
+            raise UserError(f"{override}: a file is given with -f: rlctl launch -f {override}")

@@ -1,0 +1,57 @@
+"""Options and arguments that several commands share, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlstudio.cli.arguments import completion
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import RUNS_DIR_VARIABLE
+
+RUN_HELP = "Id, unique beginning of one, name, or `last`."
+LONGEST_STEP = 18
+OVERRIDES_HELP = "Settings by their path in the file, for example train.lr=1e-3."
+
+RunsDir = Annotated[
+    Path, typer.Option("--runs-dir", metavar="DIR", envvar=RUNS_DIR_VARIABLE, help="Folder in which runs lie.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the id of the run.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+RunOrBundle = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help=f"{RUN_HELP[:-1]}; or the folder of a bundle; or MODEL:3, MODEL:production, MODEL:staging.",
+        autocompletion=completion.runs,
+    ),
+]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Import a module that registers environments; stored with the run. May be repeated.",
+    ),
+]
+
+
+def checkpoint_choice(value: str) -> str:
+    """A step is a number as people write it: no other digits that Unicode has, and none that no run can reach."""
+    if value in ("last", "best") or (value.isascii() and value.isdigit() and len(value) <= LONGEST_STEP):
+        return value
+    raise UserError(f"checkpoint {value!r}: give last, best or a number of environment steps")
+
+
+CheckpointChoice = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint", metavar="last|best|STEP", help="Which weights of the run.", callback=checkpoint_choice
+    ),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Instead of the run's own seed.")]

@@ -1,0 +1,106 @@
+"""`algos`, `envs`, `schema` and `check`: what there is to choose from, and whether an environment is fit for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.options import Imports, Json
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import EnvFault, UserError
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.training.environments import EnvInfo
+
+SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+def algos(json: Json = False) -> None:
+    """List the algorithms."""
+    from rlstudio.core.catalog import ALGOS
+
+    rows = [{"name": name, "package": _package(name), "summary": ALGOS.summary(name)} for name in ALGOS.names()]
+    out = stdout()
+    if json:
+        out.document(rows)
+    else:
+        out.table(["algo", "package", "summary"], [list(row.values()) for row in rows])
+
+
+def _package(algo: str) -> str:
+    """Who offers it; empty where two do, which its summary then says."""
+    from rlstudio.core.catalog import ALGOS
+
+    try:
+        return ALGOS.find(algo).package
+    except UserError:
+        return ""
+
+
+def envs(
+    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only ids that contain it.")] = "",
+    modules: Imports = None,
+    json: Json = False,
+) -> None:
+    """List the environments."""
+    from rlstudio.experiment.config.imports import import_modules
+    from rlstudio.experiment.training.environments import known_envs, missing_extras
+
+    import_modules(modules or ())
+    found = [env for env in known_envs() if filter_text.lower() in env.id.lower()]
+    out = stdout()
+    if json:
+        out.document([asdict(env) for env in found])
+        return
+    if not found:
+        out.line(f"no environment has {filter_text!r} in its id; rlctl envs lists all of them")
+        return
+    rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in found]
+    out.table(["env", "from", "native world", "extra"], rows)
+    for extra in [] if filter_text else missing_extras():
+        out.line(f"not installed: {extra.shown}; {extra.command}")
+
+
+def _extra(env: EnvInfo) -> str:
+    return env.extra if env.installed else f"{env.extra} (not installed)"
+
+
+def schema(
+    algo: Annotated[
+        str | None, typer.Option("--algo", help="Only what this algorithm takes.", autocompletion=completion.algos)
+    ] = None,
+) -> None:
+    """Print the JSON schema of an experiment file, for editors."""
+    from rlstudio.core.catalog import ALGOS
+
+    if algo is not None:
+        ALGOS.find(algo)
+    from rlstudio.experiment.config.schema import experiment_schema
+
+    stdout().document(experiment_schema(algo))
+
+
+def check(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Its id.", autocompletion=completion.envs)],
+    modules: Imports = None,
+    json: Json = False,
+) -> None:
+    """Try an environment out: shapes, bounds, seeding, replay."""
+    from rlstudio.experiment.config.imports import import_modules
+    from rlstudio.experiment.training import environments
+
+    import_modules(modules or ())
+    report = environments.check(env)
+    out = stdout()
+    if json:
+        out.document({"id": report.id, "ok": report.ok, "findings": [asdict(finding) for finding in report.findings]})
+    else:
+        for finding in report.findings:
+            out.line(f"{finding.severity:<8} {finding.text}", SEVERITY_STYLES[finding.severity])
+        if report.ok:
+            out.line(f"{report.id}: fit to train on", "green")
+    if not report.ok:
+        raise EnvFault(f"{report.id}: not fit to train on; see the errors above")

@@ -1,0 +1,210 @@
+"""`eval` and `play`: what a trained policy earns, and how it looks. Neither changes the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, RunOrBundle, RunsDir, Seed
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.core.contracts import Acted, Array
+    from rlstudio.delivery.bundle import Bundle
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+    from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.experiment.run.load import Agent
+
+
+class _Judged(NamedTuple):
+    """A policy and where it was trained."""
+
+    id: str
+    agent: Agent
+    cfg: ExperimentConfig
+    env_steps: int
+    reward_scale: float | None  # None: not known
+
+
+class _Played(NamedTuple):
+    evaluation: Evaluation
+    milliseconds: float  # of an action: the median share of the batch it was part of
+    at_once: int  # actions in a batch
+
+
+class _Timed:
+    """An agent, and how long it takes to act."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.seconds: list[float] = []
+        self.at_once = 0  # environments that it acts in
+
+    def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
+        started = time.perf_counter()
+        acted = self._agent.step(observations, carry, noise)
+        self.at_once = len(acted.actions)
+        self.seconds.append((time.perf_counter() - started) / self.at_once)
+        return acted
+
+
+def evaluate(
+    run: RunOrBundle,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="planner.KEY=VALUE", help="Settings of the planner.")
+    ] = None,
+    planner: Annotated[
+        str | None, typer.Option("--planner", metavar="KIND", help="Also with a planner: cem, icem, mppi, ...")
+    ] = None,
+    dynamics: Annotated[
+        str | None,
+        typer.Option("--dynamics", metavar="RUN", help="Plan in the model that this run learned (mbmpc, diffusion)."),
+    ] = None,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, max=100_000, help="Episodes to play.")] = 20,
+    seed: Seed = None,
+    checkpoint: CheckpointChoice = "last",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    imports: Imports = None,
+    json: Json = False,
+) -> None:
+    """Evaluate the policy of a run, bundle or version: mean, IQM, 95 % interval.
+
+    \b
+    rlctl eval last --episodes 100
+    rlctl eval cartpole:production
+    rlctl eval last --planner mppi planner.horizon=20     # also as a planner's value, in the equations of its world
+    """
+    for setting in settings or ():
+        if planner is None or not setting.startswith("planner."):
+            raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
+    if dynamics is not None and planner is None:
+        raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
+    loaded = _load(run, checkpoint, runs_dir, imports or (), model=planner is not None)
+    used = loaded.cfg.env.seed if seed is None else seed
+    planning = None
+    if planner is not None:
+        lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
+        planning = _planning(loaded, planner, settings or (), lender)
+    own = _played(loaded.agent, loaded.cfg, episodes, used)
+    planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
+    if json:
+        told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
+        stdout().document({**told, **_document(own, planned)})
+        return
+    title = f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {own.evaluation.env_id}"
+    stdout().line(f"{title}, {episodes} episodes, seed {used}")
+    for line in _lines(own, planned, planner):
+        stdout().line(f"  {line}")
+
+
+def _planning(loaded: _Judged, kind: str, settings: Sequence[str], lender: _Judged | None) -> Agent:
+    """The same agent as a planner of this kind, in the model of `lender` where there is one."""
+    from rlstudio.experiment.analysis.replan import Trained, planning_agent
+
+    if any(setting.partition("=")[0] == "planner.kind" for setting in settings):
+        raise UserError(f"planner.kind: the kind is given by --planner {kind} already; leave it out")
+    return planning_agent(
+        loaded.agent,
+        loaded.cfg,
+        [f"kind={kind}", *(setting.removeprefix("planner.") for setting in settings)],
+        modeller=lender and Trained(lender.agent, lender.cfg),
+        reward_scale=loaded.reward_scale,
+    )
+
+
+def _document(own: _Played, planned: _Played | None) -> dict[str, Any]:
+    if planned is None:
+        return own.evaluation.to_json()
+    times = {"milliseconds_per_plan": planned.milliseconds, "milliseconds_without": own.milliseconds}
+    with_planner = {**planned.evaluation.to_json(), **times, "plans_at_once": planned.at_once}
+    return {**own.evaluation.to_json(), "planner": with_planner}
+
+
+def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[str]:
+    summary, lengths = own.evaluation.summary, own.evaluation.lengths
+    yield f"mean      {text.number(summary.mean)}, 95 % interval {text.interval((summary.ci_low, summary.ci_high))}"
+    yield f"IQM       {text.number(summary.iqm)}, median {text.number(summary.median)}"
+    yield f"spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}"
+    yield f"length    {text.number(sum(lengths) / len(lengths))} steps"
+    if planned is not None:
+        found = planned.evaluation.summary
+        yield f"{kind:<9} {text.number(found.mean)}, 95 % interval {text.interval((found.ci_low, found.ci_high))}"
+        per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
+        yield f"time      {per_plan}; {planned.at_once} planned together"
+
+
+def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:
+    from statistics import median
+
+    from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
+
+    timed = _Timed(agent)
+    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)  # type: ignore[arg-type]
+    return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
+
+
+def play(
+    run: RunOrBundle,
+    video: Annotated[Path, typer.Option("--video", "-o", metavar="FILE", help="Where the film goes: .mp4 or .webp.")],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, max=1000, help="Episodes to play.")] = 1,
+    choose: Annotated[
+        Literal["all", "best", "worst"], typer.Option("--choose", help="Film all of them, or only the best or worst.")
+    ] = "all",
+    seed: Seed = None,
+    checkpoint: CheckpointChoice = "last",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    imports: Imports = None,
+    json: Json = False,
+) -> None:
+    """Film the policy of a run, bundle or version. Needs no display."""
+    from rlstudio.experiment.analysis.video import SUFFIXES, record
+    from rlstudio.storage.output_file import output_path
+
+    output_path(video, SUFFIXES)  # a wrong name is said before torch is there
+    loaded = _load(run, checkpoint, runs_dir, imports or ())
+    used = loaded.cfg.env.seed if seed is None else seed
+    film = record(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
+    out = stdout()
+    if json:
+        told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(film.path)}
+        out.document({**told, "seeds": film.seeds, "returns": film.returns, "lengths": film.lengths})
+        return
+    returns = ", ".join(text.number(value) for value in film.returns)
+    out.line(f"{film.path}: {sum(film.lengths):,} steps, return {returns}")
+
+
+def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _Judged:
+    """`model`: it is for more than acting, which is all that the graph of a bundle can do."""
+    from rlstudio.cli.arguments.bundles import named_bundle
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(imports)
+    bundle = named_bundle(run, runs_dir)
+    if bundle is not None:
+        if checkpoint != "last":
+            raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
+        return _load_bundle(bundle, imports, model)
+    from rlstudio.control.workspace import Home
+
+    folder = Home(runs_dir).folder_to_read(run)
+    from rlstudio.experiment.run.load import load_imports, load_run
+
+    import_modules(load_imports(folder))
+    loaded = load_run(folder, checkpoint)
+    return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
+
+
+def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _Judged:
+    cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
+    from rlstudio.experiment.training.machine import set_threads
+
+    set_threads(cfg.runtime.threads)
+    agent = bundle.agent() if model else bundle.policy()
+    return _Judged(origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale)

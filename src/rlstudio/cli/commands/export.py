@@ -1,0 +1,160 @@
+"""`export`, `serve-policy`, `import`: a trained policy leaves its run, answers over HTTP, or comes from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.options import RUN_HELP, CheckpointChoice, Json, RunsDir
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.delivery.bundle import Bundle
+
+DEFAULT_FORMATS = "bundle,onnx,torch-export"
+
+Target = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new folder.")]
+Formats = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="LIST",
+        help="Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript.",
+    ),
+]
+
+
+def export(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help=f"{RUN_HELP[:-1]}; or MODEL:3, MODEL:production, MODEL:staging, which is copied as it is.",
+            autocompletion=completion.runs,
+        ),
+    ],
+    output: Target,
+    checkpoint: CheckpointChoice = "last",
+    format: Formats = DEFAULT_FORMATS,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Write the policy of a run as a bundle, after comparing its actions with the agent's.
+
+    \b
+    rlctl export last -o bundles/cartpole
+    rlctl export ppo_cartpole --checkpoint best --format onnx,torchscript -o bundles/best
+    rlctl export cartpole:production -o bundles/released
+    """
+    from rlstudio.control.registry.records import is_reference
+    from rlstudio.control.workspace import Home
+    from rlstudio.experiment.config.imports import import_modules
+
+    if is_reference(run):
+        if (checkpoint, format) != ("last", DEFAULT_FORMATS):
+            raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
+        _tell(_copied(run, output, runs_dir), json)
+        return
+    formats = _formats(format)
+    folder = Home(runs_dir).folder_to_read(run)
+    from rlstudio.delivery.export import export_run
+    from rlstudio.experiment.run.load import load_imports
+
+    import_modules(load_imports(folder))
+    _tell(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
+
+
+def import_policy(
+    kind: Annotated[Literal["sb3"], typer.Argument(metavar="KIND", help="sb3: a model.zip of Stable-Baselines3.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to read. Nothing in it is executed.")],
+    output: Target,
+    activation: Annotated[
+        Literal["tanh", "relu"] | None,
+        typer.Option("--activation", help="Of the hidden layers, where it is not the algorithm's usual one."),
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option("--env", metavar="ID", help="The environment it was trained on; gives its spaces.")
+    ] = None,
+    format: Formats = DEFAULT_FORMATS,
+    json: Json = False,
+) -> None:
+    """Make a bundle from a policy that another library trained.
+
+    \b
+    rlctl import sb3 model.zip --env CartPole-v1 -o bundles/cartpole
+    """
+    from rlstudio.delivery.sb3.importer import import_sb3
+
+    _tell(import_sb3(file, output, activation=activation, env_id=env, formats=_formats(format)), json)
+
+
+def serve_policy(
+    bundle: Annotated[
+        str,
+        typer.Argument(metavar="BUNDLE", help="A folder that `rlctl export` wrote; or MODEL:3, MODEL:production."),
+    ],
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8700,
+    max_batch: Annotated[int, typer.Option("--max-batch", min=1, max=65536, help="Rows of one request.")] = 256,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Where the new token goes; else it is printed.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Another name clients may call it by. May be repeated."),
+    ] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="No token; on the loopback address only.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Answer observations with actions over HTTP, until Ctrl-C.
+
+    \b
+    rlctl serve-policy bundles/cartpole --token-file token
+    rlctl serve-policy cartpole:production
+    """
+    from rlstudio.cli.arguments.bundles import named_bundle
+    from rlstudio.delivery.bundle import open_bundle
+    from rlstudio.server.serve import serve
+
+    serve(
+        named_bundle(bundle, runs_dir) or open_bundle(bundle),
+        host=host,
+        port=port,
+        max_batch=max_batch,
+        token_file=token_file,
+        allowed_hosts=tuple(allow_host or ()),
+        auth=not no_auth,
+        say=stdout().line,
+    )
+
+
+def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
+    from rlstudio.control.registry.releases import Releases
+    from rlstudio.control.workspace import Home
+    from rlstudio.delivery.bundle import copy_bundle
+
+    releases = Releases(Home(runs_dir))
+    return copy_bundle(releases.bundle(releases.find(reference)), output)
+
+
+def _formats(given: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
+
+
+def _tell(bundle: Bundle, json: bool) -> None:
+    spec, out = bundle.spec, stdout()
+    size = sum(file.size for file in bundle.files.values())
+    if json:
+        origin: dict[str, Any] = spec.origin.model_dump(mode="json", exclude={"lineage"})
+        facts = {"path": str(bundle.path), "sha256": bundle.sha256, "size": size, "name": spec.name, "algo": spec.algo}
+        out.document({**facts, **origin, "formats": spec.formats, "parity": spec.parity})
+        return
+    out.line(f"{bundle.path}: {spec.name}, {text.size(size)}, sha256 {bundle.sha256[:12]}")
+    compared = ", ".join(spec.formats) or "the weights"
+    out.line(f"  {compared} act as the agent on {spec.parity['rows']:,} recorded observations")

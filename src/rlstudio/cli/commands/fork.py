@@ -1,0 +1,53 @@
+"""`fork`: a child of a run, from one of its checkpoints and with settings of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlstudio.cli.arguments.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
+from rlstudio.cli.commands.launch import Detach, tell_queued
+from rlstudio.cli.screen.run_output import Manner
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+
+def fork(
+    run: Run,
+    overrides: Overrides = None,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at", metavar="last|best|STEP", help="Which checkpoint to begin at.", callback=checkpoint_choice
+        ),
+    ] = "last",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    detach: Detach = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Start a child of a run, from a checkpoint and with other settings.
+
+    \b
+    rlctl fork last train.lr=1e-4 train.epochs=100
+    rlctl fork ppo_cartpole --at best env.seed=7 --detach
+    """
+    from rlstudio.control.runs.adopt import known_run
+    from rlstudio.control.workspace import Home
+    from rlstudio.experiment.config.imports import import_modules
+
+    home = Home(runs_dir)
+    parent = known_run(home, run)
+    manner = Manner(quiet, json)
+    from rlstudio.control.runs import fork as forking
+    from rlstudio.control.runs.folders import folder_of
+    from rlstudio.experiment.run.load import load_imports
+
+    import_modules(load_imports(folder_of(home, parent)))
+
+    if detach:
+        return tell_queued(home, [forking.fork_later(home, parent, at, overrides or ())], manner)
+    from rlstudio.cli.watch import run_seeds
+
+    session = forking.fork(home, parent, at, overrides or ())
+    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", manner)

@@ -1,0 +1,196 @@
+"""`launch`, `run` and `resume`: the commands that train."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.experiments import Chosen, Request, choose
+from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunsDir
+from rlstudio.cli.screen.describe import entry_document
+from rlstudio.cli.screen.run_output import Manner
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.store.records import Run
+    from rlstudio.control.workspace import Home
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+
+MAX_SEEDS = 1000
+
+Name = Annotated[str | None, typer.Option("--name", help="What the run is called.")]
+MasterSeed = Annotated[int | None, typer.Option("--seed", help="Master seed, short for env.seed=N.")]
+Seeds = Annotated[
+    int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Launch N runs one after the other, seed by seed.")
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", "-d", help="Put it into the queue and come back at once; it runs in the background.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete configuration; train and write nothing.")]
+
+
+def launch(
+    overrides: Overrides = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="The experiment.", autocompletion=completion.experiments),
+    ] = None,
+    algo: Annotated[
+        str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option("--env", help="Without a file: the environment.", autocompletion=completion.envs)
+    ] = None,
+    name: Name = None,
+    seed: MasterSeed = None,
+    seeds: Seeds = 1,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    key: Key = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Start a run, from a file or a preset.
+
+    \b
+    rlctl launch -f configs/ppo/cartpole.yaml train.lr=1e-3 env.num_envs=32
+    rlctl launch --algo dqn --env CartPole-v1 --seeds 5 --detach
+    """
+    from rlstudio.experiment.config.imports import import_modules
+
+    request = Request(file, algo, env, overrides or (), modules or (), name, seed, seeds)
+    import_modules(request.imports)
+    chosen = choose(request)
+    if dry_run:
+        _rehearse(chosen, json)
+        return 0
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    if detach or key is not None:
+        return _enqueue(home, chosen.experiments, key, Manner(quiet, json))
+    from rlstudio.cli.watch import run_seeds
+    from rlstudio.control.runs.start import start
+
+    starts = [partial(start, home, cfg) for cfg in chosen.experiments]
+    return run_seeds(starts, chosen.origin, Manner(quiet, json))
+
+
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The experiment.", autocompletion=completion.experiments)],
+    overrides: Overrides = None,
+    name: Name = None,
+    seed: MasterSeed = None,
+    seeds: Seeds = 1,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    key: Key = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Start a run from a file: the same as `launch -f FILE`."""
+    return launch(overrides, file, None, None, name, seed, seeds, modules, runs_dir, dry_run, detach, key, quiet, json)
+
+
+def resume(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="The run; without it, the newest.", autocompletion=completion.runs),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="train.epochs=N", help="Go on to N epochs in all.")
+    ] = None,
+    allow_inexact: Annotated[
+        bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
+    ] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    detach: Detach = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Go on with a run, bit for bit, or extend a finished one."""
+    from rlstudio.control.runs.adopt import known_run
+    from rlstudio.control.workspace import Home
+
+    given = [*([] if run is None else [run]), *(overrides or [])]
+    reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
+    home = Home(runs_dir)
+    known = known_run(home, reference)
+    if detach and allow_inexact:
+        raise UserError("--allow-inexact with --detach: accept it where you can see it; leave one of them out")
+    return _continue(home, known, given, detach, allow_inexact, Manner(quiet, json))
+
+
+def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
+    from rlstudio.cli.watch import run_seeds
+    from rlstudio.control.runs import start as starting
+    from rlstudio.control.runs.folders import folder_of
+    from rlstudio.experiment.config.imports import import_modules
+    from rlstudio.experiment.run.load import load_imports
+
+    import_modules(load_imports(folder_of(home, run)))
+    if detach:
+        return tell_queued(home, [starting.requeue(home, run, overrides)], manner)
+    session = starting.resume(home, run, overrides, allow_inexact=allow_inexact)
+    origin = "resumed"
+    if overrides:
+        stretched = session.cfg.train.lr_schedule == "linear"
+        origin += f", extended to {session.cfg.train.epochs} epochs"
+        origin += " (the learning rate goes on along the longer line)" if stretched else ""
+    return run_seeds([lambda: session], origin, manner)
+
+
+def _enqueue(home: Home, experiments: list[ExperimentConfig], key: str | None, manner: Manner) -> int:
+    from rlstudio.control.runs.start import enqueue
+
+    queued = []
+    for index, cfg in enumerate(experiments):
+        own = key if key is None or len(experiments) == 1 else f"{key}/{index}"
+        queued.append(enqueue(home, cfg, key=own))
+    return tell_queued(home, queued, manner)
+
+
+def tell_queued(home: Home, queued: list[Run], manner: Manner) -> int:
+    from rlstudio.control.queue.service import ensure_worker
+
+    ensure_worker(home)
+    out = stdout()
+    where = in_runs_dir(home.runs_dir)
+    if manner.json:
+        out.document([entry_document(home.find(run.id)) for run in queued])
+        return 0
+    for run in queued:
+        told = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
+        out.line(run.id if manner.quiet else told)
+    return 0
+
+
+def _rehearse(chosen: Chosen, json: bool) -> None:
+    """What would run, after the same refusals that `start` makes."""
+    from rlstudio.core.config import config_hash, to_yaml
+    from rlstudio.experiment.run.launch import rehearse
+
+    cfg = chosen.experiments[0]
+    rehearse(cfg).close()
+    seeds = [experiment.env.seed for experiment in chosen.experiments]
+    out = stdout()
+    if json:
+        config = cfg.model_dump(mode="json")
+        out.document({"origin": chosen.origin, "config_hash": config_hash(cfg), "seeds": seeds, "config": config})
+        return
+    out.line(f"# {chosen.origin}")
+    out.line(f"# config hash {config_hash(cfg)}, seeds {', '.join(map(str, seeds))}")
+    out.raw(to_yaml(cfg))

@@ -1,0 +1,137 @@
+"""`logs`: what happened in a run and what it measured, in one stream by time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlstudio.cli.arguments.options import Run, RunsDir
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.progress import KEY_METRICS
+from rlstudio.cli.screen.terminal import Terminal, stderr, stdout
+from rlstudio.core.run_state import OWNED, RunState
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.workspace import Home
+    from rlstudio.experiment.folder.run_folder import RunFolder
+    from rlstudio.experiment.metrics.records import Record
+
+    Writer = Callable[[Terminal, list[dict[str, Any]], list[Record]], None]
+
+POLL_SECONDS = 0.3
+ACTIVE = OWNED | {RunState.QUEUED}
+LAST_LOOKS = 7
+WAITING = (RunState.QUEUED, RunState.STARTING)
+SHOWN = {
+    "rollout/return_mean": "return",
+    **{f"train/{name}": name for name in KEY_METRICS},
+    "eval/return_mean": "eval",
+    "time/steps_per_second": "steps/s",
+}
+UNTOLD = ("created", "lineage")
+"""Events whose fields are the whole status or the whole origin: `show` has them."""
+
+MAX_MOMENT = 2.0**35
+"""Seconds since 1970 that a calendar still has a year for."""
+
+
+def logs(
+    run: Run,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print every event and metric as a line of JSON.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Print the events and the key metrics of a run."""
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    if follow:
+        _wait_for_start(home, run)
+    stream = _Stream(home, home.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
+    stream.run()
+
+
+def _wait_for_start(home: Home, run: str) -> None:
+    """A queued run has nothing to tell before a worker starts it."""
+    told = False
+    while (entry := home.find(run)).status.state in WAITING and not entry.has_folder:
+        if not told:
+            stderr().line(f"run {entry.id}: is in the queue; waiting for it to start")
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+class _Stream:
+    """Events and metrics as they come. Metrics are waited for by their reader; each time it has caught up, everything
+    that is new is written in the order of time."""
+
+    def __init__(self, home: Home, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
+        self._home, self._folder, self._out, self._write = home, folder, out, write
+        self._over = not follow
+        self._last_looks = LAST_LOOKS
+        self._events_told = 0
+        self._records: list[Record] = []
+
+    def run(self) -> None:
+        from rlstudio.experiment.metrics.reader import read_metrics
+
+        for record in read_metrics(self._folder.path, follow=True, wait=self._caught_up):
+            self._records.append(record)
+
+    def _caught_up(self) -> bool:
+        """Whether to look again: once more after the run has ended, for what it wrote at the last moment."""
+        events = list(self._folder.events())
+        self._write(self._out, events[self._events_told :], self._records)
+        self._out.flush()
+        self._events_told, self._records = len(events), []
+        if self._over:
+            return False
+        state = self._home.find(self._folder.id).status.state
+        if state not in ACTIVE:
+            # The store learns of an end first, its folder a moment later; of one that was killed it never does.
+            self._last_looks -= 1
+            self._over = self._last_looks == 0 or (bool(events) and events[-1].get("kind") == state.lower())
+        if not self._over:
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+def _write_json(out: Terminal, events: list[dict[str, Any]], records: list[Record]) -> None:
+    lines = [{"type": "event", **event} for event in events]
+    lines += [{"type": "metric", **record._asdict()} for record in records]
+    for line in sorted(lines, key=lambda line: _moment(line.get("ts"))):
+        out.record(line)
+
+
+def _write_lines(out: Terminal, events: list[dict[str, Any]], records: list[Record]) -> None:
+    lines = [(_moment(event.get("ts")), _event_line(event)) for event in events]
+    for _, group in groupby(records, key=lambda record: record.step):
+        same = list(group)
+        if line := _metrics_line(same):
+            lines.append((same[-1].ts, line))
+    for moment, line in sorted(lines, key=lambda entry: entry[0]):
+        out.line(f"{datetime.fromtimestamp(moment):%H:%M:%S}  {line}")
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    kind = str(event.get("kind"))
+    told = {} if kind in UNTOLD else {name: event[name] for name in event if name not in ("ts", "kind")}
+    return "  ".join([kind, *(f"{name}={value}" for name, value in told.items() if value not in ("", None))])
+
+
+def _metrics_line(records: list[Record]) -> str:
+    """The key metrics of one epoch; empty where none of them is there."""
+    values = {record.key: record.value for record in records}
+    shown = [f"{name} {text.number(values[key])}" for key, name in SHOWN.items() if key in values]
+    return "  ".join([f"{records[0].step:,} steps", *shown]) if shown else ""
+
+
+def _moment(value: Any) -> float:
+    """A time stamp that can be shown; a damaged one sorts first."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < MAX_MOMENT else 0.0

@@ -1,0 +1,216 @@
+"""`stop`, `cancel`, `queue`, `worker` and `gc`: what happens to runs that are somebody else's process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments.options import Json, Run, RunsDir
+from rlstudio.cli.failures import complain
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, stdout
+from rlstudio.core.errors import RLStudioError, UserError
+from rlstudio.core.run_state import OWNED, RunState
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.queue.scheduler import Observed
+    from rlstudio.control.workspace import Entry, Home
+    from rlstudio.core.process import Owner
+
+STOP_SECONDS = 6.0
+"""A run leaves within 5 s of the signal, saved or not."""
+
+ELSEWHERE_SECONDS = 20.0
+"""A run of another host hears of it with its next heartbeat, and then comes to its next safe point."""
+
+POLL_SECONDS = 0.1
+
+
+def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+    """End a running run at its next safe point; it can be resumed."""
+    from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    entry = home.find(run)
+    waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
+    if entry.status.state not in OWNED and not waits_for_retry:
+        hint = f"; take it out of the queue with: rlctl cancel {entry.id}" if entry.status.state == "QUEUED" else ""
+        raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
+    after = _ask(home, entry, Desired.STOP).status
+    again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {entry.id}{in_runs_dir(runs_dir)}"
+    stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps{again}")
+
+
+def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+    """Take a run out of the queue, or end it for good; what it has written stays."""
+    from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.runs.adopt import known_run
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    entry = home.find(known_run(home, run).id)
+    after = _ask(home, entry, Desired.CANCEL).status
+    stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps")
+
+
+def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
+    """Ask for an end and wait for it, as long as may be expected."""
+    from rlstudio.core.process import Owner
+
+    if entry.run is not None:
+        home.store.ask(entry.id, desired)
+    elif entry.status.host != os.uname().nodename:
+        raise UserError(f"run {entry.id}: runs on {entry.status.host} without the store; stop it there")
+    started = time.monotonic()
+    signalled: set[Owner] = set()
+    hears = True
+    while (after := home.find(entry.id)).status.state in OWNED:
+        status = after.status
+        owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
+        # A run that is just being started is still in the hands of a worker, which is not to be stopped.
+        if owner not in signalled and (after.run is None or after.run.has_process):
+            signalled.add(owner)  # a second signal would mean: at once
+            hears = _signal(after, owner)
+        patience = STOP_SECONDS if hears else ELSEWHERE_SECONDS
+        if time.monotonic() - started >= patience:
+            raise RLStudioError(
+                f"run {entry.id}: process {status.pid} was asked to stop and is still there after {patience:g} s;"
+                f" look again with: rlctl show {entry.id}{in_runs_dir(home.runs_dir)}"
+            )
+        time.sleep(POLL_SECONDS)
+    return after
+
+
+def _signal(entry: Entry, owner: Owner) -> bool:
+    """Whether the process can hear of it at once; otherwise it hears of it through the store."""
+    from rlstudio.core.process import send
+
+    try:
+        send(owner, signal.SIGTERM)
+    except PermissionError as error:
+        if entry.run is None:
+            raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
+        return False
+    return owner.host == os.uname().nodename
+
+
+def queue(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+    """Show what runs, what waits in which order, and who serves it."""
+    from rlstudio.cli.screen.describe import entry_document
+    from rlstudio.control.queue.scheduler import in_order
+    from rlstudio.control.store.workers import Workers
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    entries = home.entries(states=OWNED | {RunState.QUEUED})
+    running = [entry for entry in entries if entry.status.state in OWNED]
+    queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
+    order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
+    waiting = [entry for run in order for entry in queued if entry.id == run.id]
+    workers = [] if home.is_empty else Workers(home.store.database).alive()
+    out = stdout()
+    if json:
+        served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in workers]
+        documents = {"running": [entry_document(entry) for entry in running]}
+        out.document({**documents, "queued": [entry_document(entry) for entry in waiting], "workers": served})
+        return
+    rows: list[list[str | Cell]] = [
+        [
+            entry.id,
+            entry.status.name,
+            Cell(entry.status.state, STATE_STYLES.get(entry.status.state, "")),
+            text.age(entry.status.created_at),
+            str(entry.run.priority if entry.run else 0),
+            entry.run.owner if entry.run else "",
+            f"{entry.status.env_steps:,}",
+        ]
+        for entry in (*running, *waiting)
+    ]
+    if rows:
+        out.table(["id", "name", "state", "age", "priority", "owner", "steps"], rows)
+    else:
+        out.line("nothing runs and nothing waits; put a run into the queue with: rlctl launch -f FILE --detach")
+    for worker in workers:
+        slots = f"cpu={worker.cpus} gpu={worker.gpus} memory_mb={worker.memory_mb}"
+        out.line(f"worker {worker.id}: {slots}, {worker.throughput:,.0f} steps/s", "dim")
+    if waiting and not workers:
+        out.line(f"no worker serves this queue; start one with: rlctl worker{in_runs_dir(runs_dir)}", "yellow")
+
+
+def worker(
+    slots: Annotated[
+        str, typer.Option("--slots", metavar="cpu=N,gpu=N,memory_mb=N", help="What to give; by default all there is.")
+    ] = "",
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when nothing is left to do.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Serve the queue of this store: start runs as slots are free, and retry those that crashed."""
+    from rlstudio.control.queue.service import worker as make_worker
+    from rlstudio.control.store.resources import parse_slots
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    given = parse_slots(slots)
+    out = stdout()
+    out.line(f"serving {home.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
+    out.flush()
+    told: set[str] = set()
+
+    def tell(observed: Observed) -> None:
+        for run in observed.reaped:
+            out.line(f"{run.id}: {run.state}: {run.reason}; {run.message}", "yellow")
+        for run in observed.retried:
+            out.line(f"{run.id}: queued again, attempt {run.attempt + 1}")
+        for run in observed.started:
+            waiting = f"{observed.queue_depth} more wait" if observed.queue_depth else "nothing else waits"
+            out.line(f"{run.id}: started, {run.algo} on {run.env_id}, seed {run.seed}; {waiting}")
+        for run in observed.never:
+            if run.id not in told:
+                out.line(f"{run.id}: asks for more than this worker has ({given.lacking(run)})", "yellow")
+                told.add(run.id)
+        out.flush()
+
+    make_worker(home, given, until_idle=until_idle, tell=tell, complain=complain).serve()
+
+
+def gc(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="Newest runs that stay, whatever they are.")] = 0,
+    days: Annotated[float, typer.Option("--days", min=0, help="Runs younger than this stay.")] = 7.0,
+    states: Annotated[
+        str, typer.Option("--states", help="Ends that may go, separated by commas.")
+    ] = "failed,cancelled",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only say what would go.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Delete old runs by a policy; never one that another run was forked from."""
+    from rlstudio.control.lifecycle import ENDED
+    from rlstudio.control.runs.remove import Policy, prunable, remove
+    from rlstudio.control.workspace import Entry, Home
+
+    known = {state.lower(): state for state in RunState if state in ENDED}
+    chosen = [name.strip().lower() for name in states.split(",")]
+    for name in chosen:
+        if name not in known:
+            raise UserError(f"--states {name}: not an end of a run; choose from {', '.join(sorted(known))}")
+    home = Home(runs_dir)
+    policy = Policy(keep, days, frozenset(known[name] for name in chosen))
+    going = [] if home.is_empty else prunable(home, policy)
+    out = stdout()
+    for run in going:
+        if yes:
+            remove(home, Entry(run.status, home, run))  # by no reference: one row is one run
+        if not json:
+            out.line(f"run {run.id}: {run.state}, {text.age(run.created_at)} old{': removed' if yes else ''}")
+    if json:
+        out.document({"removed" if yes else "would_remove": [run.id for run in going]})
+    elif not yes:
+        out.line(f"{len(going)} runs would go; delete them with --yes" if going else "nothing to delete", "dim")

@@ -1,0 +1,184 @@
+"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, RunsDir
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.registry.promotion import Verdict
+    from rlstudio.control.registry.records import Version
+    from rlstudio.control.registry.releases import Releases
+
+STAGE_STYLES = {"production": "green", "staging": "cyan", "archived": "dim"}
+
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Which model it becomes a version of.")]
+Current = Annotated[
+    int | None, typer.Option("--if-current", metavar="V", min=0, help="Only if this version is in production; 0: none.")
+]
+
+
+def promote(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, MODEL:3 or MODEL:staging.")],
+    model: Model = "",
+    to: Annotated[Literal["staging", "production"], typer.Option("--to", help="The stage.")] = "staging",
+    checkpoint: CheckpointChoice = "last",
+    if_current: Current = None,
+    margin: Annotated[float, typer.Option("--margin", help="By how much it must be better, in returns.")] = 0.0,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often at most it may be wrong.")] = 0.025,
+    budget: Annotated[int, typer.Option("--episodes", min=20, help="Episodes of each side at most.")] = 160,
+    min_return: Annotated[float | None, typer.Option("--min-return", help="Its mean must surely reach this.")] = None,
+    max_std: Annotated[float | None, typer.Option("--max-std", min=0, help="Its returns may spread so far.")] = None,
+    worst_return: Annotated[
+        float | None, typer.Option("--worst-return", help="The mean of its worst tenth must reach this.")
+    ] = None,
+    force: Annotated[
+        str | None, typer.Option("--force", metavar="REASON", help="Without judging; the reason is kept.")
+    ] = None,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> int:
+    """Put a trained policy into a stage; into production only if it is better.
+
+    \b
+    rlctl promote last --model cartpole --to production
+    rlctl promote cartpole:3 --to production --min-return 475 --if-current 2
+    """
+    from rlstudio.control.registry.promotion import PromotionConfig
+    from rlstudio.control.registry.records import Stage
+    from rlstudio.control.registry.releases import Refused, refuse_empty_reason
+    from rlstudio.core.config import parse
+
+    settings = {"margin": margin, "alpha": alpha, "budget": budget, "min_return": min_return}
+    cfg = parse(PromotionConfig, {**settings, "max_std": max_std, "worst_return": worst_return}, "promote")
+    refuse_empty_reason(force)  # before a version is made
+    releases = _releases(runs_dir)
+    version = _version(releases, what, model, checkpoint, runs_dir)
+    try:
+        release = releases.promote(
+            version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
+        )
+    except Refused as refused:
+        _tell(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
+        raise
+    _tell(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
+    return 0
+
+
+def rollback(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    if_current: Current = None,
+    reason: Annotated[str, typer.Option("--reason", help="Kept in the history.")] = "",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Put the version that was in production before back there."""
+    version = _releases(runs_dir).rollback(model, if_current=if_current, reason=reason)
+    if json:
+        stdout().document(_document(version))
+    else:
+        stdout().line(f"{version.name} is in production again", "bold")
+
+
+def models(
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="One model, with its history.")] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """List the models, or the versions and the history of one."""
+    releases = _releases(runs_dir)
+    versions = releases.versions(model)
+    history = [] if model is None else releases.registry.history(model)
+    out = stdout()
+    if json:
+        told = [{**vars(decision), "verdict": decision.numbers} for decision in history]
+        out.document({"versions": [_document(version) for version in versions], "history": told})
+        return
+    if not versions:
+        out.line(f"no models yet; make one with: rlctl promote RUN --model NAME{in_runs_dir(runs_dir)}")
+        return
+    rows: list[list[str | Cell]] = [
+        [
+            version.name,
+            Cell(version.stage, STAGE_STYLES.get(version.stage, "")),
+            text.age(version.created_at),
+            version.run_id or "-",
+            f"{version.step:,}",
+            version.digest[:12],
+        ]
+        for version in versions
+    ]
+    out.table(["version", "stage", "age", "run", "steps", "digest"], rows)
+    if history:
+        out.line()
+        out.table(
+            ["when", "version", "what", "stage", "by", "why"],
+            [[d.at, str(d.version), d.kind, d.stage, d.actor, d.reason] for d in history],
+        )
+
+
+def _releases(runs_dir: Path) -> Releases:
+    from rlstudio.control.registry.releases import Releases
+    from rlstudio.control.workspace import Home
+
+    return Releases(Home(runs_dir))
+
+
+def _version(releases: Releases, what: str, model: str, checkpoint: str, runs_dir: Path) -> Version:
+    """A version that is there, or a new one; the modules of a run are imported as everywhere."""
+    from rlstudio.control.registry.records import check_model, is_reference
+    from rlstudio.control.workspace import Home
+    from rlstudio.delivery.bundle import is_bundle
+
+    if model:
+        check_model(model)
+    if model and not is_bundle(what) and not is_reference(what):
+        from rlstudio.experiment.config.imports import import_modules
+        from rlstudio.experiment.run.load import load_imports
+
+        import_modules(load_imports(Home(runs_dir).folder_to_read(what)))
+    return releases.version(what, model, checkpoint)
+
+
+def _document(version: Version) -> dict[str, Any]:
+    return {**vars(version), "name": version.name}
+
+
+def _tell(version: Version, verdict: Verdict | None, json: bool, headline: str) -> None:
+    out = stdout()
+    if json:
+        out.document({**_document(version), "verdict": None if verdict is None else verdict.to_json()})
+        return
+    out.line(headline, "bold")
+    if verdict is not None:
+        _print_verdict(out, verdict)
+
+
+def _print_verdict(out: Terminal, verdict: Verdict) -> None:
+    """Every number that the decision rests on."""
+    settings = verdict.settings
+    out.line(f"  {verdict.reason}")
+    out.line(f"  candidate    {_earned(verdict.candidate)}, {verdict.episodes} episodes")
+    if verdict.incumbent is not None:
+        out.line(f"  production   {_earned(verdict.incumbent)}, on the same seeds")
+    for look in verdict.looks:
+        bounds = f"{text.number(look.mean)} {text.interval((look.lower, look.upper))}"
+        out.line(f"  difference   {bounds} after {look.n} episodes, at error rate {look.alpha:.2g}")
+    for name, gate in verdict.gates.items():
+        out.line(f"  {name:<12} {text.number(abs(gate['found']))}, wanted {text.number(abs(gate['wanted']))}")
+    asked = f"margin {settings['margin']:g}, error rate {settings['alpha']:g}"
+    out.line(f"  asked for    {asked}, at most {settings['budget']} episodes; seed {verdict.seed}", "dim")
+
+
+def _earned(summary: dict[str, Any]) -> str:
+    mean, bounds = text.number(summary["mean"]), text.interval((summary["ci_low"], summary["ci_high"]))
+    return f"{mean}, 95 % interval {bounds}, spread {text.number(summary['std'])}"

@@ -1,0 +1,132 @@
+"""`ls`, `show`, `rm` and `adopt`: the runs of a store and their folders. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments.options import Json, Run, Runs, RunsDir
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, stdout
+from rlstudio.core.errors import RunBusy, UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.folder.status import Status
+
+SHOWN = 20
+
+
+def ls(
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help=f"Newest runs to list; 0: all.  [default: {SHOWN}]")
+    ] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """List the runs, newest first."""
+    from rlstudio.cli.screen.describe import entry_document
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    count = limit if limit is not None else (0 if json else SHOWN)
+    shown = home.entries(count or None)
+    out = stdout()
+    if json:
+        out.document([entry_document(entry) for entry in shown])
+    elif not shown:
+        out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
+    else:
+        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry.status) for entry in shown])
+        older = home.count() - len(shown)
+        if older > 0:
+            out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
+
+
+def _row(status: Status) -> list[str | Cell]:
+    state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
+    return [
+        status.id,
+        status.name,
+        Cell(state, STATE_STYLES.get(status.state, "")),
+        text.age(status.created_at),
+        f"{status.epoch}/{status.total_epochs}",
+        f"{status.env_steps:,}",
+        text.number(status.eval_return),
+    ]
+
+
+def show(
+    run: Run,
+    lineage: Annotated[bool, typer.Option("--lineage", help="Where it comes from and what came of it.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Show one run: state, progress, evaluation, hashes, checkpoints."""
+    from rlstudio.cli.screen.describe import entry_document, print_run, run_document
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    entry = home.find(run)
+    if lineage:
+        from rlstudio.cli.screen.lineage_view import show_lineage
+
+        show_lineage(home, entry, json)
+        return
+    document = {**run_document(entry.status, entry.folder), **entry_document(entry)}
+    if json:
+        stdout().document(document)
+    else:
+        print_run(stdout(), document)
+
+
+def adopt(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run folders, here or elsewhere.")],
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Take run folders into the store; one that lies elsewhere is copied here."""
+    from rlstudio.control.runs.adopt import adopt_path
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    for folder in folders:
+        run = adopt_path(home, folder)
+        stdout().line(f"run {run.id}: adopted, {run.state}")
+
+
+def rm(
+    runs: Runs,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> int:
+    """Delete runs with all they hold. Running ones are refused, and those that others were forked from."""
+    from rlstudio.control.runs.remove import refuse_referred, remove
+    from rlstudio.control.workspace import Home
+    from rlstudio.core.run_state import OWNED
+
+    home = Home(runs_dir)
+    entries = {entry.id: entry for entry in (home.find(run) for run in runs)}
+    for entry in entries.values():
+        if entry.status.state in OWNED:
+            raise RunBusy(
+                f"run {entry.id}: is running; end it first with: rlctl stop {entry.id}{in_runs_dir(runs_dir)}"
+            )
+    refuse_referred(home, set(entries))
+    if not yes and not _confirmed(list(entries), runs_dir):
+        return 1
+    for entry in entries.values():
+        remove(home, entry)
+        stdout().line(f"run {entry.id}: removed")
+    return 0
+
+
+def _confirmed(ids: list[str], runs_dir: Path) -> bool:
+    if not sys.stdin.isatty():
+        raise UserError("rm asks before it deletes, and nobody is there to answer; give --yes")
+    for run_id in ids:
+        stdout().line(f"  {runs_dir / run_id}")
+    return typer.confirm(f"delete {'this run' if len(ids) == 1 else f'these {len(ids)} runs'} for good?")

@@ -1,0 +1,193 @@
+"""`sweep`: search the settings of an experiment. `rlctl sweep -f FILE`, `rlctl sweep show NAME`, `rlctl sweep ls`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.options import Imports, Json, RunsDir
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.sweep_view import print_sweep, view
+from rlstudio.cli.screen.terminal import Terminal, stderr, stdout
+from rlstudio.core.errors import StorageError, UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.sweep.driver import Driver
+    from rlstudio.control.sweep.report import Summary
+    from rlstudio.control.workspace import Home
+
+INTERRUPTED = 130
+
+app = typer.Typer(rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
+
+
+@app.callback(invoke_without_command=True)
+def sweep(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="The sweep.", autocompletion=completion.experiments),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="SWEEP", help="Go on with a sweep.", autocompletion=completion.sweeps),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the sweep is called, instead of the file's.")] = None,
+    max_concurrent: Annotated[
+        int | None, typer.Option("--max-concurrent", min=1, help="Runs at the same time.")
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Decide in fixed groups: neither timing nor --max-concurrent counts."),
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="With --resume: its process on another host is gone.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge the file; start nothing.")] = False,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> int:
+    """Search the settings of an experiment.
+
+    \b
+    rlctl sweep -f configs/sweep/ppo_cartpole.yaml --max-concurrent 2
+    rlctl sweep --resume ppo_cartpole_sweep
+    rlctl sweep show ppo_cartpole_sweep --out pictures
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    if (file is None) == (resume is None):
+        raise UserError("give a sweep with -f FILE, or one to go on with: --resume SWEEP")
+    from rlstudio.control.sweep.actions import begin_sweep, resume_sweep
+    from rlstudio.control.sweep.search import load_search
+    from rlstudio.control.workspace import Home
+    from rlstudio.experiment.config.imports import import_modules
+
+    home = Home(runs_dir)
+    if file is None:
+        if deterministic or name is not None or modules or dry_run:
+            raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
+        import_modules(_modules_of(home, str(resume)))
+        driver = resume_sweep(home, str(resume), max_concurrent, take_over=take_over)
+    else:
+        import_modules(modules or ())
+        changes: dict[str, Any] = {"name": name} if name is not None else {}
+        changes |= {"deterministic": True} if deterministic else {}
+        search = load_search(file, imports=modules or (), changes=changes)
+        if dry_run:
+            stdout().line(
+                f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; nothing is wrong"
+            )
+            return 0
+        driver = begin_sweep(home, search, max_concurrent)
+    return _drive(home, driver, json)
+
+
+def _modules_of(home: Home, name: str) -> tuple[str, ...]:
+    from rlstudio.control.sweep.report import summary_of
+
+    experiment: Any = summary_of(home.store, name).cfg.experiment
+    return tuple(experiment.get("imports") or ())
+
+
+def _drive(home: Home, driver: Driver, json: bool) -> int:
+    from rlstudio.control.sweep.actions import drive
+    from rlstudio.control.sweep.report import summary_of
+
+    name, where = driver.sweep.name, in_runs_dir(home.runs_dir)
+    out = stderr() if json else stdout()
+    try:
+        with view(out, driver) as show:
+            drive(home, driver, show)
+    except KeyboardInterrupt:
+        out.line(f"sweep {name}: stopped; runs under way go on, go on with: rlctl sweep --resume {name}{where}")
+        return INTERRUPTED
+    except StorageError as error:
+        again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
+        raise type(error)(f"sweep {name}: {error}; {again}") from error
+    summary = summary_of(home.store, name)
+    if json:
+        stdout().document(summary.document())
+        return 0
+    print_sweep(out, summary)
+    if summary.best is None:
+        return 1
+    out.line(f"pictures and the best config: rlctl sweep show {name} --out DIR{where}", "dim")
+    return 0
+
+
+@app.command()
+def show(
+    name: Name,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write best.yaml, parallel.svg and scatter.svg.")
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="With --out: pictures as .png instead of .svg.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Show a sweep: trials, the best of them, which settings mattered."""
+    summary = _summary(runs_dir, name)
+    if json:
+        stdout().document(summary.document())
+    else:
+        print_sweep(stdout(), summary)
+    if out is not None:
+        _write(summary, out, ".png" if png else ".svg", stderr() if json else stdout())
+
+
+@app.command()
+def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+    """List the sweeps, newest first."""
+    from rlstudio.control.sweep.sweeps import Sweeps
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    sweeps = None if home.is_empty else Sweeps(home.store.database)
+    found = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
+    terminal = stdout()
+    if json:
+        terminal.document([{"name": s.name, "state": s.state, "trials": len(t)} for s, t in found])
+    elif not found:
+        terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
+    else:
+        rows = [
+            [s.name, s.state, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in found
+        ]
+        terminal.table(["name", "state", "age", "trials", "live"], rows)
+
+
+def _summary(runs_dir: Path, name: str) -> Summary:
+    from rlstudio.control.sweep.report import summary_of
+    from rlstudio.control.workspace import Home
+
+    home = Home(runs_dir)
+    if home.is_empty:
+        raise UserError(f"sweep {name!r}: there are no runs in {runs_dir} yet; start one with: rlctl sweep -f FILE")
+    return summary_of(home.store, name)
+
+
+def _write(summary: Summary, folder: Path, suffix: str, out: Terminal) -> None:
+    from rlstudio.control.sweep.charts import draw
+    from rlstudio.control.sweep.report import best_yaml
+    from rlstudio.storage.output_file import written_whole
+
+    written = draw(summary, folder, suffix)
+    best = best_yaml(summary)
+    if best is not None:
+        target = folder / "best.yaml"
+        with written_whole(target) as partial:
+            partial.write_text(best)
+        written.append(target)
+    for path in written:
+        out.line(str(path))
+    if best is not None:
+        out.line(f"train it with: rlctl launch -f {folder / 'best.yaml'}", "dim")

@@ -1,0 +1,85 @@
+"""A run as a JSON document and as text: what `show`, `launch --json` and `resume --json` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
+
+if TYPE_CHECKING:
+    from rlstudio.control.workspace import Entry
+    from rlstudio.experiment.folder.run_folder import RunFolder
+    from rlstudio.experiment.folder.status import Status
+
+STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial")
+"""What only the store knows of a run."""
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """One run of a list."""
+    known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
+    return {**entry.status.to_json(), **known}
+
+
+def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
+    """The status with where the run lies and its checkpoints, oldest first."""
+    from rlstudio.experiment.checkpoint.manifest import folder_name, read_manifests
+    from rlstudio.storage.folder import Folder
+
+    document = status.to_json()
+    infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
+    document["path"] = str(folder.path)
+    document["checkpoints"] = [
+        {
+            "step": info.step,
+            "epoch": info.fields.get("epoch"),
+            "state_hash": info.state_hash,
+            "exact": info.fields.get("exact"),
+            "path": str(folder.path / folder_name(info.step)),
+            "size": sum(file.size for file in info.files.values()) + sum(ref.size for ref in info.segments),
+        }
+        for info in reversed(infos)
+    ]
+    return document
+
+
+def print_run(out: Terminal, run: dict[str, Any]) -> None:
+    state = run["state"]
+    out.line(f"{run['name']}  {run['id']}", "bold")
+    out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}", STATE_STYLES.get(state, ""))
+    exact = "yes" if run["exact"] else f"no, {run['exact_reason']}"
+    bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
+    parent = run.get("parent_id") and f"{run['parent_id']} at {run['parent_step']:,} steps"
+    facts = {
+        "message": run["message"],
+        "algorithm": run["algo"],
+        "environment": f"{run['env_id']}, seed {run['seed']}",
+        "progress": f"epoch {run['epoch']}/{run['total_epochs']}, {run['env_steps']:,} environment steps,"
+        f" {run['gradient_steps']:,} gradient steps",
+        "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
+        "exact resume": exact,
+        "config hash": run["config_hash"],
+        "state hash": run["state_hash"] or "-",
+        "forked from": parent,
+        "owner": run.get("owner"),
+        "attempt": run.get("attempt") if (run.get("attempt") or 0) > 1 else None,
+        "created": f"{run['created_at']} ({text.age(run['created_at'])} ago)",
+        "folder": run["path"],
+    }
+    for label, value in facts.items():
+        if value:
+            out.line(f"  {label:<13} {value}")
+    if run["checkpoints"]:
+        out.line()
+        rows = [
+            [
+                f"{entry['step']:,}",
+                str(entry["epoch"]),
+                text.size(entry["size"]),
+                entry["state_hash"][:12],
+                entry["path"],
+            ]
+            for entry in run["checkpoints"]
+        ]
+        out.table(["checkpoint", "epoch", "size", "state hash", "path"], rows)

@@ -1,0 +1,93 @@
+"""How far a run is, in numbers and as one plain line. Cheap enough to be asked after every train step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rlstudio.cli.screen import text
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.experiment.run.session import Session
+    from rlstudio.experiment.training.loop import Report, Tick
+
+KEY_METRICS = ("policy_loss", "value_loss", "loss", "q", "entropy", "kl")
+SHOWN = 4
+WINDOW_SECONDS = 10.0
+HISTORY = 512
+"""Epoch returns kept for the sparkline; more than any terminal is wide."""
+
+
+class Progress:
+    def __init__(self, session: Session) -> None:
+        train = session.cfg.train
+        self.total_steps, self.epochs = train.total_steps, train.epochs
+        self.env_steps, self.epoch = session.status.env_steps, session.status.epoch
+        self.first_step, self.started = self.env_steps, time.monotonic()
+        self.metrics: dict[str, float] = {}
+        self.returns: deque[float] = deque(maxlen=HISTORY)
+        self.evaluation: Evaluation | None = None
+        self._samples: deque[tuple[float, int]] = deque([(self.started, self.env_steps)])
+
+    def at(self, tick: Tick, now: float) -> None:
+        """Called a few times a second."""
+        self.env_steps, self.epoch = tick.env_steps, tick.epoch
+        self._samples.append((now, tick.env_steps))
+        while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW_SECONDS:
+            self._samples.popleft()
+
+    def close_epoch(self, report: Report, evaluation: Evaluation | None) -> bool:
+        """Take in an epoch; True where it brought a new evaluation."""
+        self.metrics = report.metrics
+        self.returns.append(report.metrics["rollout/return_mean"])
+        fresh = evaluation is not None and evaluation is not self.evaluation
+        self.evaluation = evaluation
+        return fresh
+
+    @property
+    def fraction(self) -> float:
+        return min(self.env_steps / self.total_steps, 1.0)
+
+    @property
+    def rate(self) -> float:
+        """Steps per second, lately."""
+        (start, before), (end, after) = self._samples[0], self._samples[-1]
+        return max(after - before, 0) / (end - start) if end > start else math.nan
+
+    @property
+    def eta(self) -> float:
+        return (self.total_steps - self.env_steps) / self.rate if self.rate > 0 else math.nan
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def last_return(self) -> float:
+        """Of the latest epoch in which an episode ended."""
+        return next((value for value in reversed(self.returns) if math.isfinite(value)), math.nan)
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The metrics that say whether learning is healthy; for an algorithm we do not know, its first ones."""
+        known = {name: self.metrics[f"train/{name}"] for name in KEY_METRICS if f"train/{name}" in self.metrics}
+        own = {key.removeprefix("train/"): value for key, value in self.metrics.items() if key.startswith("train/")}
+        return dict(list((known or own).items())[:SHOWN])
+
+    def line(self) -> str:
+        rate = f"{self.rate:,.0f}" if math.isfinite(self.rate) else "-"
+        parts = [
+            f"epoch {self.epoch}/{self.epochs}",
+            f"{self.env_steps:,} steps",
+            f"{100 * self.fraction:.0f} %",
+            f"eta {text.duration(self.eta)}",
+            f"{rate} steps/s",
+            f"return {text.number(self.last_return)}",
+            *(f"{name} {text.number(value)}" for name, value in self.losses.items()),
+        ]
+        if self.evaluation is not None:
+            parts.append(f"eval {text.number(self.evaluation.summary.mean)}")
+        return "  ".join(parts)

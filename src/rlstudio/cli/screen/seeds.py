@@ -1,0 +1,64 @@
+"""Several seeds of one experiment: what they say together. One seed proves little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.judging.evaluate import Evaluation
+
+
+@dataclass
+class Outcome:
+    """How one run ended. `code` 0 means completed."""
+
+    run: dict[str, Any]
+    evaluation: Evaluation | None = None
+    code: int = 0
+    goes_on: bool = True
+
+    def document(self) -> dict[str, Any]:
+        summary = None if self.evaluation is None else self.evaluation.summary.to_json()
+        return {**self.run, "evaluation": summary}
+
+
+def over_seeds(returns: Sequence[float]) -> dict[str, Any] | None:
+    """Interquartile mean of the seeds' mean returns, with its 95 % bootstrap interval; None without any."""
+    from rlstudio.core.rng import Rng
+    from rlstudio.ops.statistics import bootstrap_interval, iqm
+
+    if not returns:
+        return None
+    low, high = bootstrap_interval(returns, Rng(0, "cli/seeds").generator(), statistic=iqm)
+    mean = sum(returns) / len(returns)
+    return {"seeds": len(returns), "mean": mean, "iqm": float(iqm(returns)), "ci_low": low, "ci_high": high}
+
+
+def seeds_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    return {"runs": [outcome.document() for outcome in outcomes], "summary": over_seeds(_returns(outcomes))}
+
+
+def print_seeds(out: Terminal, outcomes: Sequence[Outcome]) -> None:
+    rows = []
+    for outcome in outcomes:
+        run = outcome.run
+        state = Cell(run["state"], STATE_STYLES.get(run["state"], ""))
+        rows.append([str(run["seed"]), state, f"{run['env_steps']:,}", text.number(run["eval_return"]), run["id"]])
+    out.table(["seed", "state", "steps", "return", "run"], rows)
+    summary = over_seeds(_returns(outcomes))
+    if summary is not None:
+        bounds = text.interval((summary["ci_low"], summary["ci_high"]))
+        out.line(f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {summary['seeds']} seeds", "bold")
+    everyone = " ".join(outcome.run["id"] for outcome in outcomes)
+    out.line(f"try next: rlctl plot {everyone}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
+
+
+def _returns(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.run["eval_return"] for outcome in outcomes if outcome.evaluation is not None]

@@ -1,0 +1,95 @@
+"""The first and the last lines of a run: what it is, what came out, and what to try next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+
+if TYPE_CHECKING:
+    from rlstudio.cli.screen.progress import Progress
+    from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.experiment.run.session import Session
+
+
+def header(session: Session, origin: str) -> list[str]:
+    cfg, topology = session.cfg, session.topology
+    steps = f"{_plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
+    lines = [
+        f"run         {session.folder.id}",
+        f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
+        f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
+        f"environment {_world(session)}, {_plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
+        f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}",
+    ]
+    if session.status.env_steps:
+        lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
+    if not session.status.exact:
+        lines.append(f"exact       no: {session.status.exact_reason}")
+    return lines
+
+
+def _world(session: Session) -> str:
+    """CartPole-v1 trains on our own world and is judged on the real one: the header says so."""
+    env_id, kind = session.cfg.env.id, session.topology["vectorization"]
+    if kind not in ("native", "envpool"):
+        return f"{env_id} (Gymnasium, {kind})"
+    if session.cfg.env.is_own_world:
+        return f"{env_id} (native world)"
+    world = "native world" if kind == "native" else "EnvPool"
+    return f"{env_id} ({world} for training, Gymnasium for evaluation)"
+
+
+def result(session: Session, progress: Progress) -> list[str]:
+    """What came out."""
+    status = session.status
+    done = status.env_steps - progress.first_step
+    part = f", {done:,} of them" if progress.first_step else ""
+    return [
+        "",
+        f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}",
+        f"evaluation  {judged(session.evaluation, status.eval_return, status.eval_interval)}",
+        f"folder      {session.folder.path}",
+        "",
+    ]
+
+
+def advice(session: Session) -> list[str]:
+    """What to try next, ready to be copied."""
+    run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    return [
+        "try next",
+        *activation(),
+        f"  rlctl eval {run} --episodes 100",
+        f"  rlctl play {run} --video out.mp4",
+        f"  rlctl plot {run}",
+        f"  rlctl show {run}",
+        f"  rlctl resume {run} train.epochs={2 * session.cfg.train.epochs}",
+    ]
+
+
+def activation() -> list[str]:
+    """After `make run` a shell does not know `rlctl` yet, and the commands to copy would not be found."""
+    script = Path(sys.executable).with_name("activate")
+    if shutil.which("rlctl") or not script.exists():
+        return []
+    return [f"  source {min(os.path.relpath(script), str(script), key=len)}"]
+
+
+def judged(evaluation: Evaluation | None, mean: float | None, bounds: tuple[float, float] | None) -> str:
+    if evaluation is None:
+        return f"mean {text.number(mean)}, 95 % interval {text.interval(bounds)}"
+    summary = evaluation.summary
+    return (
+        f"mean {text.number(summary.mean)}, IQM {text.number(summary.iqm)},"
+        f" 95 % interval {text.interval((summary.ci_low, summary.ci_high))} over {_plural(summary.n, 'episode')}"
+    )
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,135 @@
+"""A sweep on the screen: a table redrawn in place while it runs on a terminal, lines elsewhere, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import Cell, Terminal
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from rlstudio.control.sweep.driver import Driver, Seen
+    from rlstudio.control.sweep.report import Summary
+    from rlstudio.control.sweep.sweeps import Trial
+
+ROWS = 12
+STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cyan"}
+
+
+@contextmanager
+def view(out: Terminal, driver: Driver) -> Iterator[Callable[[Seen], None]]:
+    """What to call with each look."""
+    if not out.is_live:
+        yield _Lines(out, driver).show
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    live = Live(console=Console(file=out.stream), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    with live:
+
+        def show(seen: Seen) -> None:
+            with suppress(OSError):  # a closed window is no reason to stop
+                live.update(_table(driver, seen), refresh=True)
+
+        yield show
+
+
+class _Lines:
+    """One line for each trial that is chosen, and for each result."""
+
+    def __init__(self, out: Terminal, driver: Driver) -> None:
+        self._out, self._driver = out, driver
+        self._told: set[tuple[int, str, int]] = set()
+
+    def show(self, seen: Seen) -> None:
+        for trial in seen.trials:
+            key = (trial.number, str(trial.state), max(trial.results, default=0))
+            if key not in self._told:
+                self._told.add(key)
+                self._out.line(_line(trial, self._driver))
+        if seen.is_over:
+            self._out.line(headline(self._driver, seen))
+        self._out.flush()
+
+
+def _line(trial: Trial, driver: Driver) -> str:
+    if not trial.results and trial.is_live:
+        return f"trial {trial.number}: {settings(trial)}"
+    told = f"{text.number(_bound(trial, driver))} at epoch {max(trial.results)}" if trial.results else ""
+    why = f" ({trial.message})" if trial.message else ""
+    state = "" if trial.is_live else f" {trial.state.lower()}"
+    return f"trial {trial.number}:{state} {told}{why}".replace("  ", " ")
+
+
+def _bound(trial: Trial, driver: Driver) -> float | None:
+    sign = -1 if driver.search.cfg.direction == "minimize" else 1
+    return None if trial.score is None else sign * trial.score
+
+
+def headline(driver: Driver, seen: Seen) -> str:
+    from rlstudio.control.sweep.report import best_of
+
+    best = best_of(seen.trials)
+    ended = sum(not trial.is_live for trial in seen.trials)
+    total = max(driver.search.trials, len(seen.trials))
+    running = sum(run.is_owned for run in seen.runs)
+    told = "none yet" if best is None else f"{text.number(_bound(best, driver))} (trial {best.number})"
+    return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {told}"
+
+
+def _table(driver: Driver, seen: Seen) -> Group:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), expand=False)
+    for column in ("trial", "state", "epoch", "bound", "settings"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    live = [trial for trial in seen.trials if trial.is_live]
+    ended = sorted((t for t in seen.trials if not t.is_live and t.score is not None), key=lambda t: -(t.score or 0.0))
+    for trial in [*ended[: max(3, ROWS - len(live))], *live][:ROWS]:
+        epoch = f"{max(trial.results, default=0)}/{driver.search.epochs}"
+        cells = [str(trial.number), trial.state.lower(), epoch, text.number(_bound(trial, driver)), settings(trial)]
+        table.add_row(*map(text.safe, cells))
+    return Group(Text(text.safe(headline(driver, seen)), style="bold", no_wrap=True, overflow="ellipsis"), table)
+
+
+def print_sweep(out: Terminal, summary: Summary) -> None:
+    from rlstudio.control.sweep.report import importance
+
+    best = summary.best
+    out.line(f"{summary.sweep.name}  {summary.sweep.state}  {summary.env_steps():,} environment steps", "bold")
+    out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "settings"], trial_rows(summary, best))
+    for path, share in importance(summary).items():
+        out.line(f"  {share:4.2f}  {path}", "dim")
+    if best is None:
+        out.line("no trial has come to its end", "yellow")
+        return
+    value = text.number(summary.value(best))
+    out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {len(summary.cfg.seeds)} seeds", "green")
+    out.line(f"  {settings(best)}")
+
+
+def trial_rows(summary: Summary, best: Trial | None) -> list[list[str | Cell]]:
+    return [
+        [
+            f"{trial.number}{' *' if best is not None and trial.number == best.number else ''}",
+            Cell(trial.state, STYLES.get(trial.state, "")),
+            f"{max(trial.results, default=0)}/{summary.epochs}",
+            text.number(summary.value(trial)),
+            text.number(summary.bound(trial)),
+            settings(trial),
+        ]
+        for trial in summary.trials
+    ]
+
+
+def settings(trial: Trial) -> str:
+    """As they are written on a command line."""
+    shown = [f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in trial.params.items()]
+    return " ".join(shown).replace(", ", ",")

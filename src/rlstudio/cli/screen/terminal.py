@@ -1,0 +1,114 @@
+"""Writing to the terminal: lines, tables and JSON documents; colour only where a person looks at it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TextIO
+
+from rlstudio.cli.screen.text import safe
+from rlstudio.core.errors import StorageError
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+STATE_STYLES = {
+    "COMPLETED": "green",
+    "FAILED": "red",
+    "CANCELLED": "red",
+    "INTERRUPTED": "yellow",
+    "STOPPING": "yellow",
+    "RUNNING": "cyan",
+    "STARTING": "cyan",
+}
+
+
+class PipeClosed(Exception):
+    """Whoever read our output has left; there is nobody to tell."""
+
+
+class Cell(NamedTuple):
+    """A piece of text with a style, for tables."""
+
+    text: str
+    style: str = ""
+
+
+class Terminal:
+    """One output stream. Text from outside is escaped by `line` and `table`, so no caller can forget it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.is_live = stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+        self.has_colour = self.is_live and not os.environ.get("NO_COLOR")
+
+    def style(self, text: str, style: str) -> str:
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and self.has_colour else text
+
+    def line(self, text: str = "", style: str = "") -> None:
+        self._write(self.style(safe(text), style) + "\n")
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
+        """Columns under their names, as wide as they need to be."""
+        cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+        cells = [[Cell(safe(cell.text), cell.style) for cell in row] for row in cells]
+        cells.insert(0, [Cell(name, "dim") for name in header])
+        widths = [max(len(row[i].text) for row in cells) for i in range(len(header))]
+        for row in cells:
+            padded = [
+                self.style(cell.text, cell.style) + " " * (width - len(cell.text))
+                for cell, width in zip(row, widths, strict=True)
+            ]
+            self._write("  ".join(padded).rstrip() + "\n")
+
+    def document(self, value: Any) -> None:
+        """One JSON document; a value that JSON does not have (NaN, infinity) is null."""
+        self._write(json.dumps(_finite(value), indent=2, allow_nan=False) + "\n")
+
+    def record(self, value: Any) -> None:
+        """One line of JSON."""
+        self._write(json.dumps(_finite(value), allow_nan=False) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Text that was made here and is safe as it is."""
+        self._write(text)
+
+    def flush(self) -> None:
+        self._write("", flush=True)
+
+    def abandon(self) -> None:
+        """Nobody can be told any more. What is still to be written, also by the interpreter on its way out, goes
+        nowhere instead of failing again."""
+        with suppress(OSError):  # a stream in memory has no descriptor
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+    def _write(self, text: str, flush: bool = False) -> None:
+        try:
+            self.stream.write(text)
+            if flush or self.is_live:
+                self.stream.flush()
+        except BrokenPipeError:
+            raise PipeClosed from None
+        except OSError as error:
+            raise StorageError(f"output: {error.strerror or error}") from error
+
+
+def stdout() -> Terminal:
+    return Terminal(sys.stdout)
+
+
+def stderr() -> Terminal:
+    return Terminal(sys.stderr)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,77 @@
+"""Launchers start the process of a claimed run. A launcher is one method."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.store.records import Run
+from rlstudio.control.workspace import DATABASE_VARIABLE, Home
+from rlstudio.storage.folder import Folder
+
+
+class Process(Protocol):
+    """A started run. `poll` is None while it lives, and collects it afterwards."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+
+class Launcher(Protocol):
+    def launch(self, run: Run, devices: Sequence[int]) -> Process: ...
+
+
+class SubprocessLauncher:
+    """A process of its own session: neither a closed terminal nor the end of whoever started it reaches it."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def launch(self, run: Run, devices: Sequence[int]) -> Process:
+        folder = folder_of(self._home, run)
+        command = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
+        log = Folder(folder.path).output(folder.log_path.name)
+        try:
+            return subprocess.Popen(
+                [*command, str(self._home.runs_dir.absolute())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self._environment(devices),
+            )
+        finally:
+            os.close(log)
+
+    def _environment(self, devices: Sequence[int]) -> dict[str, str]:
+        """GPUs that the run was not given stay out of its sight, also where that is all of them."""
+        told = {"PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
+        if not self._home.url.startswith("sqlite:"):
+            told[DATABASE_VARIABLE] = self._home.url
+        return {**os.environ, **told}
+
+
+class InProcessLauncher:
+    """Trains the run here and now: for tests, notebooks and debuggers. `launch` returns when it has ended."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def launch(self, run: Run, devices: Sequence[int]) -> Process:
+        from rlstudio.control.queue import runner
+
+        return _Done(runner.main(run.id, run.token, self._home.runs_dir))
+
+
+class _Done:
+    def __init__(self, code: int) -> None:
+        self.pid = os.getpid()
+        self._code = code
+
+    def poll(self) -> int | None:
+        return self._code

@@ -1,0 +1,59 @@
+"""The process of a run that a worker started: `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR`.
+
+It takes the run over from whoever claimed it, trains it to its end and says in the store how it ended. What it prints
+goes to the run's `stdout.log`. It outlives whoever started it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import LeaseLost, RLStudioError
+from rlstudio.core.process import this_process
+
+GRACE_SECONDS = 4.0
+
+
+def main(run_id: str, token: int, runs_dir: Path) -> int:
+    home = Home(runs_dir)
+    try:
+        run = home.store.hand_over(run_id, token, this_process())
+    except RLStudioError as error:
+        return _told(error)
+    # Only now: importing torch takes a second, in which nobody would know whose run it is.
+    from rlstudio.control.runs.start import serve
+    from rlstudio.experiment.run.signals import Interrupted
+
+    try:
+        with serve(home, run, on_lost=_leave_soon) as session:
+            for _ in session:
+                pass
+    except Interrupted as stop:
+        return 128 + stop.signum
+    except RLStudioError as error:
+        return _told(error)
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _told(error: RLStudioError) -> int:
+    sys.stderr.write(f"rlctl: {error}\n")
+    return error.exit_code
+
+
+def _leave_soon() -> None:
+    """The run is another's. The session learns it with its next commit; one that is stuck is not waited for."""
+    timer = threading.Timer(GRACE_SECONDS, os._exit, (LeaseLost.exit_code,))
+    timer.daemon = True
+    timer.start()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))

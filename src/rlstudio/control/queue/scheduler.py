@@ -1,0 +1,191 @@
+"""Scheduler: decides which queued run starts when. One `tick` looks, retries, starts and observes; it never waits.
+
+Order: priority, then whose owner has the fewest cores in use, then who came first. The first in that order that could
+ever run here is waited for, so a large run is not passed by small ones for ever. What is in use is read from the store,
+not remembered: a scheduler that was killed is replaced by another, and runs of the foreground count too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from rlstudio.control.lifecycle import backoff_seconds
+from rlstudio.control.queue.launchers import Launcher, Process
+from rlstudio.control.store.reaper import Reaper
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.resources import Slots, left
+from rlstudio.control.store.store import Store
+from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import OWNED, Reason, RunState
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one tick saw and did."""
+
+    queue_depth: int
+    running: int
+    throughput: float  # environment steps per second of all runs of the store together
+    started: list[Run] = field(default_factory=list)
+    reaped: list[Run] = field(default_factory=list)
+    retried: list[Run] = field(default_factory=list)
+    never: list[Run] = field(default_factory=list)  # queued, but larger than this machine
+    waits: bool = False  # something will be retried after its pause
+
+
+class Scheduler:
+    def __init__(
+        self,
+        store: Store,
+        slots: Slots,
+        launcher: Launcher,
+        *,
+        reaper: Reaper | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = store
+        self.slots = slots
+        self.processes: dict[str, Process] = {}
+        self._claims: dict[str, int] = {}  # run -> token: what we claimed, until its own process has it
+        self._launcher = launcher
+        self._reaper = reaper or Reaper(store)
+        self._clock = clock
+        self._ended_at: dict[tuple[str, int], float] = {}  # (run, version) that may be retried -> when we first saw it
+        self._rates: dict[str, _Rate] = {}
+
+    def tick(self) -> Observed:
+        self._collect()
+        reaped = self._reaper.look()
+        retried, waits = self._retry()
+        running = self.store.runs(states=OWNED)
+        queued = self.store.runs(states={RunState.QUEUED})
+        started, never = self._start(queued, running)
+        return Observed(
+            queue_depth=len(queued) - len(started),
+            running=len(running) + len(started),
+            throughput=self._throughput(running),
+            started=started,
+            reaped=reaped,
+            retried=retried,
+            never=never,
+            waits=waits,
+        )
+
+    def _collect(self) -> None:
+        """Processes that ended; what became of their runs is in the store, or the reaper sees it. Except where a
+        process never got so far as to take its run over: as long as we live that run is ours, so we give it back."""
+        ended = {run_id: code for run_id, process in self.processes.items() if (code := process.poll()) is not None}
+        self.processes = {run_id: process for run_id, process in self.processes.items() if run_id not in ended}
+        for run_id, token in list(self._claims.items()):
+            if run_id not in self.processes:
+                code = ended.get(run_id)
+                told = "could not be started" if code is None else f"ended with code {code} before it began"
+                self._give_back(run_id, token, Reason.ORPHANED, f"its process {told}; see its stdout.log")
+
+    def _give_back(self, run_id: str, token: int, reason: Reason, message: str) -> None:
+        """A run that we claimed and that nobody has started. Tried again with the next tick if the store is away."""
+        try:
+            run = self.store.get(run_id)
+            if run.token == token and not run.has_process:
+                self.store.move(run_id, token, RunState.INTERRUPTED, reason, message)
+        except (Conflict, LeaseLost, RunNotFound):
+            pass  # somebody else has taken care of it
+        self._claims.pop(run_id, None)
+
+    # -- retries ----------------------------------------------------------------------------------------------------
+
+    def _retry(self) -> tuple[list[Run], bool]:
+        now = self._clock()
+        hopeful = [run for run in self.store.retryable() if run.may_retry]
+        self._ended_at = {key: self._ended_at.get(key, now) for key in ((run.id, run.version) for run in hopeful)}
+        retried = []
+        for run in hopeful:
+            if now - self._ended_at[run.id, run.version] >= backoff_seconds(run.failures):
+                try:
+                    retried.append(self.store.resume(run.id, Reason.RETRY))
+                except (Conflict, RunNotFound):
+                    continue  # another scheduler, or its user, was quicker
+        return retried, len(retried) < len(hopeful)
+
+    # -- starting ---------------------------------------------------------------------------------------------------
+
+    def _start(self, queued: Sequence[Run], running: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+        here = [run for run in running if run.host == os.uname().nodename]
+        never = [run for run in queued if not self.slots.fits(run)]
+        waiting = [run for run in queued if self.slots.fits(run)]
+        started: list[Run] = []
+        for run in in_order(waiting, running):
+            if not left(self.slots, [*here, *started]).fits(run):
+                break
+            claimed = self._claim(run, [*here, *started])
+            if claimed is not None:
+                started.append(claimed)
+        return started, never
+
+    def _claim(self, run: Run, beside: Sequence[Run]) -> Run | None:
+        """From here to the new process's own word the run is ours: if we die now, it is found and goes on."""
+        try:
+            claimed = self.store.claim(run.id, this_process())
+        except (Conflict, RunNotFound):
+            return None  # another worker has it, or it was cancelled
+        self._claims[run.id] = claimed.token
+        try:
+            devices = self._devices(claimed, beside)
+            self.processes[run.id] = self._launcher.launch(claimed, devices)
+        except Exception as error:  # of whatever kind: launchers come from other packages too
+            message = f"its process could not be started: {error}"
+            self._give_back(run.id, claimed.token, Reason.STORAGE, message)
+            return None
+        return replace(claimed, devices=",".join(map(str, devices)))
+
+    def _devices(self, run: Run, beside: Sequence[Run]) -> list[int]:
+        """Free GPUs for a run, remembered in its row so that a later scheduler knows too."""
+        taken = {index for other in beside for index in other.device_list}
+        devices = [index for index in range(self.slots.gpus) if index not in taken][: run.gpus]
+        if devices or run.devices:  # of an earlier attempt, perhaps on another machine
+            self.store.assign(run.id, run.token, devices)
+        return devices
+
+    # -- observing --------------------------------------------------------------------------------------------------
+
+    def _throughput(self, running: Sequence[Run]) -> float:
+        now = self._clock()
+        before = self._rates
+        self._rates = {run.id: before.get(run.id, _Rate(now, run.env_steps)).at(now, run.env_steps) for run in running}
+        return sum(rate.per_second for rate in self._rates.values())
+
+
+def in_order(waiting: Sequence[Run], running: Sequence[Run]) -> Iterator[Run]:
+    """Who is next, and who after that: by priority, then fair between owners, then by age."""
+    cores = Counter[str]()
+    for run in running:
+        cores[run.owner] += run.cpus
+    lines = {owner: deque[Run]() for owner in {run.owner for run in waiting}}
+    for run in sorted(waiting, key=lambda run: (-run.priority, run.seq)):
+        lines[run.owner].append(run)
+    while lines:
+        run = min((line[0] for line in lines.values()), key=lambda run: (-run.priority, cores[run.owner], run.seq))
+        lines[run.owner].popleft()
+        if not lines[run.owner]:
+            del lines[run.owner]
+        cores[run.owner] += run.cpus
+        yield run
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Environment steps over time; runs tell their steps with each heartbeat, so between two of them nothing is new."""
+
+    since: float
+    steps: int
+    per_second: float = 0.0
+
+    def at(self, now: float, steps: int) -> _Rate:
+        if steps == self.steps or now <= self.since:
+            return self
+        return _Rate(now, steps, max(0.0, (steps - self.steps) / (now - self.since)))

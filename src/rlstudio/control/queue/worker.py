@@ -1,0 +1,102 @@
+"""Worker: serves the queue of a store on this machine until it is told to stop, or until nothing is left to do.
+
+Runs are processes of their own: they outlive the worker, and the next one takes their slots into account.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from rlstudio.control.queue.scheduler import Observed, Scheduler
+from rlstudio.control.store.workers import Workers
+from rlstudio.core.errors import StorageError
+from rlstudio.core.process import this_process
+
+TICK_SECONDS = 0.5
+BEAT_SECONDS = 5.0
+GONE_SECONDS = 60.0
+
+
+class Worker:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        until_idle: bool = False,
+        tell: Callable[[Observed], None] = lambda observed: None,
+        complain: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.id = f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(2)}"
+        self._scheduler = scheduler
+        self._workers = Workers(scheduler.store.database)
+        self._until_idle = until_idle
+        self._tell = tell
+        self._complain = complain
+        self._stop_asked = False
+        self._wake, self._waker = os.pipe()
+
+    def serve(self) -> None:
+        """Tick after tick. A store that is away is waited for."""
+        self._workers.register(self.id, this_process(), self._scheduler.slots)
+        previous = {signum: signal.signal(signum, self._ask_to_stop) for signum in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._loop()
+        finally:
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
+            with suppress(StorageError):
+                self._workers.remove(self.id)
+
+    def _loop(self) -> None:
+        beat_at, failed = 0.0, 0
+        while not self._stop_asked:
+            try:
+                observed = self._scheduler.tick()
+                failed = 0
+                if time.monotonic() >= beat_at:
+                    self._beat(observed)
+                    beat_at = time.monotonic() + BEAT_SECONDS
+                self._tell(observed)
+                if self._until_idle and self._is_idle(observed) and self._leaves():
+                    return
+            except StorageError as error:
+                self._complain(str(error))
+                failed += 1
+                if self._until_idle and failed * TICK_SECONDS >= GONE_SECONDS:
+                    return  # nobody's worker, and its store does not come back: the folder was removed
+            self._wait()
+
+    def _beat(self, observed: Observed) -> None:
+        """Show that we live, and look who else does: somebody must forget the workers of hosts that are gone."""
+        if not self._workers.beat(self.id, observed.throughput, observed.queue_depth):
+            self._workers.register(self.id, this_process(), self._scheduler.slots)
+        self._workers.alive()
+
+    def _leaves(self) -> bool:
+        return self._workers.remove_if_idle(self.id, self._scheduler.slots)
+
+    def _is_idle(self, observed: Observed) -> bool:
+        return not (self._scheduler.processes or observed.waits or observed.queue_depth > len(observed.never))
+
+    def _wait(self) -> None:
+        """Until the next tick, or until one of our processes ends: a free slot is not left empty."""
+        opened = []
+        for process in self._scheduler.processes.values():
+            with suppress(OSError):
+                opened.append(os.pidfd_open(process.pid))
+        try:
+            select.select([self._wake, *opened], [], [], TICK_SECONDS)
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+
+    def _ask_to_stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stop_asked = True
+        os.write(self._waker, b"x")

@@ -1,0 +1,33 @@
+"""The folder of a run that the store knows, made where there is none yet. Free of torch."""
+
+from __future__ import annotations
+
+from rlstudio.control.store.records import Run
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.lineage.lineage import EVENT
+
+
+def folder_of(home: Home, run: Run) -> RunFolder:
+    """The run's folder; made from what the store knows where it has none yet."""
+    folder = home.folder(run.id)
+    if not folder.exists:
+        if home.store.checkpoints(run.id):
+            # It is elsewhere, or was deleted: to begin anew under the same name would pass for going on.
+            raise UserError(f"run {run.id}: its folder is not in {home.runs_dir}; name where it is with --runs-dir")
+        folder = RunFolder.create(
+            home.runs_dir,
+            name=run.name,
+            algo=run.algo,
+            env_id=run.env_id,
+            config_yaml=home.store.config_yaml(run.id),
+            config_hash=run.config_hash,
+            seed=run.seed,
+            total_epochs=run.total_epochs,
+            state=run.state,
+            run_id=run.id,
+        )
+        folder.event(EVENT, **home.store.lineage(run.id))
+        folder.close()
+    return folder

@@ -1,0 +1,60 @@
+"""Fork: a child run that begins where a checkpoint of its parent stands, with settings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
+from rlstudio.control.runs.start import request_of
+from rlstudio.control.store.records import Run
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import CheckpointError, Incompatible, UserError
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import Reason
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.fork import copy_checkpoint
+from rlstudio.experiment.run.load import read_config
+from rlstudio.experiment.run.session import Session
+
+
+def fork(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any) -> Session:
+    """The child, ready to train. What does not fit leaves nothing behind. `origin`: its sweep and trial."""
+    source = folder_of(home, parent)
+    cfg = read_config(source, overrides)
+    child = home.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
+    with told_if_it_fails(home.store, child):
+        folder = folder_of(home, child)
+        lease = StoreLease(home.store, child, folder.path)
+    try:
+        info = copy_checkpoint(source, checkpoint, folder, lease)
+        home.store.set_origin(child.id, child.token, info.step)
+        epoch = int(info.fields["epoch"])
+        if epoch >= cfg.train.epochs:
+            raise UserError(
+                f"fork of run {parent.id}: it has done {epoch} epochs at {info.step:,} steps and train.epochs is"
+                f" {cfg.train.epochs}; give it more with train.epochs={2 * epoch}"
+            )
+        return _opened(folder, cfg, lease, " ".join(overrides))
+    except BaseException:
+        lease.release()
+        folder.remove()
+        home.store.remove(child.id)
+        raise
+
+
+def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed: str) -> Session:
+    """Another number of environments or threads is what a fork may be for: it is recorded, not refused."""
+    try:
+        return Session.open(folder, cfg, lease=lease, allow_inexact=True)
+    except CheckpointError as error:
+        raise Incompatible(f"fork with {changed}: {error}; such a change needs a new run") from error
+
+
+def fork_later(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = ()) -> Run:
+    """The child in the queue."""
+    session = fork(home, parent, checkpoint, overrides)
+    session.close()
+    return home.store.resume(session.folder.id, Reason.RESUMED)

@@ -1,0 +1,60 @@
+"""Remove runs, one by one or by a policy; never what something refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rlstudio.control.lifecycle import ENDED
+from rlstudio.control.store.records import Run
+from rlstudio.control.workspace import Entry, Home
+from rlstudio.core.errors import Conflict
+from rlstudio.core.run_state import RunState
+
+
+def remove(home: Home, entry: Entry) -> None:
+    """First from the disk, under the folder's lock, then from the store: a crash in between leaves a run without a
+    folder, which removing it again finishes."""
+    if entry.has_folder:
+        entry.folder.remove()
+    if entry.run is not None:
+        home.store.remove(entry.id)
+
+
+def refuse_referred(home: Home, going: Collection[str]) -> None:
+    """A run that another one was forked from stays as long as that one does."""
+    for run_id in going:
+        staying = [child.id for child in home.store.runs(parent=run_id) if child.id not in going]
+        if staying:
+            raise Conflict(f"run {run_id}: {staying[0]} was forked from it; remove that one first, or both together")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which ended runs may go: all that are not protected by any of these."""
+
+    keep_newest: int = 0
+    keep_days: float = 0.0
+    states: frozenset[RunState] = frozenset({RunState.FAILED, RunState.CANCELLED})
+
+
+def prunable(home: Home, policy: Policy, now: datetime | None = None) -> list[Run]:
+    """Runs that the policy gives up and nothing refers to, oldest first. Dates only choose; nothing depends on them."""
+    oldest_kept = (now or datetime.now(UTC)) - timedelta(days=policy.keep_days)
+    runs = home.store.runs()
+    kept = {run.id for run in runs[: policy.keep_newest]}
+    going = {
+        run.id: run
+        for run in runs
+        if run.id not in kept
+        and run.state in ENDED & policy.states
+        and datetime.fromisoformat(run.created_at) < oldest_kept
+    }
+    # A child that stays keeps its parent, which keeps its own: walk until nothing changes.
+    while True:
+        needed = {run.parent_id for run in runs if run.id not in going and run.parent_id in going}
+        if not needed:
+            return sorted(going.values(), key=lambda run: run.seq)
+        for run_id in needed:
+            going.pop(str(run_id))

@@ -1,0 +1,99 @@
+"""Reaper: finds runs whose owner is gone, and takes them away so that they can go on elsewhere.
+
+A process of this host is judged by boot, pid and start time, at once and for certain. One that cannot be seen, or is
+frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic clock. No two clocks are
+ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.store import Store
+from rlstudio.core import process
+from rlstudio.core.errors import RunNotFound
+from rlstudio.core.process import Owner
+from rlstudio.core.run_state import OWNED, Reason
+
+TTL_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """When the signs of life of an owner last changed, on our clock."""
+
+    token: int
+    heartbeat: int
+    progress: int
+    beat_at: float
+    moved_at: float
+
+
+class Reaper:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        gone: Callable[[Owner], bool] = process.is_gone,
+        ttl: float = TTL_SECONDS,
+        facts: Callable[[Run], Mapping[str, Any]] = lambda run: {},
+    ) -> None:
+        """`facts`: what a run wrote about itself after its last heartbeat, where that can be read."""
+        self._store = store
+        self._clock = clock
+        self._gone = gone
+        self._ttl = ttl
+        self._facts = facts
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self) -> list[Run]:
+        """One pass over all runs that somebody has; returns those that were taken away."""
+        now = self._clock()
+        owned = self._store.runs(states=OWNED)
+        self._seen = {run.id: self._observe(run, now) for run in owned}
+        reaped = [self._judge(run, now) for run in owned]
+        return [run for run in reaped if run is not None]
+
+    def _observe(self, run: Run, now: float) -> _Seen:
+        before = self._seen.get(run.id)
+        if before is None or before.token != run.token:
+            return _Seen(run.token, run.heartbeat, run.progress, now, now)
+        # At most now: a clock that began anew must not make anybody immortal.
+        beat_at = min(before.beat_at, now) if before.heartbeat == run.heartbeat else now
+        moved_at = min(before.moved_at, now) if before.progress == run.progress else now
+        return _Seen(run.token, run.heartbeat, run.progress, beat_at, moved_at)
+
+    def _judge(self, run: Run, now: float) -> Run | None:
+        seen = self._seen[run.id]
+        again = f"go on with: rlctl resume {run.id}"
+        if self._gone(run.process):
+            return self._take(run, Reason.ORPHANED, f"process {run.pid} ended without a word; {again}")
+        # A foreground run of this host that somebody put to sleep (Ctrl-Z) is nobody else's business.
+        asleep = not run.is_managed and run.host == os.uname().nodename
+        if now - seen.beat_at >= self._ttl and not asleep:
+            silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
+            return self._take(run, Reason.ORPHANED, f"{silent}; {again}", end=True)
+        if now - seen.moved_at >= run.stall_seconds and run.is_managed:
+            stuck = f"process {run.pid} lives, but made no update for {run.stall_seconds:g} s (resources.stall_seconds)"
+            return self._take(run, Reason.HUNG, f"{stuck}; {again}", end=True)
+        return None
+
+    def _take(self, run: Run, reason: Reason, message: str, end: bool = False) -> Run | None:
+        try:
+            reaped = self._store.reap(run.id, run.token, run.heartbeat, reason, message, self._facts(run))
+        except RunNotFound:
+            return None  # ended and removed since we looked
+        if reaped is not None and end and run.has_process:
+            # It can write nothing more; where it can be reached it need not go on computing either. Before it had a
+            # process of its own it was in the hands of a scheduler, which has other runs to look after.
+            with suppress(PermissionError):
+                process.send(run.process, signal.SIGKILL)
+        return reaped

@@ -1,0 +1,133 @@
+"""A sweep's hands: the store's queue, forks and metrics of real runs; and how a sweep is begun or taken up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from rlstudio.control.queue.service import ensure_worker
+from rlstudio.control.runs.fork import fork
+from rlstudio.control.runs.remove import remove
+from rlstudio.control.runs.start import request_of
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.resources import asked_for, of_this_machine
+from rlstudio.control.sweep.config import DEFAULT_METRIC
+from rlstudio.control.sweep.driver import Driver, Seen, pause_at, watch
+from rlstudio.control.sweep.search import Search, from_json, overrides
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import RLStudioError
+from rlstudio.core.process import is_gone, this_process
+from rlstudio.core.run_state import Reason
+from rlstudio.core.yaml_file import read_text
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.run.launch import rehearse
+
+POLL_SECONDS = 0.1
+LOOK_SECONDS = 2.0
+"""A step is made at least so often, also where no run seems to have changed."""
+
+WAKE_SECONDS = 5.0
+"""A worker that died is missed after so long."""
+
+
+class QueueHands:
+    """Implements `driver.Hands`."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def begin(self, search: Search, sweep: str, trial: Trial, seed: int) -> None:
+        cfg = search.experiment(dict(trial.params), seed, trial.number)
+        request = request_of(cfg, sweep=sweep, trial=trial.number, pause_at=pause_at(search, trial))
+        self._home.store.create(request, key=f"sweep/{sweep}/{trial.number}/{seed}")
+
+    def fork(self, search: Search, sweep: str, trial: Trial, seed: int, parent: Run) -> None:
+        missing = {axis.path for axis in search.space.axes} - trial.params.keys()
+        settings = {path: _found(search.data, path) for path in sorted(missing)} | dict(trial.params)
+        settings["name"] = f"{sweep}-{trial.number}"
+        session = fork(self._home, parent, "last", overrides(settings), sweep=sweep, trial=trial.number)
+        session.close()
+        until = {"pause_at": pause_at(search, trial)}
+        self._home.store.resume(session.folder.id, Reason.RESUMED, changes=until)
+
+    def is_left(self, run: Run) -> bool:
+        """A fork is in the queue's hands only when it is whole."""
+        if run.parent_id is None or run.is_managed or (run.is_owned and not is_gone(run.process)):
+            return False
+        remove(self._home, self._home.find(run.id))
+        return True
+
+    def measure(self, run: Run, metric: str, epoch: int) -> float | None:
+        """What the store knows; a run that went further than it was sent is read from its folder."""
+        if metric == DEFAULT_METRIC and run.epoch == epoch:
+            return run.eval_return
+        path = self._home.folder(run.id).path
+        steps, values = read_series(path, {metric}).get(metric, ([], []))
+        config = read_text(self._home.store.config_yaml(run.id), "config").data
+        limit = run.env_steps if run.epoch == epoch else epoch * int(config["train"]["steps_per_epoch"])
+        until = [value for step, value in zip(steps, values, strict=True) if step <= limit]
+        return until[-1] if until else None
+
+    def wake(self) -> None:
+        ensure_worker(self._home)
+
+
+def _found(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, dict) else None
+    return data
+
+
+def begin_sweep(home: Home, search: Search, max_concurrent: int | None = None) -> Driver:
+    """A new sweep, after everything that can be refused was refused."""
+    rehearse(search.base).close()
+    sweeps = Sweeps(home.store.database)
+    cfg = search.cfg
+    sweep = sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
+    return _driver(home, sweep, search, max_concurrent)
+
+
+def resume_sweep(home: Home, name: str, max_concurrent: int | None = None, *, take_over: bool = False) -> Driver:
+    """Go on with a sweep as it was begun, whatever became of its file."""
+    sweeps = Sweeps(home.store.database)
+    search = from_json(sweeps.get(name).config)
+    return _driver(home, sweeps.claim(name, this_process(), take_over=take_over), search, max_concurrent)
+
+
+def _driver(home: Home, sweep: Sweep, search: Search, max_concurrent: int | None) -> Driver:
+    at_once = max_concurrent or search.cfg.max_concurrent or _fitting(search.base)
+    return Driver(home.store, sweep, search, QueueHands(home), at_once)
+
+
+def _fitting(cfg: ExperimentConfig) -> int:
+    machine, asked = of_this_machine(), asked_for(cfg.resources, cfg.runtime.device)
+    fitting: list[int] = [machine.cpus // asked["cpus"], *([machine.gpus // asked["gpus"]] if asked["gpus"] else [])]
+    return max(1, min(fitting))
+
+
+def drive(home: Home, driver: Driver, show: Callable[[Seen], None] = lambda seen: None) -> Seen:
+    """To the end, looking again when a run changed; what ends it before leaves a sweep that can be resumed."""
+    sweeps, wake_at = Sweeps(home.store.database), 0.0
+
+    def wait(seen: Seen) -> None:
+        nonlocal wake_at
+        show(seen)
+        if time.monotonic() >= wake_at:
+            ensure_worker(home)
+            wake_at = time.monotonic() + WAKE_SECONDS
+        until = time.monotonic() + LOOK_SECONDS
+        while time.monotonic() < until and sweeps.pulse(driver.sweep.name) == driver.pulse:
+            time.sleep(POLL_SECONDS)
+
+    try:
+        seen = watch(driver, wait)
+    except BaseException:
+        with suppress(RLStudioError):  # taken over, or the store is away: the first error is the one to tell
+            driver.stop()
+        raise
+    show(seen)
+    return seen

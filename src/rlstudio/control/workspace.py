@@ -1,0 +1,199 @@
+"""Home: where runs live. A folder with the run folders, and the store that remembers them all.
+
+runs/                       --runs-dir, RLSTUDIO_RUNS_DIR
+  20261115-...-ppo-.../     one folder for each run
+  .rlstudio/store.db        the store, unless RLSTUDIO_HOME or RLSTUDIO_DB say otherwise
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL
+
+from rlstudio.control.store.database import Database
+from rlstudio.control.store.reaper import Reaper
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.store import Store
+from rlstudio.control.store.workers import Workers
+from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
+from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
+from rlstudio.experiment.folder.status import Status
+from rlstudio.storage.folder import is_users_mistake
+
+HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
+STATE_FOLDER = ".rlstudio"
+
+
+@contextmanager
+def _users_mistakes() -> Iterator[None]:
+    """A place that cannot be used is the mistake of whoever named it."""
+    try:
+        yield
+    except StorageError as error:
+        if is_users_mistake(error):
+            raise UserError(f"runs folder {error}") from error
+        raise
+
+
+def _refuse_strange(file: Path) -> None:
+    """Below the runs folder no link is followed."""
+    if file.parent.is_symlink():
+        raise UserError(
+            f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}"
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run: what the store says of it, or, for a run that only its folder knows, what the folder says."""
+
+    status: Status
+    home: Home = field(repr=False)
+    run: Run | None = None
+
+    @property
+    def id(self) -> str:
+        return self.status.id
+
+    @property
+    def folder(self) -> RunFolder:
+        """A run that has not started yet has none on disk."""
+        return self.home.folder(self.id)
+
+    @property
+    def has_folder(self) -> bool:
+        return RUN_ID.fullmatch(self.id) is not None and self.folder.exists
+
+
+class Home:
+    def __init__(self, runs_dir: Path, url: str | None = None) -> None:
+        self.runs_dir = runs_dir
+        given = url or os.environ.get(DATABASE_VARIABLE)
+        self._file = None if given else self.state_dir.absolute() / "store.db"
+        self.url = given or f"sqlite:///{self._file}"
+
+    @property
+    def state_dir(self) -> Path:
+        """Where the user says, also through a link; below the runs folder, none is followed."""
+        given = os.environ.get(HOME_VARIABLE)
+        return Path(os.path.realpath(given)) if given else self.runs_dir / STATE_FOLDER
+
+    @cached_property
+    def store(self) -> Store:
+        with _users_mistakes():
+            if self._file is None:
+                return Store(Database(self.url))
+            _refuse_strange(self._file)
+            # Not by its text: a folder may have a ? in its name, which ends the path in a URL.
+            return Store(Database(URL.create("sqlite", database=str(self._file))))  # type: ignore[arg-type]
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Kept, so that it sees whose heart beats."""
+        return Workers(self.store.database)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever launched here: looking must not leave anything behind."""
+        with _users_mistakes():
+            return self._file is not None and not os.path.lexists(self._file) and not run_ids(self.runs_dir)
+
+    def folder(self, run_id: str) -> RunFolder:
+        """An id comes from a row of the store, which others may have written: it must not lead elsewhere."""
+        if not RUN_ID.fullmatch(run_id):
+            raise UserError(f"run {run_id!r}: the store was tampered with, this is no id; forget it with: rlctl rm")
+        return RunFolder(self.runs_dir / run_id)
+
+    def reaper(self) -> Reaper:
+        return Reaper(self.store, facts=self._told)
+
+    def _told(self, run: Run) -> dict[str, Any]:
+        """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
+        try:
+            status = self.folder(run.id).last_status()
+        except (StorageError, UserError):
+            return {}
+        facts = status.facts() if status.env_steps >= run.env_steps else {}
+        # How long it is to go on is the store's to say: a run may be extended before its folder hears of it.
+        return {name: value for name, value in facts.items() if name not in ("config_hash", "total_epochs")}
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def entries(self, limit: int | None = None, states: Collection[RunState] | None = None) -> list[Entry]:
+        """Newest first. Runs whose process is gone are found on the way."""
+        if self.is_empty:
+            return []
+        self.reaper().look()
+        known = [self._entry(run) for run in self.store.runs(limit=limit, states=states)]
+        others = [entry for entry in self.strangers() if states is None or entry.status.state in states]
+        found = sorted([*known, *others], key=lambda entry: entry.id, reverse=True)
+        return found[:limit]
+
+    def count(self) -> int:
+        return 0 if self.is_empty else self.store.count() + len(self._unknown_ids())
+
+    def strangers(self) -> list[Entry]:
+        """Run folders that the store does not know: made before there was one, elsewhere, or by hand."""
+        unknown = set(self._unknown_ids())
+        if not unknown:
+            return []
+        return [Entry(status, self) for status in list_runs(self.runs_dir) if status.id in unknown]
+
+    def _unknown_ids(self) -> list[str]:
+        ids = run_ids(self.runs_dir)
+        known = self.store.ids() if ids else set()
+        return [run_id for run_id in ids if run_id not in known]
+
+    def find(self, ref: str) -> Entry:
+        """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest."""
+        if self.is_empty:
+            raise self._none_yet(ref)
+        self.reaper().look()
+        strangers = self.strangers()
+        if ref == "last":
+            newest = [*map(self._entry, self.store.runs(limit=1)), *strangers]
+            if newest:
+                return max(newest, key=lambda entry: entry.id)
+        named = [*map(self._entry, self.store.runs(name=ref, limit=1)), *(e for e in strangers if e.status.name == ref)]
+        matching = [*map(self._entry, self.store.runs(starting=ref)), *(e for e in strangers if e.id.startswith(ref))]
+        exact = [entry for entry in matching if entry.id == ref]
+        if exact or named:
+            return exact[0] if exact else max(named, key=lambda entry: entry.id)
+        if len(matching) == 1 and ref:
+            return matching[0]
+        raise self._not_found(ref, [entry.id for entry in matching] if ref else [])
+
+    def _entry(self, run: Run) -> Entry:
+        status = replace(run.status, **self._told(run)) if run.is_owned else run.status
+        return Entry(status, self, run)
+
+    def _not_found(self, ref: str, matching: list[str]) -> RunNotFound:
+        if matching:
+            some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")
+            return RunNotFound(f"run {ref!r}: {len(matching)} runs begin so ({some}); give more of the id")
+        entries = self.entries()
+        if not entries:
+            return self._none_yet(ref)
+        known = {"last", *(entry.id for entry in entries), *(entry.status.name for entry in entries)}
+        return RunNotFound(f"run {ref!r}: not in {self.runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
+
+    def _none_yet(self, ref: str) -> RunNotFound:
+        where = f"there are no runs in {self.runs_dir} yet"
+        return RunNotFound(f"run {ref!r}: {where}; start one with: rlctl launch -f FILE")
+
+    def folder_to_read(self, ref: str) -> RunFolder:
+        """For commands that read what a run has written."""
+        entry = self.find(ref)
+        if entry.has_folder:
+            return entry.folder
+        if entry.run is not None and entry.run.attempt == 0:
+            raise UserError(f"run {entry.id}: is {entry.run.state} and has never run; there is nothing to see")
+        raise UserError(f"run {entry.id}: its folder is not in {self.runs_dir}; name where it is with --runs-dir")

@@ -1,0 +1,101 @@
+"""Collector: lets an agent act in a vector of environments and writes what happens into a block.
+
+It owns everything that travels with acting: the observations to act on next, the carry, the noise, exploration, episode
+statistics and the count of steps. All of it is state, so a run can be cut anywhere between two rollouts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Agent, Array, Explore, State, VecEnv
+from rlstudio.core.rng import Rng
+from rlstudio.data.collect.carry import without_rows
+from rlstudio.data.collect.episodes import EpisodeLog
+from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.collect.noise import NoiseBlocks
+from rlstudio.data.collect.packer import Packer
+
+
+class Collector:
+    def __init__(
+        self, env: VecEnv, agent: Agent, rng: Rng, explore: Explore | None = None, guard: RowGuard | None = None
+    ) -> None:
+        self.env = env
+        self.agent = agent
+        self.explore = explore
+        self.guard = guard or RowGuard()
+        self.episodes = EpisodeLog(env.num_envs)
+        self.vector_steps = 0
+        self.carry: Any = None
+        self.observations: Array | None = None
+        self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), env.num_envs)
+        if explore is not None:
+            self._explore_noise = NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
+        self._packers: dict[int, Packer] = {}
+        self._remembers = agent.remembers or (explore is not None and explore.remembers)
+
+    @property
+    def env_steps(self) -> int:
+        return self.vector_steps * self.env.num_envs
+
+    def collect(self, steps: int) -> Batch:
+        """A rollout [steps, num_envs], valid until the next call with as many steps."""
+        packer = self._packers.get(steps)
+        if packer is None:
+            packer = self._packers[steps] = Packer(self.env.spaces, steps, self.env.num_envs)
+        observations = self.env.reset() if self.observations is None else self.observations
+        agent, env, first = self.agent, self.env, self.vector_steps
+        for t in range(steps):
+            acted = agent.step(observations, self.carry, self._noise.at(first + t))
+            if self.explore is not None:
+                noise = self._explore_noise.at(first + t)
+                acted = acted._replace(actions=self.explore(acted.actions, noise, observations))
+            packer.write_before(t, observations, acted)
+            if agent.remembers:
+                packer.write_carry(t, self.carry, acted.carry)
+            step = env.step(acted.actions)
+            packer.write_after(t, step)
+            observations, self.carry = step.observations, acted.carry
+            if self._remembers and (ended := np.logical_or(step.terminated, step.truncated)).any():
+                self._forget(ended.nonzero()[0])
+        self.observations = observations
+        self.vector_steps += steps
+        rollout = self.guard(packer.batch(), env.spaces.action)
+        # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
+        self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
+        return rollout
+
+    def _forget(self, envs: np.ndarray) -> None:
+        """Nothing travels from one episode to the next."""
+        self.carry = without_rows(self.carry, envs)
+        if self.explore is not None:
+            self.explore.forget(envs)
+
+    def state_dict(self) -> State:
+        return {
+            "vector_steps": self.vector_steps,
+            "started": self.observations is not None,
+            "env": self.env.position() if self.observations is not None else {},
+            "episodes": self.episodes.state_dict(),
+            "guard": self.guard.state_dict(),
+            "carry": {} if self.carry is None else self.carry,
+            "explore": {} if self.explore is None else self.explore.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.vector_steps = int(state["vector_steps"])
+        self.episodes.load_state_dict(state["episodes"])
+        self.guard.load_state_dict(state["guard"])
+        self.carry = state.get("carry") or None  # a checkpoint from before there was one has none
+        if self.explore is not None:
+            self.explore.load_state_dict(state.get("explore", {}))
+        if state["started"]:
+            self.observations = self.env.seek(state["env"])
+            if self.env.restarted:
+                envs = np.array(self.env.restarted)
+                self._forget(envs)
+                self.episodes.forget(envs)

@@ -1,0 +1,280 @@
+"""Minari datasets: episodes on disk in the format of the Farama Foundation, read into replay and written from play.
+
+A dataset is named by its id (`CartPole-v1/expert-v0`, in Minari's own folder) or by the folder it lies in. Nothing in
+it is executed: its environment is known by its spaces, and never built from what the file says. Needs the extra
+`minari`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces as gym_spaces
+
+from rlstudio.core.batch import Batch, Column
+from rlstudio.core.errors import Incompatible, RLStudioError, UserError
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
+from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.envs.extras import MINARI
+from rlstudio.envs.gym.spaces import convert_spaces
+
+FIELD = "train.dataset"
+LONGEST = 200
+ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0-9]{1,6}")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode as an agent sees it: T steps, T + 1 observations (a dict of arrays for a Dict)."""
+
+    observations: Any
+    actions: np.ndarray  # choices from 0
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    seed: int | None = None
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuffer:
+    """All rows of a dataset, episode after episode; with a smaller share only the episodes that returned most."""
+    episodes = read_episodes(name, spaces)
+    if best_share < 1.0:
+        kept = max(1, round(best_share * len(episodes)))
+        order = np.argsort([-episode.rewards.sum() for episode in episodes], kind="stable")[:kept]
+        episodes = [episodes[number] for number in sorted(order)]
+    replay = ReplayBuffer(spaces, sum(len(episode.rewards) for episode in episodes), num_envs=1)
+    for episode in episodes:
+        replay.add(_rows(episode, spaces))
+    return replay
+
+
+def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
+    """The episodes of a dataset, if they are of this kind of world and every number in them can be learned from."""
+    dataset = _opened(name)
+    shown = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
+    found = convert_spaces(shown, f"{FIELD}: {name}")  # type: ignore[arg-type]
+    for what in ("observation", "action"):
+        theirs, ours = getattr(found, what), getattr(spaces, what)
+        if describe(theirs) != describe(ours):
+            raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
+        if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
+            raise Incompatible(f"{FIELD}: {name} has actions with other bounds than the environment")
+    episodes = []
+    with _as_user_errors(name):
+        for number, data in enumerate(dataset.iterate_episodes()):
+            if len(data):
+                episode = _episode(data, found, getattr(dataset.observation_space, "start", 0))
+                _check(episode, found, f"{FIELD}: {name}, episode {number}")
+                episodes.append(episode)
+    if not episodes:
+        raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
+    return episodes
+
+
+def _same_bounds(one: Box, other: Box) -> bool:
+    return all(np.array_equal(mine, yours) for mine, yours in zip(one.bounds(), other.bounds(), strict=True))
+
+
+def _opened(name: str) -> Any:
+    minari = MINARI.load(FIELD, name)
+    folder = next((path for path in (Path(name), Path(name, "data")) if (path / "metadata.json").is_file()), None)
+    with _as_user_errors(name):
+        if folder is None:
+            from minari.storage import get_dataset_path
+
+            folder = get_dataset_path(name) / "data"
+            if not (folder / "metadata.json").is_file():
+                raise UserError(
+                    f"{FIELD}: there is no dataset {name} here; run `minari download {name}`, name the folder of one,"
+                    " or record one with `rlctl record`"
+                )
+        known = minari.dataset.minari_storage.MinariStorage.read_raw_metadata(folder)
+        if not {"observation_space", "action_space"} <= known.keys():  # Minari would build the env that the file names
+            raise UserError(f"{FIELD}: {name} does not say its spaces; write it anew with a current Minari")
+        return minari.MinariDataset(folder)
+
+
+@contextmanager
+def _as_user_errors(name: str) -> Iterator[None]:
+    """A file that is cut off or damaged fails anywhere in Minari, h5py or Gymnasium, and each has errors of its own."""
+    try:
+        yield
+    except RLStudioError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__} {error}".split())
+        raise UserError(
+            f"{FIELD}: {name} cannot be read: {reason}; check its files, or download or record it again"
+        ) from error
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, and is found as such
+def _episode(data: Any, spaces: Spaces, start: Any) -> Episode:
+    """As an agent sees it; `start` is what choices are counted from in observations."""
+    truncated = np.asarray(data.truncations, bool).copy()
+    truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
+    seen, shown = data.observations, spaces.observation
+    return Episode(
+        observations={name: _array(seen[name], entry) for name, entry in shown.items()}
+        if isinstance(shown, Dict)
+        else _array(seen, shown, start),
+        actions=_array(data.actions, spaces.action, getattr(spaces.action, "start", 0)),  # type: ignore[arg-type]
+        rewards=np.asarray(data.rewards, np.float32),
+        terminated=np.asarray(data.terminations, bool),
+        truncated=truncated,
+    )
+
+
+def _array(values: Any, space: Leaf, start: Any = 0) -> np.ndarray:
+    """Rows of a space, choices from 0."""
+    rows = np.asarray(values).astype(space.dtype, copy=False).reshape(-1, *space.shape)
+    return rows - np.asarray(start) if np.any(start) else rows
+
+
+def _check(episode: Episode, spaces: Spaces, label: str) -> None:
+    """Refuse what cannot be learned from: updates would be skipped without end, and nothing would say for which row."""
+    remedy = "record it again, or write it anew without that episode"
+    for what, rows, space, count in _columns(episode, spaces):
+        if len(rows) != count:
+            raise UserError(f"{label}: {len(rows)} rows of {what} where {count} belong; {remedy}")
+        flat = rows.reshape(count, -1)
+        bad = _unusable(flat, space)
+        if bad.any():
+            step, number = np.argwhere(bad)[0]
+            reason = "not finite" if flat.dtype.kind == "f" else "no choice there is"
+            raise UserError(f"{label}, step {step}: {what} has {flat[step, number]}, which is {reason}; {remedy}")
+
+
+def _columns(episode: Episode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
+    """What it is, its rows, their space where they have one, how many there must be."""
+    steps, seen = len(episode.rewards), episode.observations
+    if isinstance(spaces.observation, Dict):
+        for name, entry in spaces.observation.items():
+            yield f"observation {name!r}", seen[name], entry, steps + 1
+    else:
+        yield "observation", seen, spaces.observation, steps + 1
+    yield "action", episode.actions, spaces.action, steps
+    yield "reward", episode.rewards, None, steps
+    yield "termination", episode.terminated, None, steps
+    yield "truncation", episode.truncated, None, steps
+
+
+def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
+    """Which numbers are none, and which choices are not there; bytes are always fine."""
+    if isinstance(space, Discrete | MultiDiscrete):
+        counts = space.nvec if isinstance(space, MultiDiscrete) else (space.n,)
+        return np.asarray((rows < 0) | (rows >= np.asarray(counts)))
+    return ~np.isfinite(rows) if rows.dtype.kind == "f" else np.zeros((1, 1), bool)
+
+
+def _rows(episode: Episode, spaces: Spaces) -> Batch:
+    seen = episode.observations
+    return Batch(
+        lead=1,
+        observations=_column(seen, spaces.observation, slice(None, -1)),
+        next_observations=_column(seen, spaces.observation, slice(1, None)),
+        actions=_column(episode.actions, spaces.action, slice(None)),
+        rewards=torch.from_numpy(episode.rewards),
+        terminated=torch.from_numpy(episode.terminated),
+        truncated=torch.from_numpy(episode.truncated),
+    )
+
+
+def _column(values: Any, space: Space, part: slice) -> Column:
+    if isinstance(space, Dict):
+        return {name: _column(values[name], entry, part) for name, entry in space.items()}  # type: ignore[misc]
+    return torch.from_numpy(values[part].copy())
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def check_new(name: str) -> None:
+    """Before anything is played for it: a name that Minari takes, of no dataset that is there."""
+    MINARI.load("--dataset", name)
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage import get_dataset_path
+
+    if not ID.fullmatch(name) or len(name) > LONGEST:
+        raise UserError(f"--dataset {name!a}: use letters, digits, _ - and / with a version, as cartpole/expert-v0")
+    try:
+        parse_dataset_id(name)
+    except ValueError as error:
+        raise UserError(
+            f"--dataset {name}: Minari refuses it, a namespace needs two characters; use one as in cartpole/expert-v0"
+        ) from error
+    if get_dataset_path(name).exists():
+        raise UserError(f"--dataset {name}: is there already; take another name, or `minari delete {name}`")
+
+
+def write_dataset(
+    name: str,
+    episodes: Sequence[Episode],
+    spaces: Spaces,
+    env: gymnasium.envs.registration.EnvSpec | None,
+    *,
+    algorithm: str,
+    code: str,
+    description: str,
+) -> Path:
+    """A new dataset of these episodes in Minari's own folder; the place where it lies."""
+    minari = MINARI.load("--dataset", name)
+    from minari.data_collector import EpisodeBuffer
+
+    start = np.asarray(getattr(spaces.action, "start", 0) or 0)
+    buffers = [
+        EpisodeBuffer(
+            id=number,
+            seed=episode.seed,
+            observations=episode.observations,
+            actions=episode.actions + start if start.any() else episode.actions,
+            rewards=episode.rewards.tolist(),
+            terminations=episode.terminated.tolist(),
+            truncations=episode.truncated.tolist(),
+        )
+        for number, episode in enumerate(episodes)
+    ]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no author is named, on purpose
+            dataset = minari.create_dataset_from_buffers(
+                dataset_id=name,
+                buffer=buffers,
+                env=env,
+                observation_space=to_gymnasium(spaces.observation),
+                action_space=to_gymnasium(spaces.action),
+                algorithm_name=algorithm,
+                code_permalink=code,
+                description=description,
+                jpeg_encoding=False,
+            )
+    except (ValueError, TypeError, OSError) as error:
+        raise UserError(f"--dataset {name}: {' '.join(str(error).split())}") from error
+    return Path(dataset.storage.data_path)
+
+
+def to_gymnasium(space: Space) -> gym_spaces.Space:
+    """Our space as Gymnasium has it."""
+    match space:
+        case Box():
+            low, high = space.bounds()
+            return gym_spaces.Box(low, high, space.shape, np.dtype(space.dtype).type)
+        case Discrete():
+            return gym_spaces.Discrete(space.n, start=space.start)
+        case MultiDiscrete():
+            return gym_spaces.MultiDiscrete(list(space.nvec), start=list(space.start) or None)
+        case Dict():
+            return gym_spaces.Dict({name: to_gymnasium(entry) for name, entry in space.items()})

@@ -1,0 +1,108 @@
+"""DatasetSource: samples of a dataset that lies on disk. No environment is stepped.
+
+Sample n is a pure function of the seed and n, so a resumed run draws the same rows; the rows themselves stay where they
+are, and a checkpoint holds their fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import State
+from rlstudio.core.errors import UserError
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Spaces
+from rlstudio.data.collect.episodes import EpisodeLog
+from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.datasets.minari_files import FIELD, read_replay
+from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.data.replay.frames import FrameStore
+
+
+class Reading:
+    """Stands where a Collector would. Counted as steps are the rows that were read for learning, so that epochs,
+    schedules and checkpoints of a run without an environment go by how much it learned."""
+
+    def __init__(self) -> None:
+        self.env_steps = 0
+        self.episodes = EpisodeLog(0)
+        self.guard = RowGuard()
+
+
+class DatasetSource:
+    """Uniform rows [N] of a dataset, or with a `horizon` windows [horizon, N], which count as one row each. It is read
+    when the first sample is asked for: an agent that only acts needs no dataset."""
+
+    def __init__(
+        self,
+        name: str,
+        spaces: Spaces,
+        rng: Rng,
+        *,
+        batch_size: int,
+        horizon: int | None = None,
+        best_share: float = 1.0,
+        device: str = "cpu",
+    ) -> None:
+        self.name = name
+        self.spaces = spaces
+        self.rng = rng
+        self.batch_size = batch_size
+        self.horizon = horizon
+        self.best_share = best_share
+        self.device = device
+        self.collector = Reading()
+        self.samples = 0
+        self.fingerprint = ""  # of the rows; empty until they are known
+        self.last: Batch | None = None
+        self._rows: ReplayBuffer | None = None
+
+    def next(self) -> Batch:
+        rows = self._read()
+        if self.horizon is not None and len(rows) < self.horizon:
+            raise UserError(
+                f"{FIELD}: {self.name} has {len(rows)} rows, fewer than a window of planner.horizon {self.horizon}"
+            )
+        self.samples += 1
+        self.collector.env_steps += self.batch_size
+        generator = self.rng.generator(self.samples)
+        if self.horizon is None:
+            batch = rows.sample(self.batch_size, generator)
+        else:
+            batch = rows.windows(self.batch_size, generator, self.horizon)
+        self.last = batch if self.device == "cpu" else batch.to(self.device)
+        return self.last
+
+    def fresh(self) -> Batch | None:
+        """All rows with the first sample, none later."""
+        return self._read().all().to(self.device) if self.samples == 1 else None
+
+    def feedback(self, rows: object, values: object) -> None:
+        """A dataset has no priorities."""
+
+    def _read(self) -> ReplayBuffer:
+        if self._rows is None:
+            rows = read_replay(self.name, self.spaces, self.best_share)
+            found = _fingerprint(rows)
+            if self.fingerprint not in ("", found):
+                raise UserError(f"{FIELD}: {self.name} is not what this run began with; put back the rows it had")
+            self._rows, self.fingerprint = rows, found
+        return self._rows
+
+    def state_dict(self) -> State:
+        return {"samples": self.samples, "fingerprint": self.fingerprint}
+
+    def load_state_dict(self, state: State) -> None:
+        self.samples = int(state["samples"])
+        self.fingerprint = str(state["fingerprint"])
+        self.collector.env_steps = self.samples * self.batch_size
+        self._rows = None
+
+
+def _fingerprint(rows: ReplayBuffer) -> str:
+    digest = hashlib.sha256(rows.store.rows.tobytes())
+    if isinstance(rows.store, FrameStore):
+        digest.update(rows.store.frames.tobytes())
+        digest.update(rows.store.lasts.tobytes())
+    return digest.hexdigest()

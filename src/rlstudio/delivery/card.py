@@ -1,0 +1,124 @@
+"""The files of a bundle that are for people: README.md, a model card, and example.py, a short program that acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstudio.core.spaces import describe, from_json
+from rlstudio.delivery.spec import Spec
+
+EXAMPLE = '''\
+"""Acts with this policy by NumPy and onnxruntime alone: pip install numpy onnxruntime"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+here = Path(__file__).parent
+inputs = json.loads((here / "spec.json").read_text())["derived"]["inputs"]
+session = onnxruntime.InferenceSession((here / "policy.onnx").read_bytes(), providers=["CPUExecutionProvider"])
+names = [output.name for output in session.get_outputs()]
+
+
+def zeros(rows, carried):
+    """Empty observations, or what is remembered at the start of an episode."""
+    wanted = [port for port in inputs if port["name"].startswith("carry_") == carried]
+    return {port["name"]: np.zeros((rows, *port["shape"]), port["dtype"]) for port in wanted}
+
+
+def act(observations, carry):
+    """Actions in the environment's own numbering, and what to give back with the next observations."""
+    results = dict(zip(names, session.run(names, {**observations, **carry})))
+    return results["actions"], {name: results[name + "_after"] for name in carry}
+
+
+if __name__ == "__main__":
+    carry = zeros(2, carried=True)
+    for _ in range(3):  # two environments, three steps
+        actions, carry = act(zeros(2, carried=False), carry)
+        print(actions.tolist())
+'''
+
+EXAMPLE_WITHOUT_GRAPH = '''\
+"""Acts with this policy. Without a graph in the bundle, RLStudio builds it from its weights: pip install rlstudio"""
+
+from pathlib import Path
+
+import numpy as np
+
+from rlstudio import open_bundle
+
+bundle = open_bundle(Path(__file__).parent)
+episode = bundle.policy().episode()
+ports = bundle.spec.observation_ports
+rows = {port.part: np.zeros((2, *port.shape), port.dtype) for port in ports}  # two environments
+observations = rows[""] if "" in rows else rows
+for _ in range(3):
+    print(episode.act(observations).tolist())
+'''
+
+
+def example(spec: Spec) -> bytes:
+    return (EXAMPLE if "onnx" in spec.formats else EXAMPLE_WITHOUT_GRAPH).encode()
+
+
+def readme(spec: Spec) -> bytes:
+    """The model card."""
+    observation, action = (describe(from_json(space)) for space in (spec.observation, spec.action))
+    origin = spec.origin
+    facts = {
+        "policy": f"{spec.algo}, Model `{spec.model.variant}`",
+        "environment": spec.env_id or "not named",
+        "observations": observation,
+        "actions": action,
+        "score": _score(spec.evaluation),
+        "run": None if origin.run_id is None else f"`{origin.run_id}` at {origin.checkpoint:,} environment steps",
+        "imported from": None if origin.kind == "run" else "Stable-Baselines3",
+        "state hash": origin.state_hash,
+        "config hash": origin.config_hash,
+        "normalizer": "inside the policy" if spec.derived["normalizer"] else None,
+        "frame stack": spec.frame_stack and f"{spec.frame_stack['size']} frames are one observation",
+        "action mask": spec.derived["action_mask"] and "entry `action_mask` of the observation, 0 forbids a choice",
+        "memory": ", ".join(spec.derived["carry"]) or None,
+        "made by": f"RLStudio {spec.rlstudio}",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in facts.items() if value)
+    agreed = ", ".join(sorted(spec.formats)) or "no graph was asked for"
+    return f"""\
+# {spec.name}
+
+A trained policy, exported by RLStudio. It acts greedily: the same observation gives the same action.
+
+| | |
+|---|---|
+{table}
+
+Before it was written, every graph in it ({agreed}) was compared with the trained agent on
+{spec.parity["rows"]:,} recorded observations and took the same actions.
+
+## Use
+
+```
+python example.py               # NumPy and onnxruntime, nothing else
+rlctl eval {{this folder}}         # what it earns
+rlctl serve-policy {{this folder}} # over HTTP
+```
+
+`spec.json` names every input and output with shape and dtype. The batch comes first. Observations are raw (the policy
+normalizes by itself), floats as float32, bytes as uint8, choices as int64 counted from 0. Actions are the environment's
+own: in its numbering and inside its bounds. What is remembered (`carry_*`) starts with zeros in each episode and comes
+back as `carry_*_after`.
+
+`MANIFEST.json` has the sha256 of every file: `rlctl` refuses a bundle in which a single bit has changed. It is not a
+signature: who changes a file can change the manifest.
+""".encode()
+
+
+def _score(evaluation: dict[str, Any] | None) -> str | None:
+    if evaluation is None:
+        return None
+    interval = evaluation.get("interval")
+    told = f", 95 % interval {interval[0]:.4g} to {interval[1]:.4g}" if interval else ""
+    return f"mean return {evaluation['mean']:.4g}{told} ({evaluation['when']})"

@@ -1,0 +1,79 @@
+"""An agent from its description and its weights: no environment, no algorithm, no trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from rlstudio.agents.agent import Agent
+from rlstudio.agents.bounded import BoundedAgent
+from rlstudio.agents.policy import PolicyAgent
+from rlstudio.agents.q_value import QValueAgent
+from rlstudio.core.errors import BundleError, Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Spaces
+from rlstudio.delivery.spec import ModelSpec
+from rlstudio.experiment.checkpoint.snapshot import load_weights
+from rlstudio.models.build import build_model
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
+from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+
+
+class _Kind(NamedTuple):
+    model: type
+    agent: Callable[[Any, Spaces], Agent]
+
+
+KINDS: dict[str, _Kind] = {
+    "policy-value": _Kind(PolicyValue, PolicyAgent),
+    "policy-only": _Kind(PolicyOnly, PolicyAgent),
+    "recurrent-policy-value": _Kind(RecurrentPolicyValue, PolicyAgent),
+    "q-value": _Kind(QValue, QValueAgent),
+    "quantile-value": _Kind(QuantileValue, QValueAgent),
+    "squashed-policy": _Kind(SquashedPolicy, BoundedAgent),
+    "deterministic-policy": _Kind(DeterministicPolicy, BoundedAgent),
+}
+
+
+def model_spec(model: nn.Module, network: NetworkConfig) -> ModelSpec:
+    """The description of a Model; one of somebody else's kind has none."""
+    variant: Any = getattr(model, "variant", type(model).__name__)
+    kind = KINDS.get(variant)
+    if kind is None or not isinstance(model, kind.model):
+        raise Incompatible(f"a {variant} Model cannot be exported; those that can: {', '.join(KINDS)}")
+    return ModelSpec(
+        variant=variant,
+        network=network,
+        quantiles=getattr(model, "quantiles", 1),
+        dueling=isinstance(getattr(model, "q_net", None), Dueling),
+    )
+
+
+def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
+    """The agent before it has its weights."""
+    kind = KINDS[spec.variant]
+    extra: dict[str, Any] = {}
+    if spec.variant in ("q-value", "quantile-value"):
+        extra["dueling"] = spec.dueling
+    if spec.variant == "quantile-value":
+        extra["quantiles"] = spec.quantiles
+    model = build_model(lambda s, n, r: kind.model(s, n, r, **extra), spaces, spec.network, Rng(0))
+    return kind.agent(model, spaces)
+
+
+def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray], label: str) -> Agent:
+    """The agent with these weights; names, shapes and dtypes must be those of its Model."""
+    try:
+        agent = blank_agent(spaces, spec)
+        load_weights(agent.model, weights)
+    except (ValueError, RuntimeError, Incompatible, KeyError) as error:
+        raise BundleError(
+            f"{label}: does not fit the Model of the spec: {str(error).splitlines()[-1].strip()}"
+        ) from error
+    return agent

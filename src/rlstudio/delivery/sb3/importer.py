@@ -1,0 +1,188 @@
+"""A policy trained by Stable-Baselines3 as a bundle: PPO, A2C, DQN, SAC and TD3 with an MLP.
+
+Their `model.zip` holds cloudpickle inside JSON and torch files with pickle inside. Of the JSON only plain numbers and
+text are used, of `policy.pth` only the tensors (see `torch_archive`): nothing in the archive is ever executed. The
+spaces come from the shapes of the tensors, and from the environment where one is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlstudio.core.config import to_yaml
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Dict, Discrete, Spaces, describe
+from rlstudio.delivery.bundle import Bundle, check_target
+from rlstudio.delivery.export import DEFAULT_FORMATS, export_agent
+from rlstudio.delivery.graphs import check_formats
+from rlstudio.delivery.rebuild import blank_agent
+from rlstudio.delivery.sb3.torch_archive import read_torch_archive
+from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
+from rlstudio.delivery.spec import ModelSpec, Origin
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_vec_env
+from rlstudio.experiment.checkpoint.snapshot import load_weights
+from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.encoder import flat_size
+
+MAX_DATA = 64 << 20
+MAX_POLICY = 256 << 20
+ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "SiLU": "silu", "GELU": "gelu", "ELU": "elu"}
+
+Tensors = Mapping[str, np.ndarray]
+Layer = tuple[np.ndarray, np.ndarray]
+
+
+class _Policy(NamedTuple):
+    """What the tensors are, in our terms."""
+
+    algo: str
+    variant: str
+    layers: list[Layer]
+    usual_activation: str
+    log_std: np.ndarray | None = None  # of a Gaussian policy
+    outputs: int = 0  # of the last layer that are actions or choices
+
+
+def import_sb3(
+    path: Path,
+    target: Path,
+    *,
+    activation: str | None = None,
+    env_id: str | None = None,
+    formats: tuple[str, ...] = DEFAULT_FORMATS,
+) -> Bundle:
+    """Read `path` and write the bundle `target`, after the same comparison of actions as in any export."""
+    check_formats(formats)
+    check_target(target)
+    archive = Archive(read_archive(path), str(path))
+    facts = _plain_facts(archive)
+    policy = _recognised(read_torch_archive(archive.read("policy.pth", MAX_POLICY), f"{path}: policy.pth"), facts, path)
+    env = None if env_id is None else EnvConfig(id=env_id, num_envs=1)
+    spaces = _spaces(policy, env, path)
+    network = NetworkConfig(
+        hidden_sizes=tuple(len(bias) for _, bias in policy.layers[:-1]),
+        activation=activation or facts.get("activation") or policy.usual_activation,
+        kind="mlp",
+    )
+    model = ModelSpec(variant=policy.variant, network=network)  # type: ignore[arg-type]
+    agent = blank_agent(spaces, model)
+    try:
+        load_weights(agent.model, _weights(policy, agent.model.state_dict()))
+    except (ValueError, RuntimeError) as error:
+        raise Incompatible(f"{path}: does not fit {env_id or 'its Model'}: {str(error).splitlines()[-1]}") from error
+    config = None
+    if env_id is not None:
+        section = network.model_dump(mode="json")
+        config = to_yaml(experiment_from({"env": {"id": env_id}, "policy": {"algo": policy.algo, "network": section}}))
+    return export_agent(
+        agent,
+        target,
+        model=model,
+        formats=formats,
+        name=re.sub(r"[^A-Za-z0-9_.-]", "-", path.stem)[:64] or "policy",
+        algo=policy.algo,
+        origin=Origin(kind="sb3"),
+        env=env,
+        config_yaml=config,
+    )
+
+
+def _plain_facts(archive: Archive) -> dict[str, Any]:
+    """From `data`: which algorithm, and which activation where it is stated as text."""
+    try:
+        data = json.loads(archive.read("data", MAX_DATA))
+    except (ValueError, RecursionError) as error:
+        raise BadArchive(f"{archive.label}: data is not JSON") from error
+    if not isinstance(data, dict):
+        raise BadArchive(f"{archive.label}: data is not an object; is it a model of Stable-Baselines3?")
+    given = data.get("policy_kwargs")
+    stated = str(given.get("activation_fn", "")) if isinstance(given, dict) else ""
+    found = re.fullmatch(r"<class 'torch\.nn\.modules\.activation\.(\w+)'>", stated)
+    if stated and (found is None or found[1] not in ACTIVATIONS):
+        raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is none of {', '.join(ACTIVATIONS)}")
+    activation = ACTIVATIONS[found[1]] if found else None
+    return {"passes": "n_epochs" in data, "activation": activation, "sde": data.get("use_sde") is True}
+
+
+def _recognised(tensors: Tensors, facts: Mapping[str, Any], path: Path) -> _Policy:
+    if facts["sde"]:
+        raise Incompatible(f"{path}: state-dependent exploration (use_sde) cannot be imported; train without it")
+    if any(name.startswith(("features_extractor.", "actor.features_extractor.", "q_net.features_extractor."))
+           for name in tensors):  # fmt: skip
+        raise Incompatible(f"{path}: its policy has a features extractor (a CNN or a dict); only MLPs can be imported")
+    if "action_net.weight" in tensors:
+        layers = [*_sequence(tensors, "mlp_extractor.policy_net"), _layer(tensors, "action_net")]
+        log_std = tensors.get("log_std")
+        algo = "ppo" if facts["passes"] else "a2c"
+        return _Policy(algo, "policy-only", layers, "tanh", log_std, len(layers[-1][1]))
+    if "q_net.q_net.0.weight" in tensors:
+        layers = _sequence(tensors, "q_net.q_net")
+        return _Policy("dqn", "q-value", layers, "relu", None, len(layers[-1][1]))
+    if "actor.latent_pi.0.weight" in tensors and "actor.log_std.weight" in tensors:
+        mean, log_std_layer = _layer(tensors, "actor.mu"), _layer(tensors, "actor.log_std")
+        both = tuple(np.concatenate(pair) for pair in zip(mean, log_std_layer, strict=True))
+        layers = [*_sequence(tensors, "actor.latent_pi"), (both[0], both[1])]
+        return _Policy("sac", "squashed-policy", layers, "relu", None, len(mean[1]))
+    if "actor.mu.0.weight" in tensors:
+        layers = _sequence(tensors, "actor.mu")
+        return _Policy("td3", "deterministic-policy", layers, "relu", None, len(layers[-1][1]))
+    raise Incompatible(f"{path}: is not a PPO, A2C, DQN, SAC or TD3 model with an MLP policy")
+
+
+def _sequence(tensors: Tensors, prefix: str) -> list[Layer]:
+    """The linear layers of a torch Sequential; what lies between them has no tensors."""
+    pattern = re.compile(rf"{re.escape(prefix)}\.(\d{{1,4}})\.weight")
+    numbers = sorted(int(found[1]) for name in tensors if (found := pattern.fullmatch(name)))
+    return [_layer(tensors, f"{prefix}.{number}") for number in numbers]
+
+
+def _layer(tensors: Tensors, prefix: str) -> Layer:
+    weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
+    if weight is None or bias is None or weight.ndim != 2 or bias.shape != weight.shape[:1]:
+        raise Incompatible(f"policy.pth: {prefix} is not a linear layer with a bias")
+    if weight.dtype != np.float32 or bias.dtype != np.float32:
+        raise Incompatible(f"policy.pth: {prefix} has {weight.dtype} numbers; only float32 can be imported")
+    return weight, bias
+
+
+def _spaces(policy: _Policy, env: EnvConfig | None, path: Path) -> Spaces:
+    inputs = policy.layers[0][0].shape[1]
+    if env is None:
+        if policy.log_std is not None or policy.algo in ("sac", "td3"):
+            raise Incompatible(
+                f"{path}: the bounds of its actions are not in the file; name its environment with --env"
+            )
+        return Spaces(Box((inputs,), "float32", (-np.inf,), (np.inf,)), Discrete(policy.outputs))
+    made = make_vec_env(env)
+    try:
+        spaces = made.spaces
+    finally:
+        made.close()
+    shown = spaces.observation
+    if isinstance(shown, Dict) or (isinstance(shown, Box) and shown.dtype == "uint8"):
+        raise Incompatible(f"{path}: an MLP policy on {describe(shown)} ({env.id}) cannot be imported")
+    if flat_size(shown) != inputs:
+        raise Incompatible(f"{path}: its policy takes {inputs} numbers, {env.id} shows {describe(shown)}")
+    return spaces
+
+
+def _weights(policy: _Policy, expected: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Theirs under our names; what acting does not need keeps the value it is born with."""
+    net = "q_net" if policy.variant == "q-value" else "policy_net"
+    weights = {name: tensor.numpy().copy() for name, tensor in expected.items()}
+    given: dict[str, np.ndarray] = {}
+    for number, (weight, bias) in enumerate(policy.layers):
+        given |= {f"{net}.layers.{number}.weight": weight, f"{net}.layers.{number}.bias": bias}
+    if policy.log_std is not None:
+        given["head.log_std"] = policy.log_std.reshape(1, -1)
+    if strange := sorted(set(given) - set(weights)):
+        raise ValueError(f"{strange[0]} has no place: other actions than the environment's")
+    return weights | given

@@ -1,0 +1,170 @@
+"""spec.json: everything that a program needs to know about a shipped policy. Free of torch.
+
+Part of it is stated (spaces, Model, where it comes from), part follows from that (inputs and outputs of the graph,
+scaling, mask, carry). A reader derives the second part again and refuses a file that says something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+
+from rlstudio.core.action_mask import ACTION_MASK, ActionMask
+from rlstudio.core.errors import BundleError, RLStudioError
+from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Space, Spaces, from_json, to_json
+from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
+from rlstudio.models.config import NetworkConfig
+
+LARGEST = 10**8  # numbers in one observation; beyond it a file is wrong, not large
+MEMORIES = {"none": (), "gru": ("h",), "lstm": ("h", "c")}
+SQUASHED = ("squashed-policy", "deterministic-policy")
+
+Variant = Literal[
+    "policy-value",
+    "policy-only",
+    "recurrent-policy-value",
+    "q-value",
+    "quantile-value",
+    "squashed-policy",
+    "deterministic-policy",
+]
+Sha256 = Field(pattern="^[0-9a-f]{64}$")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelSpec(_Part):
+    """Enough to build the Model again."""
+
+    variant: Variant
+    network: NetworkConfig
+    quantiles: PositiveInt = Field(1, le=10_000)
+    dueling: bool = False
+
+
+class Origin(_Part):
+    """Where the policy comes from; of one that was imported, what is known."""
+
+    kind: Literal["run", "sb3"]
+    run_id: str | None = None
+    checkpoint: int | None = Field(None, ge=0)  # environment steps
+    state_hash: str | None = None
+    config_hash: str | None = None
+    lineage: dict[str, Any] | None = None
+
+
+class Spec(_Part):
+    format: Literal[1]
+    rlstudio: str = Field(max_length=100)  # the version that wrote it
+    name: str = Field(max_length=200)
+    algo: str = Field(max_length=200)
+    env_id: str | None = Field(None, max_length=200)
+    origin: Origin
+    model: ModelSpec
+    observation: dict[str, Any]
+    action: dict[str, Any]
+    frame_stack: dict[str, Any] | None = None
+    evaluation: dict[str, Any] | None = None
+    reward_scale: float | None = Field(None, gt=0, allow_inf_nan=False)  # what rewards, and values, were divided by
+    parity: dict[str, Any]
+    formats: dict[str, str]
+    derived: dict[str, Any]
+
+    @property
+    def spaces(self) -> Spaces:
+        return Spaces(from_json(self.observation), from_json(self.action))
+
+    @property
+    def observation_ports(self) -> tuple[Port, ...]:
+        return observation_ports(self.spaces.observation)
+
+    @property
+    def carry_ports(self) -> tuple[Port, ...]:
+        return carry_ports(_carried(self.model))
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Of the graph."""
+        return (*self.observation_ports, *self.carry_ports)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        action = self.spaces.action
+        return (action_port(action), output_port(action), *(port.after for port in self.carry_ports))
+
+    def to_bytes(self) -> bytes:
+        return (self.model_dump_json(indent=2) + "\n").encode()
+
+
+def derived(spaces: Spaces, model: ModelSpec) -> dict[str, Any]:
+    """What follows from the spaces and the Model, told for programs that know nothing of either."""
+    action, carry = spaces.action, carry_ports(_carried(model))
+    rule: dict[str, Any]
+    if isinstance(action, Box):
+        low, high = ([repr(float(v)) for v in side.ravel()] for side in action.bounds())
+        kind = "tanh, scaled to the bounds" if model.variant in SQUASHED else "clipped to the bounds"
+        rule = {"rule": kind, "low": low, "high": high}
+    else:
+        start = list(action.start) if isinstance(action, MultiDiscrete) else getattr(action, "start", 0)
+        rule = {"rule": "highest output of each part", "start": start or 0}
+    mask = ActionMask.of(spaces)
+    return {
+        "inputs": [port.to_json() for port in (*observation_ports(spaces.observation), *carry)],
+        "outputs": [
+            port.to_json() for port in (action_port(action), output_port(action), *(port.after for port in carry))
+        ],
+        "normalizer": model.network.normalize_observations,
+        "actions": rule,
+        "action_mask": None
+        if mask is None
+        else {"entry": ACTION_MASK, "rule": "0 forbids a choice; a part with nothing but zeros forbids nothing"},
+        "carry": {port.part: {"shape": list(port.shape), "starts_with": 0} for port in carry},
+    }
+
+
+def read_spec(data: bytes, label: str) -> Spec:
+    """The spec of verified bytes, each field checked."""
+    try:
+        spec = Spec.model_validate_json(data)
+        spaces = spec.spaces
+        for space in (spaces.observation, spaces.action):
+            _check(space)
+        same = spec.derived == derived(spaces, spec.model)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise BundleError(f"{label}: {where}: {first['msg']}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RLStudioError) as error:
+        raise BundleError(f"{label}: not a description of a policy: {type(error).__name__} {error}") from error
+    if not same:
+        raise BundleError(f"{label}: `derived` does not follow from its spaces and its Model")
+    if spec.observation != to_json(spaces.observation) or spec.action != to_json(spaces.action):
+        raise BundleError(f"{label}: its spaces are not written as RLStudio writes them")
+    return spec
+
+
+def _carried(model: ModelSpec) -> dict[str, tuple[int, ...]]:
+    network = model.network
+    if model.variant != "recurrent-policy-value":
+        return {}
+    return {part: (2, network.memory_size) for part in MEMORIES[network.memory]}  # of the policy and of the values
+
+
+def _check(space: Space) -> None:
+    leaves: tuple[Leaf, ...] = tuple(entry for _, entry in space.items()) if isinstance(space, Dict) else (space,)
+    for leaf in leaves:
+        sizes = leaf.shape if isinstance(leaf, Box) else leaf.nvec if isinstance(leaf, MultiDiscrete) else (leaf.n,)
+        if any(type(n) is not int or n < 1 for n in sizes) or _product(leaf, sizes) > LARGEST:
+            raise ValueError(f"impossible sizes {list(sizes)[:8]}")
+        if isinstance(leaf, Box):
+            if leaf.dtype not in ("float32", "uint8"):
+                raise ValueError(f"unknown dtype {leaf.dtype!r}")
+            if any(len(side) not in (1, leaf.size) for side in (leaf.low, leaf.high)):
+                raise ValueError("bounds of another size")
+
+
+def _product(leaf: Leaf, sizes: tuple[int, ...]) -> int:
+    return leaf.size if isinstance(leaf, Box) else sum(sizes)

@@ -1,0 +1,170 @@
+"""EnvPool's C++ worlds behind the vector contract (`vectorization: envpool`): many envs, stepped by threads.
+
+EnvPool resets an ended env in the step after, with a row that is no transition. Here the ended ones are reset at once,
+by a call for these alone, so every row is a transition, `successors` holds an episode's last observation and
+`observations` the next one's first. Time limits are counted here: EnvPool calls a death in the very last step a
+truncation.
+
+An env is seeded when its pool is made and never again, and no state can be read: `seek` can only make a new pool, with
+seeds that no earlier one had, and every open episode begins anew. `exact` says so from the start.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.contracts import Array, State, Step
+from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.spaces import Box, Dict, Discrete, Space, Spaces, describe
+from rlstudio.envs.envpool.envpool_task import Task, pool_task
+from rlstudio.envs.extras import ENVPOOL
+from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.rows import Buffers
+from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.seeds import EpisodeNoise
+
+NEVER = 2**62  # a limit no episode reaches
+
+
+class EnvPoolVecEnv:
+    """The arrays of a Step are reused by the next one. Infos stay inside EnvPool, which has them for all or none."""
+
+    vectorization = "envpool"
+    exact: str | None = (
+        "EnvPool can neither seed nor replay an episode; a resumed run goes on with new episodes from new seeds"
+    )
+
+    def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
+        self._envpool: Any = ENVPOOL.load("env.vectorization", "envpool")
+        self._task = task = pool_task(recipe)
+        if task.id not in self._envpool.list_all_envs():
+            raise ConfigError(f"env.vectorization: EnvPool has no {task.id}; use sync or async")
+        self.spaces = plain_spaces(recipe)
+        self.num_envs = num_envs
+        self.restarted: Sequence[int] = ()
+        self._seeds = EpisodeNoise(seed, num_envs, 1)
+        self._limit = NEVER if task.limit is None else task.limit
+        self._episodes = np.zeros(num_envs, np.int64)
+        self._started = np.zeros(num_envs, np.int64)  # the clock at each episode's first observation
+        self._clock = 0
+        self._rows = rows = Buffers(self.spaces, num_envs)
+        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+        self._eventful = self._quiet._replace(successors=rows.successors)
+        self._pool = self._made()
+        check_spaces(self.spaces, convert_spaces(self._pool, recipe.cfg.id), task)
+
+    def _made(self) -> Any:
+        """A new pool, each env seeded by its number and the episode it begins with."""
+        seeds = [self._seeds.seed(env, int(episode)) for env, episode in enumerate(self._episodes)]
+        limit = {} if self._task.limit is None else {"max_episode_steps": self._task.limit + 1}  # never reached there
+        try:
+            pool = self._envpool.make_gymnasium(
+                self._task.id, num_envs=self.num_envs, env_seed=seeds, **limit, **self._task.options
+            )
+            with warnings.catch_warnings(action="ignore"):  # bounds lose digits; they are not used
+                _ = pool.observation_space  # made when first asked for
+            return pool
+        except Exception as error:
+            raise ConfigError(
+                f"env.kwargs: EnvPool's {self._task.id} refuses {self._task.options}: {one_line(error)}"
+            ) from error
+
+    # -- the vector contract ----------------------------------------------------------------------------------------
+
+    def reset(self) -> Array:
+        self._episodes[:] = 0
+        self.restarted = ()
+        return self._begin()
+
+    def step(self, actions: np.ndarray) -> Step:
+        rows = self._rows
+        observations, rows.rewards[:], rows.terminated[:], rows.truncated[:], _ = self._pool.step(actions)
+        self._clock += 1
+        rows.truncated |= self._clock - self._started >= self._limit
+        ended = rows.ended()
+        if ended is None:
+            _write(rows.observations, slice(None), observations)
+            return self._quiet
+        _write(rows.successors, slice(None), observations)
+        _write(rows.observations, slice(None), observations)
+        (envs,) = ended.nonzero()
+        first, info = self._pool.reset(envs.astype(np.int32))
+        _write(rows.observations, info["env_id"], first)
+        self._episodes[envs] += 1
+        self._started[envs] = self._clock
+        return self._eventful
+
+    def position(self) -> State:
+        return {
+            "kind": "envpool",
+            "id": self._task.id,
+            "episodes": self._episodes.copy(),
+            "elapsed": self._clock - self._started,
+        }
+
+    def seek(self, position: State) -> Array:
+        """New episodes in every env; those that were in the middle of one are `restarted`."""
+        if position.get("kind") != "envpool" or position.get("id") != self._task.id:
+            wanted = position.get("id", position.get("world", position.get("kind")))
+            raise Incompatible(f"a position of {wanted} does not fit EnvPool's {self._task.id}")
+        if len(position["episodes"]) != self.num_envs:
+            raise Incompatible(f"a position of {len(position['episodes'])} envs does not fit {self.num_envs}")
+        self._episodes[:] = np.asarray(position["episodes"]) + 1
+        self.restarted = np.flatnonzero(position["elapsed"]).tolist()
+        return self._begin()
+
+    def _begin(self) -> Array:
+        self._pool = self._made()
+        self._clock = 0
+        self._started[:] = 0
+        observations, _ = self._pool.reset()
+        _write(self._rows.observations, slice(None), observations)
+        return self._rows.observations
+
+    def close(self) -> None:
+        """Its threads end with the object."""
+        self._pool = None
+
+
+def _write(rows: Array, where: Any, values: Any) -> None:
+    """Observations as EnvPool has them (float64, int32) into rows of our kinds."""
+    if isinstance(rows, dict):
+        for name, array in rows.items():
+            array[where] = values[name]
+    else:
+        rows[where] = values
+
+
+def plain_spaces(recipe: Recipe) -> Spaces:
+    """Those of the plain env, which judges and films what is trained here. EnvPool's own bounds are at times empty."""
+    env = recipe.build()
+    try:
+        return convert_spaces(env, recipe.cfg.id)
+    finally:
+        close_quietly(env)
+
+
+def check_spaces(plain: Spaces, pooled: Spaces, task: Task) -> None:
+    """What is trained here must be able to act in the plain env."""
+    if _layout(plain.observation) != _layout(pooled.observation) or plain.action != pooled.action:
+        shown, taken = (f"{describe(spaces.observation)}, {describe(spaces.action)}" for spaces in (plain, pooled))
+        raise Incompatible(
+            f"env.vectorization: EnvPool's {task.id} has {taken}, but the plain env that evaluation uses has {shown};"
+            " use sync or async"
+        )
+
+
+def _layout(space: Space) -> Any:
+    """A space without its bounds."""
+    match space:
+        case Dict():
+            return {name: _layout(entry) for name, entry in space.items()}
+        case Discrete():
+            return space.n
+        case Box():
+            return space.shape, space.dtype
+    return space

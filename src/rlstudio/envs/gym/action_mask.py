@@ -1,0 +1,86 @@
+"""An env's action mask as an entry `action_mask` of its observation, where every part of RLStudio looks for it.
+
+Envs that show the mask there need no wrapper. Others tell it beside the observation: in `info["action_mask"]`
+(Gymnasium's Taxi does) or by a method `action_masks()` (as sb3-contrib asks for it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+from rlstudio.core.action_mask import ACTION_MASK, choices
+from rlstudio.core.errors import ConfigError
+from rlstudio.core.spaces import describe
+from rlstudio.envs.gym.spaces import convert_action
+
+OBSERVATION = "observation"
+METHOD = "action_masks"
+
+
+class MaskShown(gymnasium.Wrapper):
+    """The outermost wrapper: a plain observation becomes `{"observation": ..., "action_mask": ...}`, a dict one entry
+    richer."""
+
+    def __init__(self, env: gymnasium.Env, source: str, id: str) -> None:
+        super().__init__(env)
+        self._id = id
+        self._method = _method(env, id) if source == "method" else None
+        self._actions = convert_action(env.action_space, id)
+        nvec = choices(self._actions)
+        if nvec is None:
+            raise ConfigError(
+                f"env.action_mask: {id} takes {describe(self._actions)}, which no mask fits; set it to none"
+            )
+        self._size = sum(nvec)
+        shown = env.observation_space
+        self._nested = isinstance(shown, gym_spaces.Dict)
+        entries: dict[str, gym_spaces.Space] = (
+            dict(shown.items()) if isinstance(shown, gym_spaces.Dict) else {OBSERVATION: shown}
+        )
+        if ACTION_MASK in entries:
+            raise ConfigError(f"env.action_mask: {id} shows its mask in the observation already; set it to none")
+        self.observation_space = gym_spaces.Dict(
+            {**entries, ACTION_MASK: gym_spaces.Box(0, 1, (self._size,), np.uint8)}
+        )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._shown(observation, info), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._shown(observation, info), reward, terminated, truncated, info
+
+    def _shown(self, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
+        entries = observation if self._nested else {OBSERVATION: observation}
+        return {**entries, ACTION_MASK: self._mask(info)}
+
+    def _mask(self, info: dict[str, Any]) -> np.ndarray:
+        if self._method is not None:
+            told = self._method()
+        elif ACTION_MASK in info:
+            told = info[ACTION_MASK]
+        else:
+            raise ConfigError(
+                f"env.action_mask: {self._id} has no {ACTION_MASK!r} in its info; set it to method or none"
+            )
+        if isinstance(told, tuple | list):  # one mask per part, as `MultiDiscrete.sample(mask=...)` takes them
+            told = np.concatenate([np.ravel(part) for part in told])
+        mask: np.ndarray = (np.asarray(told) != 0).astype(np.uint8)
+        if mask.shape != (self._size,):
+            raise ConfigError(
+                f"env.action_mask: {self._id} gives a mask of shape {mask.shape}; {describe(self._actions)} needs"
+                f" {self._size} numbers, one per choice"
+            )
+        return mask
+
+
+def _method(env: gymnasium.Env, id: str) -> Any:
+    try:
+        return env.get_wrapper_attr(METHOD)
+    except AttributeError as error:
+        raise ConfigError(f"env.action_mask: {id} has no method {METHOD}(); set it to info or none") from error

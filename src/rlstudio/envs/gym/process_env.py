@@ -1,0 +1,242 @@
+"""Gymnasium envs in worker processes (`vectorization: async`): for envs that step in 0.3 ms or more, or may crash.
+
+Rows travel through shared memory, requests through a pipe per worker. Actions, episodes and digests are kept here, so a
+worker that dies, hangs or whose env raises is replaced by a fresh one that replays its envs to the very same place, and
+the step is taken again: the trajectory is the one that `sync` gives, bit for bit. A worker that fails `max_restarts`
+times in a row at the same place ends the run with an EnvFault that names the env.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.contracts import Array, State, Step
+from rlstudio.core.errors import EnvFault
+from rlstudio.envs.gym.env_block import BrokenContract, describe_fault
+from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.worker import SharedRows, spaces_from_json
+from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
+from rlstudio.envs.seeds import EpisodeNoise
+
+CLOSE_GRACE = 2.0  # seconds all workers together get to close their envs
+
+Request = Callable[[int], bytes]
+
+
+class ProcessVecEnv:
+    vectorization = "async"
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        num_envs: int,
+        seed: int,
+        *,
+        workers: int | None = None,
+        step_timeout: float = 60.0,
+        start_timeout: float = 60.0,
+        max_restarts: int = 3,
+    ) -> None:
+        """`step_timeout` is for one call of one env (construction, reset or step); `start_timeout` for a process."""
+        self.num_envs = num_envs
+        self.exact: str | None = None
+        self._recipe, self._seed = recipe, seed
+        self._step_timeout, self._start_timeout, self._max_restarts = step_timeout, start_timeout, max_restarts
+        count = min(num_envs, workers or len(os.sched_getaffinity(0)))
+        bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
+        self._spans = [range(low, high) for low, high in pairwise(bounds)]
+        self._description = recipe.to_json()
+        self._memory_fd = os.memfd_create("rlstudio-envs")
+        self._handles: list[WorkerHandle] = []
+        self._finalizer = weakref.finalize(self, _end_all, self._handles, self._memory_fd)
+        try:
+            self._open(count)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, count: int) -> None:
+        for _ in range(count):
+            self._handles.append(WorkerHandle(self._memory_fd))
+        for handle in self._handles:
+            self._greet(handle)
+        probed = self._probe()
+        self.spaces = spaces_from_json(probed["spaces"])
+        size = SharedRows(self.spaces, self.num_envs, count).size
+        os.ftruncate(self._memory_fd, size)
+        shared = SharedRows(self.spaces, self.num_envs, count, mmap.mmap(self._memory_fd, size))
+        self._rows, self._progress = shared.rows, shared.progress
+        self._job = probed | {
+            "recipe": self._description,
+            "num_envs": self.num_envs,
+            "workers": count,
+            "seed": self._seed,
+        }
+        self._journal = Journal(self._rows)
+        self._failures = [0] * count
+        self._lost = [False] * count  # replaced workers, whose envs stand nowhere yet
+        rows = self._rows
+        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+        for worker, handle in enumerate(self._handles):
+            handle.send(self._map_request(worker))
+        for handle in self._handles:
+            handle.reply(self._start_timeout)
+
+    def _greet(self, handle: WorkerHandle) -> None:
+        try:
+            handle.reply(self._start_timeout)
+        except WorkerDown as down:
+            raise EnvFault(f"env {self._recipe.cfg.id}: a worker {down} while it started") from None
+
+    def _probe(self) -> dict[str, Any]:
+        """Spaces and habits of the env, found out where a crash does no harm; if trying it out fails, spaces alone."""
+        reason = ""
+        for habits in (True, False):
+            self._handles[0].send(b"Q" + json.dumps({"recipe": self._description, "habits": habits}).encode())
+            try:
+                return self._handles[0].reply(self._step_timeout)
+            except WorkerDown as down:
+                reason = str(down)
+                self._replace(0)
+        raise EnvFault(f"env {self._recipe.cfg.id} cannot be created: its worker {reason}")
+
+    # -- the vector contract ----------------------------------------------------------------------------------------
+
+    def reset(self) -> Array:
+        self._ask(lambda worker: b"R", resume=False)
+        self._journal.restart()
+        return self._rows.observations
+
+    def step(self, actions: np.ndarray) -> Step:
+        rows = self._rows
+        np.copyto(rows.actions, actions)  # type: ignore[arg-type]
+        replies = self._ask(lambda worker: b"S")
+        ended = rows.ended()
+        self._journal.record(actions, ended)
+        if ended is None:
+            return self._quiet
+        rows.complete_successors(ended)
+        infos = {int(env): info for reply in replies for env, info in reply.items()}
+        return self._quiet._replace(successors=rows.successors, infos=infos)
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        return self._journal.restarted
+
+    def position(self) -> State:
+        return self._journal.position()
+
+    def seek(self, position: State) -> Array:
+        self._journal.adopt(position)
+        self.exact = None
+        for worker, reply in enumerate(self._ask(self._place_request, resume=False)):
+            self._settle(worker, reply)
+        return self._rows.observations
+
+    def close(self) -> None:
+        """Within CLOSE_GRACE and the time it takes to kill; again: nothing."""
+        self._finalizer()
+
+    # -- requests and recovery --------------------------------------------------------------------------------------
+
+    def _ask(self, request: Request, *, resume: bool = True) -> list[dict[str, Any]]:
+        """The same question to all workers at once; those that fail are replaced and asked again.
+
+        With `resume` a replaced worker first puts its envs where they were; without, the question itself places them.
+        """
+        if not self._finalizer.alive:
+            raise EnvFault(f"env {self._recipe.cfg.id}: the vector of envs is closed")
+        try:
+            for worker, handle in enumerate(self._handles):
+                handle.send(request(worker))
+            return [self._answer(worker, request, resume) for worker in range(len(self._handles))]
+        except BaseException:
+            self.close()  # unread answers would be taken for those of the next question
+            raise
+
+    def _answer(self, worker: int, request: Request, resume: bool) -> dict[str, Any]:
+        while True:
+            try:
+                if self._lost[worker]:
+                    self._prepare(worker, resume)
+                    self._handles[worker].send(request(worker))
+                reply = self._reply(worker)
+            except BrokenContract:
+                raise
+            except EnvFault as fault:
+                self._count_failure(worker, str(fault))
+            except WorkerDown as down:
+                self._count_failure(worker, self._describe(worker, f"its worker {down}"))
+            else:
+                self._failures[worker] = 0
+                self._lost[worker] = False
+                return reply
+            self._replace(worker)
+            self._lost[worker] = True
+
+    def _reply(self, worker: int) -> dict[str, Any]:
+        return self._handles[worker].reply(self._step_timeout, lambda: int(self._progress[worker, 1]))
+
+    def _prepare(self, worker: int, resume: bool) -> None:
+        """A fresh worker: lay out its memory and put its envs where they were."""
+        handle = self._handles[worker]
+        handle.send(self._map_request(worker))
+        handle.reply(self._start_timeout)
+        if resume:
+            handle.send(self._place_request(worker))
+            self._settle(worker, self._reply(worker))
+
+    def _map_request(self, worker: int) -> bytes:
+        span = self._spans[worker]
+        job = self._job | {"worker": worker, "first": span.start, "count": len(span)}
+        return b"M" + json.dumps(job).encode()
+
+    def _place_request(self, worker: int) -> bytes:
+        span = self._spans[worker]
+        histories = [self._journal.actions_of(env) for env in span]
+        header = {
+            "episodes": [int(self._journal.episodes[env]) for env in span],
+            "lengths": [len(history) for history in histories],
+        }
+        return b"P" + json.dumps(header).encode() + b"\n" + np.concatenate(histories).tobytes()
+
+    def _settle(self, worker: int, reply: dict[str, Any]) -> None:
+        for env, digest in zip(self._spans[worker], reply["digests"], strict=True):
+            self.exact = self._journal.settle(env, digest) or self.exact
+
+    def _count_failure(self, worker: int, reason: str) -> None:
+        self._failures[worker] += 1
+        if self._failures[worker] > self._max_restarts:
+            raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts")
+
+    def _replace(self, worker: int) -> None:
+        self._handles[worker].end()
+        self._handles[worker] = WorkerHandle(self._memory_fd)
+        self._greet(self._handles[worker])
+
+    def _describe(self, worker: int, what: str) -> str:
+        env = int(self._progress[worker, 0])
+        episode = int(self._journal.episodes[env])
+        seed = EpisodeNoise(self._seed, self.num_envs, 1).seed(env, episode)
+        assert isinstance(self._rows.actions, np.ndarray)
+        elapsed, action = self._journal.elapsed(env), self._rows.actions[env]
+        return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)
+
+
+def _end_all(handles: list[WorkerHandle], memory_fd: int) -> None:
+    deadline = time.monotonic() + CLOSE_GRACE
+    for handle in handles:
+        handle.ask_to_stop()
+    for handle in handles:
+        handle.end(max(0.0, deadline - time.monotonic()))
+    os.close(memory_fd)

@@ -1,0 +1,160 @@
+"""One plain `gymnasium.Env` from a config: registered ids only, wrappers by name, and one line when it cannot be made.
+
+A `Recipe` is that config with the registry's entry written out, so that a worker process that imported nothing of the
+user's can still build the same env.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import re
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
+from rlstudio.envs import extras
+from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
+from rlstudio.envs.gym.action_mask import MaskShown
+from rlstudio.envs.gym.spaces import Renumbered
+from rlstudio.envs.worlds.catalog import WORLDS, make_world
+
+
+class Recipe:
+    """How to make one env; the same in every process."""
+
+    def __init__(self, cfg: EnvConfig, spec: EnvSpec | None = None) -> None:
+        self.cfg = cfg
+        extras.prepare(cfg.id)
+        ours = cfg.is_own_world and cfg.id in WORLDS
+        self.spec = spec if spec is not None or ours else find_spec(cfg.id)
+
+    @property
+    def limit(self) -> int | None:
+        """Steps after which an episode is truncated."""
+        if self.cfg.max_episode_steps is not None or self.spec is None:
+            return self.cfg.max_episode_steps or WORLDS[self.cfg.id].limit  # type: ignore[attr-defined]
+        return self.spec.max_episode_steps
+
+    def build(self, render_mode: str | None = None, time_limit: bool = True) -> gymnasium.Env:
+        """A fresh env. Without `time_limit` the caller counts steps itself; only allowed without wrappers."""
+        env = self._made(render_mode)
+        if time_limit and self.limit is not None:
+            env = gymnasium.wrappers.TimeLimit(env, self.limit)
+        for name, kwargs in self.cfg.wrapper_calls():
+            try:
+                env = _wrapper(name)(env, **kwargs)
+            except UserError:
+                raise
+            except gymnasium.error.DependencyNotInstalled as error:  # they all mean OpenCV
+                raise UserError(f"env.wrappers: {name} needs OpenCV; run `{extras.ATARI.command}`") from error
+            except Exception as error:
+                remedy = "; set env.kwargs.frameskip=1" if "Disable frame-skipping" in str(error) else ""
+                raise ConfigError(
+                    f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}{remedy}"
+                ) from error
+        env = Renumbered(env) if Renumbered.needed(env) else env
+        return env if self.cfg.action_mask == "none" else MaskShown(env, self.cfg.action_mask, self.cfg.id)
+
+    def _made(self, render_mode: str | None) -> gymnasium.Env:
+        id = self.cfg.id
+        kwargs: dict[str, Any] = dict(self.cfg.kwargs)
+        if self.spec is None:
+            from rlstudio.envs.worlds.world_env import WorldEnv
+
+            return WorldEnv(make_world(id, kwargs), render_mode)
+        spec = copy.deepcopy(self.spec)
+        spec.order_enforce = False  # the vector env keeps the order itself; the wrapper costs time on every step
+        spec.max_episode_steps = None
+        try:
+            if render_mode is not None:
+                kwargs["render_mode"] = render_mode
+                _check_renders(spec, render_mode)
+            return gymnasium.make(spec, disable_env_checker=True, **kwargs)
+        except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+            raise UserError(f"env.id: {id} needs a package that is not installed: {_install_hint(error)}") from error
+        except UserError:
+            raise
+        except Exception as error:
+            if self.cfg.kwargs:
+                raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
+            raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values from which `from_json` makes the same recipe in a process that registered nothing."""
+        if self.spec is None:
+            return {"cfg": self.cfg.model_dump(mode="json"), "spec": None}
+        spec = copy.deepcopy(self.spec)
+        spec.entry_point = _importable(spec.entry_point, self.cfg.id)
+        spec.vector_entry_point = None
+        return {"cfg": self.cfg.model_dump(mode="json"), "spec": spec.to_json()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Recipe:
+        spec = None if value["spec"] is None else EnvSpec.from_json(value["spec"])
+        return cls(EnvConfig.model_validate(value["cfg"]), spec)
+
+
+def find_spec(id: str) -> EnvSpec:
+    if id not in gymnasium.registry:
+        extras.register_installed()  # a name of theirs that does not look like one, or one to suggest
+    if id in gymnasium.registry:
+        return gymnasium.registry[id]
+    known = [*gymnasium.registry, *WORLDS]
+    raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
+
+
+def _wrapper(name: str) -> Any:
+    """The class of an allowed name."""
+    if name in MINIGRID_WRAPPERS:
+        extras.MINIGRID.load("env.wrappers", name)
+        return getattr(importlib.import_module("minigrid.wrappers"), name)
+    return getattr(gymnasium.wrappers, name)
+
+
+def _check_renders(spec: EnvSpec, render_mode: str) -> None:
+    """Gymnasium would only warn, and the constructor then refuse an argument that the user never gave."""
+    creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    modes = getattr(creator, "metadata", {}).get("render_modes")
+    if modes is not None and render_mode not in modes:
+        offered = ", ".join(map(str, modes)) or "none"
+        raise UserError(f"env.id: {spec.id} has render_modes {offered}; to be filmed it needs {render_mode}")
+
+
+def _importable(entry_point: Any, id: str) -> str:
+    """`module:name` of an entry point, since a worker must import what it builds."""
+    if isinstance(entry_point, str):
+        return entry_point
+    module, name = getattr(entry_point, "__module__", "__main__"), getattr(entry_point, "__qualname__", "<lambda>")
+    if module == "__main__" or "<" in name:
+        raise UserError(
+            f"env.vectorization: {id} is registered with an object that a worker cannot import; register it as "
+            "'module:Class' or use vectorization=sync"
+        )
+    return f"{module}:{name}"
+
+
+def close_quietly(env: gymnasium.Env) -> None:
+    """Closing is a courtesy: an env that fails at it is gone either way."""
+    with contextlib.suppress(Exception, SystemExit):
+        env.close()
+
+
+def one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _reason(error: Exception) -> str:
+    return one_line(error).split(" was raised from the environment creator")[0]
+
+
+def _install_hint(error: Exception) -> str:
+    commands = [" ".join(command.split()) for command in re.findall(r"pip install [^`]+", str(error))]
+    if commands:
+        return f"run `{' && '.join(commands)}`"
+    missing = getattr(error, "name", None)
+    return f"run `pip install {missing}`" if missing else one_line(error)

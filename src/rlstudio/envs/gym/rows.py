@@ -1,0 +1,163 @@
+"""The rows of a vector of envs: arrays in this process's memory or shared with workers, and how one env fills its row.
+
+Every step of every plain env passes `deliverer`, so its usual case is two comparisons and one copy. Anything else is
+looked at slowly and named: a wrong shape would broadcast and a wrong kind would be cut off without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.action_mask import ACTION_MASK, ActionMask
+from rlstudio.core.contracts import Array
+from rlstudio.core.spaces import Box, Dict, Leaf, Space, Spaces
+
+Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
+Deliver = Callable[[Any], None]
+
+ALIGN = 64
+
+
+class Buffers:
+    """One row per env; a Dict observation is a dict of arrays. Every process that lays them out finds them alike."""
+
+    def __init__(self, spaces: Spaces, num_envs: int, allocate: Allocate = np.zeros) -> None:
+        def rows(space: Space) -> Array:
+            if isinstance(space, Dict):
+                return {name: rows_of(entry) for name, entry in space.items()}
+            return rows_of(space)
+
+        def rows_of(leaf: Leaf) -> np.ndarray:
+            return allocate((num_envs, *leaf.shape), leaf.dtype)
+
+        self.observations = rows(spaces.observation)
+        self.successors = rows(spaces.observation)
+        self.actions = rows(spaces.action)
+        self.rewards = allocate((num_envs,), np.float32)
+        self.terminated = allocate((num_envs,), bool)
+        self.truncated = allocate((num_envs,), bool)
+
+    def part(self, first: int, count: int) -> Buffers:
+        """The rows of some of the envs, as views."""
+        part = object.__new__(Buffers)
+        for name, rows in vars(self).items():
+            span = slice(first, first + count)
+            setattr(part, name, {k: v[span] for k, v in rows.items()} if isinstance(rows, dict) else rows[span])
+        return part
+
+    def complete_successors(self, ended: np.ndarray) -> None:
+        """Where no episode ended the successor is the observation; envs write it only where one did."""
+        going_on = ~ended
+        for successor, observation in zip(leaves(self.successors), leaves(self.observations), strict=True):
+            successor[going_on] = observation[going_on]
+
+    def ended(self) -> np.ndarray | None:
+        """Which episodes ended in this step, or None: bytes are searched several times quicker than `any()` answers."""
+        if b"\1" in self.terminated.tobytes() or b"\1" in self.truncated.tobytes():
+            return np.logical_or(self.terminated, self.truncated)
+        return None
+
+
+def leaves(rows: Array) -> list[np.ndarray]:
+    return list(rows.values()) if isinstance(rows, dict) else [rows]
+
+
+class Carver:
+    """Cuts aligned arrays out of one block of memory; without a block it only measures how much is needed."""
+
+    def __init__(self, memory: Any = None) -> None:
+        self.size = 0
+        self._memory = memory
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        count = prod(shape)
+        offset, kind = self.size, np.dtype(dtype)
+        self.size += -(-count * kind.itemsize // ALIGN) * ALIGN
+        if self._memory is None:
+            return np.empty((0, *shape[1:]), kind)
+        return np.frombuffer(self._memory, kind, count, offset).reshape(shape)
+
+
+def row_views(rows: Array, index: int) -> Iterator[np.ndarray]:
+    """One env's row of each array, as views that stay valid (a scalar row keeps one dimension)."""
+    for array in leaves(rows):
+        yield array[index] if array.ndim > 1 else array[index : index + 1]
+
+
+class Misfit(Exception):
+    """The env broke its own spaces; the message says how."""
+
+
+def deliverer(space: Space, rows: Array, index: int, mask: ActionMask | None = None) -> Deliver:
+    """A function that puts an observation of env `index` into `rows`, or raises Misfit; with the rule of its action
+    mask, also where an observation to act on allows no action."""
+    views = list(row_views(rows, index))
+    if isinstance(space, Dict):
+        return _dict_deliverer(space, views, mask)
+    return _leaf_deliverer(space, views[0], "observation")
+
+
+def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
+    shape = leaf.shape
+    kinds = "biu" if not isinstance(leaf, Box) else "bu" if leaf.dtype == "uint8" else "biuf"
+    usual = view.dtype  # replaced by what the env really hands over, once that is known to be a fitting kind
+
+    def deliver(value: Any) -> None:
+        nonlocal usual
+        if type(value) is not np.ndarray:
+            value = _array(value, name)
+        if value.shape != shape:
+            raise Misfit(f"{name} has shape {value.shape}, its space says {shape}")
+        if value.dtype is not usual:
+            if value.dtype.kind not in kinds or (leaf.dtype == "uint8" and value.dtype.itemsize > 1):
+                raise Misfit(f"{name} has dtype {value.dtype}, its space needs {leaf.dtype}")
+            usual = value.dtype
+        view[...] = value
+
+    return deliver
+
+
+def _dict_deliverer(space: Dict, views: list[np.ndarray], mask: ActionMask | None) -> Deliver:
+    parts = [
+        (name, _leaf_deliverer(leaf, view, f"observation {name!r}"))
+        for (name, leaf), view in zip(space.items(), views, strict=True)
+    ]
+    names = {name for name, _ in parts}
+
+    def deliver(value: Any) -> None:
+        if not isinstance(value, dict) or value.keys() != names:
+            got = sorted(value) if isinstance(value, dict) else type(value).__name__
+            raise Misfit(f"observation is {got}, its space says a dict of {sorted(names)}")
+        for name, part in parts:
+            part(value[name])
+        if mask is not None and mask.is_empty(np.asarray(value[ACTION_MASK])):
+            raise Misfit(
+                f"observation {ACTION_MASK!r} allows no action; end such an episode, or allow one that does nothing"
+            )
+
+    return deliver
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise Misfit(f"{name} is not an array: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise Misfit(f"{name} is {type(value).__name__}, not numbers")
+    return array
+
+
+def plain(value: Any) -> Any:
+    """An info as JSON values: what cannot travel between processes or sit in a file is left out."""
+    if isinstance(value, dict):
+        return {str(key): inner for key, entry in value.items() if (inner := plain(entry)) is not None}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist() if value.dtype.kind in "biufU" else None
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value if isinstance(value, str | int | float | bool) else None

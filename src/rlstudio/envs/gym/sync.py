@@ -1,0 +1,67 @@
+"""Gymnasium envs in this process (`vectorization: sync`): the quickest way for envs that step in well under 0.3 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlstudio.core.contracts import Array, State, Step
+from rlstudio.envs.gym.env_block import EnvBlock
+from rlstudio.envs.gym.probe import used_differs
+from rlstudio.envs.gym.recipe import Recipe, close_quietly
+from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.rows import Buffers
+from rlstudio.envs.gym.spaces import convert_spaces
+
+
+class GymnasiumVecEnv:
+    """The arrays of a Step are reused by the next one; `exact` turns into a reason when a replay did not match."""
+
+    vectorization = "sync"
+
+    def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
+        env = recipe.build()
+        try:
+            self.spaces = convert_spaces(env, recipe.cfg.id)
+        finally:
+            close_quietly(env)
+        self.num_envs = num_envs
+        self.exact: str | None = None
+        self._rows = rows = Buffers(self.spaces, num_envs)
+        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=used_differs(recipe, self.spaces))
+        self._journal = Journal(rows)
+        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+
+    def reset(self) -> Array:
+        self._block.reset()
+        self._journal.restart()
+        return self._rows.observations
+
+    def step(self, actions: np.ndarray) -> Step:
+        infos = self._block.step(actions)
+        ended = self._rows.ended()
+        self._journal.record(actions, ended)
+        if ended is None:
+            return self._quiet
+        self._rows.complete_successors(ended)
+        return self._quiet._replace(successors=self._rows.successors, infos=infos)
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        return self._journal.restarted
+
+    def position(self) -> State:
+        return self._journal.position()
+
+    def seek(self, position: State) -> Array:
+        journal = self._journal
+        journal.adopt(position)
+        self.exact = None
+        for index in range(self.num_envs):
+            digest = self._block.place(index, int(journal.episodes[index]), journal.actions_of(index))
+            self.exact = journal.settle(index, digest) or self.exact
+        return self._rows.observations
+
+    def close(self) -> None:
+        self._block.close()

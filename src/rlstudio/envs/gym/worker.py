@@ -1,0 +1,148 @@
+"""A worker process of ProcessVecEnv: `python -m rlstudio.envs.gym.worker CONTROL LIFELINE MEMORY`, three inherited fds.
+
+It imports no torch and nothing of its parent's main module. It answers one request at a time on CONTROL and shares rows
+of arrays through MEMORY. It ignores Ctrl-C, which is the parent's to handle, and never outlives the parent: the kernel
+signals the hang-up of LIFELINE even while an env holds the interpreter.
+
+Requests: Q probe, M map the memory, R reset, S step, P place, C close. Replies: "." and JSON, or "!" and a fault; one
+"." comes unasked when the process is up, and "+" is a sign of life during a probe.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import signal
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from rlstudio.core.errors import RLStudioError
+from rlstudio.core.spaces import Spaces, from_json, to_json
+from rlstudio.envs.gym.env_block import EnvBlock
+from rlstudio.envs.gym.probe import used_differs
+from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.rows import Buffers, Carver
+from rlstudio.envs.gym.spaces import convert_spaces
+
+
+class SharedRows:
+    """The layout of the shared memory: all rows, and per worker the env it runs and how far it got."""
+
+    def __init__(self, spaces: Spaces, num_envs: int, workers: int, memory: Any = None) -> None:
+        carver = Carver(memory)
+        self.rows = Buffers(spaces, num_envs, carver)
+        self.progress = carver((workers, 2), np.int64)  # env in work, calls begun
+        self.size = carver.size
+
+
+class Worker:
+    def __init__(self, control: Connection, memory_fd: int) -> None:
+        self._control = control
+        self._memory_fd = memory_fd
+        self._block: EnvBlock | None = None
+        self._actions = np.empty(0)
+
+    def probe(self, payload: bytes) -> dict[str, Any]:
+        """The env's spaces, and whether it must be rebuilt for every episode (its habits, if asked for)."""
+        job = json.loads(payload)
+        recipe = Recipe.from_json(job["recipe"])
+        env = recipe.build()
+        spaces = convert_spaces(env, recipe.cfg.id)
+        rebuild = False
+        if job["habits"]:
+            close_quietly(env)
+            rebuild = used_differs(recipe, spaces, lambda: self._control.send_bytes(b"+"))
+        return {"spaces": spaces_to_json(spaces), "rebuild": rebuild}
+
+    def map(self, payload: bytes) -> dict[str, Any]:
+        job = json.loads(payload)
+        recipe, spaces = Recipe.from_json(job["recipe"]), spaces_from_json(job["spaces"])
+        size = SharedRows(spaces, job["num_envs"], job["workers"]).size
+        shared = SharedRows(spaces, job["num_envs"], job["workers"], mmap.mmap(self._memory_fd, size))
+        first, progress = job["first"], shared.progress[job["worker"]]
+
+        def watch(index: int) -> None:
+            progress[0] = first + index
+            progress[1] += 1
+
+        rows = shared.rows.part(first, job["count"])
+        assert isinstance(rows.actions, np.ndarray)
+        self._actions = rows.actions
+        self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch)
+        return {}
+
+    def reset(self, _: bytes) -> dict[str, Any]:
+        self.block.reset()
+        return {}
+
+    def step(self, _: bytes) -> dict[str, Any]:
+        return {str(env): info for env, info in self.block.step(self._actions).items()}
+
+    def place(self, payload: bytes) -> dict[str, Any]:
+        """Payload: a line of JSON (episodes, lengths), then the actions of all envs as they lie in memory."""
+        header, _, body = payload.partition(b"\n")
+        job = json.loads(header)
+        actions = np.frombuffer(body, self._actions.dtype).reshape(-1, *self._actions.shape[1:])
+        histories = np.split(actions, np.cumsum(job["lengths"])[:-1])
+        placed = zip(job["episodes"], histories, strict=True)
+        return {"digests": [self.block.place(i, episode, history) for i, (episode, history) in enumerate(placed)]}
+
+    @property
+    def block(self) -> EnvBlock:
+        assert self._block is not None, "map comes first"
+        return self._block
+
+    def close(self) -> None:
+        if self._block is not None:
+            self._block.close()
+
+
+def spaces_to_json(spaces: Spaces) -> dict[str, Any]:
+    return {"observation": to_json(spaces.observation), "action": to_json(spaces.action)}
+
+
+def spaces_from_json(value: dict[str, Any]) -> Spaces:
+    return Spaces(from_json(value["observation"]), from_json(value["action"]))
+
+
+def serve(control: Connection, worker: Worker) -> None:
+    """Answer requests until the parent closes the pipe or says so."""
+    answer = {b"Q": worker.probe, b"M": worker.map, b"R": worker.reset, b"S": worker.step, b"P": worker.place}
+    control.send_bytes(b".{}")
+    while True:
+        try:
+            request = control.recv_bytes()
+        except (EOFError, OSError):
+            return
+        if request == b"C":
+            return
+        try:
+            reply = b"." + json.dumps(answer[request[:1]](request[1:])).encode()
+        except RLStudioError as error:
+            reply = b"!" + json.dumps([type(error).__name__, str(error)]).encode()
+        except Exception as error:
+            reply = b"!" + json.dumps(["EnvFault", one_line(error)]).encode()
+        control.send_bytes(reply)
+
+
+def main() -> None:
+    control_fd, lifeline, memory_fd = (int(argument) for argument in sys.argv[1:4])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # SIGIO ends the process at once; it comes when the other end of the lifeline closes, however the parent died.
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    control = Connection(control_fd)
+    worker = Worker(control, memory_fd)
+    with suppress(BrokenPipeError):  # the parent is gone: nobody is there to be told
+        serve(control, worker)
+    worker.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Learning curves as a picture: one line per run, or the interquartile mean and its 95 % band where several seeds share
+a config. Matplotlib is imported when a picture is asked for, and its global state is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstudio.core.errors import UnknownName, UserError, suggest
+from rlstudio.core.rng import Rng
+from rlstudio.ops.statistics import iqm
+from rlstudio.storage.output_file import output_path, written_whole
+from rlstudio.storage.writers import told
+
+Floats = NDArray[np.float64]
+
+DEFAULT_METRICS = ("eval/return_mean", "rollout/return_mean")
+SUFFIXES = (".png", ".svg", ".pdf")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+"""Okabe and Ito's palette: told apart with any colour vision, and in print."""
+
+DASHES = ("-", "--", ":", "-.")
+"""One more each time the colours have all been used."""
+
+INSIDE = 4
+"""Lines whose legend still finds room inside the picture."""
+
+RESAMPLES = 1000
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": "#333333",
+    "axes.axisbelow": True,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "text.parse_math": False,  # a run may be called $5
+    "svg.hashsalt": "rlstudio",  # the same curves give the same file
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of the picture: the runs of one config, each as (steps, values)."""
+
+    label: str
+    runs: Sequence[tuple[ArrayLike, ArrayLike]]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Interquartile mean over runs with the ends of its interval, on the steps that all of them have reached."""
+
+    xs: Floats
+    centre: Floats
+    low: Floats
+    high: Floats
+
+
+def choose_metric(available: Iterable[str], wanted: str | None = None) -> str:
+    """`wanted`, or the first default that is there: evaluation before training."""
+    names = sorted(set(available))
+    if wanted is not None:
+        if wanted in names:
+            return wanted
+        listing = f"; there are: {', '.join(names)}" if names else "; no metric has been written yet"
+        raise UnknownName(f"no metric {wanted!r}{suggest(wanted, names) or listing}")
+    for name in (*DEFAULT_METRICS, *(name for name in names if "return" in name), *names):
+        if name in names:
+            return name
+    raise UserError("no metric has been written yet; wait for the first epoch")
+
+
+def plot_runs(
+    curves: Sequence[Curve],
+    path: str | Path,
+    *,
+    metric: str = DEFAULT_METRICS[0],
+    title: str = "",
+    x_label: str = "environment steps",
+) -> Path:
+    """Draw the curves into a PNG, SVG or PDF file, by its suffix."""
+    target = output_path(path, SUFFIXES)
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    below = (len(curves) + 1) // 2 if len(curves) > INSIDE else 0  # rows of a legend in two columns
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.0, 4.5 + 0.2 * below), dpi=150, layout="constrained")
+        axes = figure.add_subplot()
+        drawn = [_draw(axes, curve, i) for i, curve in enumerate(curves)]
+        if not any(drawn):
+            raise UserError(f"no finite value of {metric} to plot yet; wait for the first one or choose another metric")
+        single = len(curves) == 1 and not title
+        heading = curves[0].label if single else title
+        axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", color="#222222", pad=12)
+        if "band" in drawn:
+            axes.set_title("IQM and its 95% interval over seeds", loc="right", fontsize=8, color="#777777", pad=12)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(metric)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+        axes.margins(x=0.02, y=0.08)
+        if not single or "band" in drawn:
+            _legend(figure, axes, below)
+        _save(figure, target)
+    return target
+
+
+def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Generator) -> Band | None:
+    """The band over several runs; runs logged at different steps are interpolated. None where they never overlap."""
+    series = [_finite(xs, ys) for xs, ys in runs]
+    series = [(xs, ys) for xs, ys in series if len(xs)]
+    if not series:
+        return None
+    start, end = max(xs[0] for xs, _ in series), min(xs[-1] for xs, _ in series)
+    grid = np.unique(np.concatenate([xs for xs, _ in series]))
+    grid = grid[(grid >= start) & (grid <= end)]
+    if not len(grid):
+        return None
+    values = np.stack([np.interp(grid, xs, ys) for xs, ys in series], axis=-1)  # [X, S]
+    picks = generator.integers(len(series), size=(RESAMPLES, len(series)))  # whole runs are drawn, not points
+    # One step at a time: all of them at once would hold RESAMPLES copies of every curve.
+    ends = np.stack([np.quantile(iqm(row[picks]), (0.025, 0.975)) for row in values])
+    return Band(grid, iqm(values), ends[:, 0], ends[:, 1])
+
+
+def _draw(axes: Any, curve: Curve, index: int) -> Literal["", "line", "band"]:
+    """Draw one curve, and say as what."""
+    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index // len(COLOURS) % len(DASHES)]}
+    series = [(xs, ys) for xs, ys in (_finite(xs, ys) for xs, ys in curve.runs) if len(xs)]
+    over = band(series, Rng(0, "plot/band").generator()) if len(series) > 1 else None
+    if over is None:
+        for i, (xs, ys) in enumerate(series):
+            _line(axes, xs, ys, look | {"label": curve.label if i == 0 else None})
+        return "line" if series else ""
+    for xs, ys in series:
+        axes.plot(xs, ys, color=look["color"], linewidth=0.7, alpha=0.25)
+    axes.fill_between(over.xs, over.low, over.high, color=look["color"], alpha=0.18, linewidth=0)
+    _line(axes, over.xs, over.centre, look | {"label": f"{curve.label} ({len(series)} seeds)"})
+    return "band"
+
+
+def _line(axes: Any, xs: Floats, ys: Floats, look: dict[str, Any]) -> None:
+    marker = "o" if len(xs) <= 30 else None  # so few that each point is an event of its own
+    axes.plot(xs, ys, linewidth=1.8, marker=marker, markersize=3.5, **look)
+
+
+def _legend(figure: Any, axes: Any, rows_below: int) -> None:
+    """Inside where there is room; a long list goes below the picture, where it hides nothing."""
+    style = {"fontsize": 9, "labelcolor": "#333333", "edgecolor": "none", "framealpha": 0.85}
+    if rows_below:
+        figure.legend(loc="outside lower center", ncols=2, **style)
+    else:
+        axes.legend(loc="best", **style)
+
+
+def _save(figure: Any, target: Path) -> None:
+    kind = target.suffix.lower().lstrip(".")
+    undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    with written_whole(target) as partial, told(target):
+        figure.savefig(partial, format=kind, metadata=undated)
+
+
+def _finite(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
+    """The finite points in step order; of several at one step, the last written counts."""
+    x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+    seen = np.isfinite(x) & np.isfinite(y)
+    x, y = x[seen], y[seen]
+    steps, last = np.unique(x[::-1], return_index=True)
+    return steps, y[::-1][last]

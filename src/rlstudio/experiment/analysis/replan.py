@@ -1,0 +1,210 @@
+"""Another planner for a trained agent, with its own policy and value as a help: in the model it learned itself or that
+another agent learned, otherwise in the equations of its world.
+
+planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"], reward_scale=loaded.reward_scale)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlstudio.agents.agent import Agent
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.core.config import Config, apply_overrides, parse
+from rlstudio.core.contracts import Dynamics
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Space
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.worlds.equations import dynamics_of
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.models.planning.denoiser import DiffusionModel
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.experience import PlanningModel
+from rlstudio.models.policies.bounds import Bounds
+from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.distributions import Categorical, Gaussian, Policy, SquashedGaussian
+from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
+from rlstudio.models.policies.q_values import QuantileValue, QValue
+from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.planners.build import build_planner, build_score
+from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.guide import Acting
+
+Q_TEMPERATURE = 0.1
+"""Of the softmax that makes a policy of Q, in units of the spread of a state's values."""
+
+
+class Trained(NamedTuple):
+    """An agent and how it was trained."""
+
+    agent: Agent
+    experiment: ExperimentConfig
+
+
+def planning_agent(
+    agent: Agent,
+    experiment: ExperimentConfig,
+    settings: Sequence[str],
+    *,
+    modeller: Trained | None = None,
+    reward_scale: float | None = None,
+) -> PlanningAgent:
+    """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training, and a
+    run that plans by itself passes on what its plans were like.
+    `modeller` is who learned a model of the same world; `reward_scale` is what rewards were divided by in training,
+    which the agent's value is still divided by (None: not known, which matters only where they were)."""
+    overrides = [f"planner.{setting}" for setting in settings]
+    chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
+    given = chosen.model_dump(exclude_unset=True)
+    cfg = PlannerConfig(**{**_passed_on(experiment, chosen.kind), "gamma": experiment.train.gamma, **given})
+    dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
+    policy = policy_of(agent.model, agent.spaces.action)
+    if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
+        raise Incompatible(
+            "planner guided: what a policy with policy.network.memory would do is not told by an observation alone;"
+            " use cem or mppi"
+        )
+    value = value_of(agent.model, reward_scale or 1.0)
+    if cfg.value == "own" and value is not None:
+        _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics, reward_scale)
+    planner = build_planner(cfg, agent.spaces.action, policy)
+    score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
+    return PlanningAgent(planner, score, agent.spaces)
+
+
+class _Settings(Config):
+    planner: PlannerConfig = PlannerConfig()
+
+
+PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "sticky")
+"""Settings that mean the same for every kind of planner."""
+
+
+def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, Any]:
+    """What the run's own planner was told, as far as a planner of this kind would be told the same."""
+    own = getattr(experiment.train, "planner", None)
+    if own is None:
+        return {}
+    told: dict[str, Any] = own.model_dump(exclude_unset=True)
+    if isinstance(own, PlannerConfig) and own.kind == kind:
+        return told
+    return {name: told[name] for name in PASSED_ON if name in told}
+
+
+def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
+    if isinstance(agent, PlanningAgent):
+        return agent.score.dynamics
+    return dynamics_of(experiment.env)
+
+
+def _learned(modeller: Trained, trained: Trained) -> Dynamics:
+    lender = modeller.agent
+    if not (isinstance(lender, PlanningAgent) and isinstance(lender.score.dynamics, LearnedDynamics)):
+        raise Incompatible("--dynamics: that run learned no model of its world; mbmpc and diffusion can")
+    theirs, ours = _world(modeller), _world(trained)
+    for field, found in theirs.items():
+        if found != ours[field]:
+            raise Incompatible(
+                f"--dynamics: that run's world is another: {field} {found}, here {ours[field]}; name a run in this one"
+            )
+    return lender.score.dynamics
+
+
+def _world(trained: Trained) -> dict[str, object]:
+    """What makes a world what it is: equal spaces alone do not."""
+    env: EnvConfig = trained.experiment.env
+    known = {"env.id": env.id, "env.kwargs": dict(env.kwargs), "env.wrappers": env.wrapper_calls()}
+    return {**known, "spaces": trained.agent.spaces}
+
+
+def _check_units(
+    experiment: ExperimentConfig, modeller: ExperimentConfig, dynamics: Dynamics, reward_scale: float | None
+) -> None:
+    """A plan adds the value to the rewards of its model: both must be of the same units."""
+    instead = "use planner.value=none"
+    if reward_scale is None and getattr(experiment.train, "normalize_rewards", False):
+        raise Incompatible(
+            "planner value own: what train.normalize_rewards divided rewards by is not known; export the run again, or"
+            f" {instead}"
+        )
+    clip, rewards = _reward_clip(experiment), dynamics.reward_range
+    if rewards is None:  # they are learned, as their run saw them
+        theirs = _reward_clip(modeller)
+        same, told = clip == theirs, f"{theirs or 'null'} where the model learned its rewards"
+    else:
+        same = clip is None or max(map(abs, rewards)) <= clip
+        told = f"the world's rewards are {rewards[0]:g} to {rewards[1]:g}"
+    if not same:
+        raise Incompatible(
+            f"planner value own: guardrails.reward_clip was {clip or 'null'} where it was learned, and {told};"
+            f" {instead}"
+        )
+
+
+def _reward_clip(experiment: ExperimentConfig) -> float | None:
+    """What rewards were cut to; those of a dataset never are."""
+    return None if getattr(experiment.train, "dataset", None) else experiment.guardrails.reward_clip
+
+
+def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | None:
+    """What a Model thinks is still to come, times `scale`; None where it has no opinion of its own."""
+    match model:
+        case PolicyValue():
+            return lambda observations: model.value(observations) * scale
+        case PlanningModel() | DiffusionModel():
+            return model.value
+        case QValue() | QuantileValue():
+            return lambda observations: _choice_values(model, observations).amax(-1)
+    return None
+
+
+def policy_of(model: object, actions: Space) -> Acting | None:
+    """What a Model would do, in the units of a plan; None where it cannot be told from an observation alone."""
+    match model:
+        case PlanningModel():
+            return model.policy
+        case PolicyOnly():
+            return _scaled(model.policy, Bounds(actions)) if isinstance(actions, Box) else model.policy
+        case SquashedPolicy():
+            return lambda observations: _unscaled(model(observations))
+        case DeterministicPolicy():
+            return lambda observations: _certain(model.bounds.unit(model(observations)))
+        case QValue() | QuantileValue():
+            return lambda observations: _ranked(_choice_values(model, observations))
+    return None
+
+
+def _scaled(policy: Acting, bounds: Bounds) -> Acting:
+    """Of a policy over the environment's numbers: a plan counts in [-1, 1]."""
+
+    def act(observations: Tensor) -> Policy:
+        found = policy(observations)
+        assert isinstance(found, Gaussian)
+        return Gaussian(bounds.unit(found.mean), found.log_std - bounds.scale.log())
+
+    return act
+
+
+def _unscaled(policy: SquashedGaussian) -> SquashedGaussian:
+    return policy._replace(scale=torch.ones_like(policy.scale), shift=torch.zeros_like(policy.shift))
+
+
+def _certain(actions: Tensor) -> Gaussian:
+    return Gaussian(actions, torch.full_like(actions, -torch.inf))
+
+
+def _ranked(values: Tensor) -> Categorical:
+    """Values of choices as a softmax whose temperature means the same in every task."""
+    best = values.amax(-1, keepdim=True)
+    spread = (best - values.amin(-1, keepdim=True)).clamp(min=1e-6)
+    return Categorical((values - best) / (spread * Q_TEMPERATURE))
+
+
+def _choice_values(model: QValue | QuantileValue, observations: Tensor) -> Tensor:
+    """[..., A] for any leading dimensions."""
+    values = model.values(observations.reshape(-1, observations.shape[-1]))
+    return values.view(*observations.shape[:-1], -1)

@@ -1,0 +1,196 @@
+"""Videos of a greedy agent: H.264 in MP4, which every browser plays, or an animated WebP where there is no ffmpeg.
+
+Pictures come from a plain Gymnasium env, made anew for each episode. Episode k of a video is episode k of the
+evaluation with the same seed, so what is shown is what was judged.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstudio.core.contracts import Agent, Array
+from rlstudio.core.errors import StorageError, UserError
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_single
+from rlstudio.experiment.judging.evaluate import Evaluator
+from rlstudio.storage.output_file import output_path, written_whole
+from rlstudio.storage.writers import told
+
+Frame = NDArray[np.uint8]
+Sink = Callable[[Frame], object]
+
+SUFFIXES = (".mp4", ".webp")
+DEFAULT_FPS = 30
+LONGEST = 20_000
+"""Steps after which the picture of an episode stops; nobody watches longer."""
+
+WEBP_FRAMES = 600
+"""An animated WebP is put together in memory: above this many frames, every second one is dropped."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was filmed, in the order of the film."""
+
+    path: Path
+    seeds: tuple[int, ...]
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+
+def record(
+    agent: Agent,
+    env_cfg: EnvConfig,
+    path: str | Path,
+    *,
+    seed: int,
+    episodes: int = 1,
+    choose: Literal["all", "best", "worst"] = "all",
+    fps: float | None = None,
+) -> Recording:
+    """Film all of `episodes` one after the other, or only the one of them with the highest or lowest return."""
+    with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization="sync") as evaluator:
+        seeds = evaluator.seeds
+        if choose != "all":
+            evaluation = evaluator.run(agent)
+            seeds = (seeds[evaluation.best if choose == "best" else evaluation.worst],)
+    return record_seeds(agent, env_cfg, path, seeds=seeds, fps=fps)
+
+
+def record_seeds(
+    agent: Agent, env_cfg: EnvConfig, path: str | Path, *, seeds: Sequence[int], fps: float | None = None
+) -> Recording:
+    """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`)."""
+    target = output_path(path, SUFFIXES)
+    ffmpeg = _ffmpeg() if target.suffix.lower() == ".mp4" else None
+    if ffmpeg is None:
+        target = target.with_suffix(".webp")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # read when pygame is imported: no window, no display needed
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+    films = [_Film(agent, env_cfg, seed) for seed in seeds]
+    with written_whole(target) as partial:
+        first = next(frames := _joined(films))
+        rate = fps or films[0].fps
+        with _mp4(partial, first, rate, ffmpeg) if ffmpeg else _webp(partial, rate) as sink:
+            sink(first)
+            for frame in frames:
+                sink(frame)
+    return Recording(target, tuple(seeds), tuple(f.total for f in films), tuple(f.length for f in films))
+
+
+class _Film:
+    """One episode as frames; its return and length are known when the last frame is out."""
+
+    def __init__(self, agent: Agent, env_cfg: EnvConfig, seed: int) -> None:
+        self.agent, self.env_cfg, self.seed = agent, env_cfg, seed
+        self.fps, self.total, self.length = float(DEFAULT_FPS), 0.0, 0
+
+    def frames(self) -> Iterator[Frame]:
+        with closing(make_single(self.env_cfg, render_mode="rgb_array")) as env:
+            self.fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
+            observation, _ = env.reset(seed=self.seed)
+            yield self._picture(env)
+            carry, over = None, False
+            while not over and self.length < LONGEST:
+                acted = self.agent.step(_row(observation), carry)
+                carry = acted.carry
+                observation, reward, terminated, truncated, _ = env.step(acted.actions[0])
+                over = bool(terminated or truncated)
+                self.total += float(reward)
+                self.length += 1
+                yield self._picture(env)
+
+    def _picture(self, env: Any) -> Frame:
+        frame = env.render()
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
+            raise UserError(f"{self.env_cfg.id}: does not render as rgb_array, so there is nothing to film")
+        return np.ascontiguousarray(frame, np.uint8)
+
+
+def _joined(films: Sequence[_Film]) -> Iterator[Frame]:
+    """The episodes one after the other; the last frame of each stays for half a second, so that its end is seen."""
+    for film in films:
+        for frame in film.frames():
+            yield frame
+        yield from [frame] * round(film.fps / 2)
+
+
+def _row(observation: Any) -> Array:
+    """One observation as a batch of one."""
+    if isinstance(observation, dict):
+        return {name: np.asarray(value)[None] for name, value in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def _ffmpeg() -> str | None:
+    """The encoder's program, or None where there is none."""
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):
+        return None
+
+
+@contextmanager
+def _mp4(path: Path, first: Frame, fps: float, program: str) -> Iterator[Sink]:
+    """Frames as raw bytes into ffmpeg. Its words go to a file of their own: into our terminal they would break the
+    display, into a pipe nobody reads they could block."""
+    height, width, _ = first.shape
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "pipe:0"]
+    even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]  # yuv420p halves both sides
+    video = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "21", "-movflags", "+faststart", "-f", "mp4"]
+    command = [program, "-y", "-v", "error", *source, *even, *video, str(path)]
+    with tempfile.TemporaryFile() as words:
+        encoder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=words, start_new_session=True)
+        pipe = encoder.stdin
+        assert pipe is not None
+        try:
+            yield lambda frame: pipe.write(frame.data)
+            pipe.close()
+            status = encoder.wait()
+        except BrokenPipeError:  # it gave up: its words say why
+            status = encoder.wait() or 1
+        finally:
+            if encoder.poll() is None:  # something else went wrong: the video will not be finished
+                encoder.kill()
+                encoder.wait()
+            with suppress(BrokenPipeError):
+                pipe.close()
+        if status:
+            words.seek(0)
+            reason = words.read().decode(errors="replace").strip().splitlines()
+            raise StorageError(f"{path.parent}: the video could not be written: {reason[-1] if reason else status}")
+
+
+@contextmanager
+def _webp(path: Path, fps: float) -> Iterator[Sink]:
+    from PIL import Image
+
+    pictures: list[Image.Image] = []
+    seen, stride = 0, 1
+
+    def add(frame: Frame) -> None:
+        nonlocal seen, stride
+        if seen % stride == 0:
+            pictures.append(Image.fromarray(frame))
+        seen += 1
+        if len(pictures) > WEBP_FRAMES:
+            del pictures[1::2]
+            stride *= 2
+
+    yield add
+    pause = round(1000 * stride / fps)  # milliseconds
+    with told(path):
+        pictures[0].save(path, "WEBP", save_all=True, append_images=pictures[1:], duration=pause, loop=0, quality=80)

@@ -1,0 +1,292 @@
+"""Checkpoints: the whole state of a run, whole or not at all.
+
+The content has the logical schema of version 2:
+
+    {"version": 2, "module_state": State, "trainer_state": State, "replay_meta": State, "rng_state": State,
+     "meta": JSON}
+
+On disk, `checkpoints/step-000000000400/` holds `tensors.safetensors`, `state.json` and `MANIFEST.json` (few files: a
+sync costs 12-35 ms), and `segments/` the large blocks that checkpoints share. A checkpoint is written to a temporary
+folder, synced and renamed; it is verified to the last byte before anything of it is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlstudio.core.contracts import Lease
+from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.version import __version__
+from rlstudio.experiment.checkpoint.manifest import (
+    FILES,
+    OWN,
+    STATE,
+    TENSORS,
+    VERSION,
+    CheckpointInfo,
+    Origin,
+    SegmentRef,
+    TooNew,
+    checkpoint_steps,
+    folder_name,
+    manifest_bytes,
+    read_manifest,
+    read_manifests,
+)
+from rlstudio.experiment.checkpoint.migrations import MIGRATIONS, Content, migrated
+from rlstudio.experiment.checkpoint.segments import Segments
+from rlstudio.experiment.checkpoint.state_hash import combine, hash_tree, state_hash, state_tree_of
+from rlstudio.storage.folder import Folder, temporary
+from rlstudio.storage.safetensors_file import read_tensors, write_tensors
+from rlstudio.storage.state_tree import Tree, rebuild, to_bytes
+from rlstudio.storage.verified import MANIFEST, open_verified
+
+__all__ = [
+    "MIGRATIONS",
+    "CheckpointInfo",
+    "Checkpoints",
+    "Content",
+    "Found",
+    "Loaded",
+    "Rejected",
+    "TooNew",
+    "state_hash",
+]
+
+SWAPPED = ".swapped-"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    content: Content
+    info: CheckpointInfo
+
+
+class Rejected(NamedTuple):
+    step: int
+    reason: str
+
+
+class Found(NamedTuple):
+    """The newest good checkpoint, and the newer ones that did not verify."""
+
+    loaded: Loaded
+    rejected: list[Rejected]
+
+
+class Checkpoints:
+    """The checkpoints of one run. Without a lease it only reads."""
+
+    def __init__(self, run_dir: Path, run_id: str, lease: Lease | None) -> None:
+        self._folder = Folder(run_dir)
+        self._segments = Segments(self._folder)
+        self._run_id = run_id
+        self._lease = lease
+        self._parent: str | None = None
+        self._origin: Origin | None = None
+        if lease is not None:
+            lease.check()
+            for name in ("checkpoints", "segments"):
+                if self._folder.kind(name) is None:
+                    self._folder.make(name)
+                self._folder.sweep(name)
+            self._mend()
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def save(
+        self, content: Content, *, step: int, manifest: Mapping[str, Any], origin: Origin | None = None
+    ) -> CheckpointInfo:
+        """Write the state at `step`; `manifest` adds fields of the session (env_steps, topology, exact, ...).
+
+        A forked run begins with a copy, whose `origin` is given; what comes after it has the same.
+        The same state at the same step is kept as it is. Where the step holds another state (the run was rolled back
+        and took another way) or does not verify, the new one takes its place.
+        """
+        lease = self._checked_lease()
+        if content.get("version") != VERSION:
+            raise ValueError(f"the content has version {content.get('version')!r}; this code writes {VERSION}")
+        if clash := sorted(OWN & set(manifest)):
+            raise ValueError(f"manifest: {', '.join(clash)} is written by the checkpoint itself")
+        tree = state_tree_of(content)
+        refs = self._segments.put(tree.segments)
+        info = self._existing(step, tree, refs)
+        if info is None:
+            origin = origin or self._origin
+            own = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
+            own |= {"parent": self._parent, "origin": origin and vars(origin), "rlstudio": __version__}
+            own |= {"segments": [vars(ref) for ref in refs], "meta": content["meta"]}
+            self._publish(tree, [ref.sha256 for ref in refs], {**manifest, **own}, lease)
+            info = read_manifest(self._folder, step, self._run_id)
+        self._stand_at(info)
+        return info
+
+    def _stand_at(self, info: CheckpointInfo) -> None:
+        """What is saved next comes after this one."""
+        self._parent, self._origin = info.sha256, info.origin
+
+    def _existing(self, step: int, tree: Tree, refs: Sequence[SegmentRef]) -> CheckpointInfo | None:
+        """This very state where the step already holds it, intact."""
+        if self._folder.kind(folder_name(step)) is None:
+            return None
+        try:
+            info = read_manifest(self._folder, step, self._run_id)
+            if info.state_hash != hash_tree(tree, [ref.sha256 for ref in refs]):
+                return None
+            with self._verified(info):
+                return info
+        except CheckpointError:
+            return None
+
+    def _publish(self, tree: Tree, segments: Sequence[str], fields: dict[str, Any], lease: Lease) -> None:
+        folder, target = self._folder, folder_name(fields["step"])
+        part = f"checkpoints/{temporary(str(lease.token))}"
+        try:
+            folder.make(part)
+            with folder.stream(f"{part}/{TENSORS}") as writer:
+                write_tensors(writer, tree.tensors)
+                tensors = writer.finish()
+            state = folder.create(f"{part}/{STATE}", to_bytes(tree.json))
+            fields["files"] = {TENSORS: tensors._asdict(), STATE: state._asdict()}
+            fields["state_hash"] = combine(tensors.sha256, state.sha256, segments)
+            folder.create(f"{part}/{MANIFEST}", manifest_bytes(fields))
+            folder.sync(part)
+            lease.check()
+            self._swap_in(part, target)
+        except StorageError:
+            folder.discard(part)
+            raise
+
+    def _swap_in(self, part: str, target: str) -> None:
+        """The new folder under its name; an older one of that step steps aside until the new one is safe."""
+        folder, aside = self._folder, target.replace("/", f"/{SWAPPED}")
+        old = folder.kind(target) is not None
+        if old:
+            folder.discard(aside)
+            folder.rename(target, aside)
+        try:
+            folder.rename(part, target)
+        except StorageError:
+            if old:
+                folder.rename(aside, target)
+            raise
+        folder.sync("checkpoints")
+        if old:
+            folder.delete(aside)
+
+    def _mend(self) -> None:
+        """A crash in the middle of a swap left the older folder of a step aside: it takes its place again."""
+        for name in self._folder.names("checkpoints"):
+            if name.startswith(SWAPPED):
+                aside, target = f"checkpoints/{name}", f"checkpoints/{name.removeprefix(SWAPPED)}"
+                if self._folder.kind(target) is None:
+                    self._folder.rename(aside, target)
+                else:
+                    self._folder.delete(aside)
+
+    def prune(self, keep_last: int, keep: set[int]) -> None:
+        """Keep the newest `keep_last` checkpoints and those at the steps in `keep`; remove the others.
+
+        One that does not verify counts for nothing and goes once it is older than all that are kept. Segments that no
+        remaining checkpoint refers to go too.
+        """
+        if keep_last < 1:
+            raise ValueError(f"keep_last must be at least 1, got {keep_last}")
+        self._checked_lease()
+        readable = {info.step: info for info in self.list()}
+        kept = set(list(readable)[:keep_last]) | (keep & set(readable))
+        oldest = min(kept, default=0)
+        self._remove({step for step in self._steps() if (step in readable and step not in kept) or step < oldest})
+        self._collect_segments()
+
+    def discard_after(self, step: int) -> None:
+        """Remove every newer checkpoint: the run goes back to this one and takes another way."""
+        self._checked_lease()
+        self._remove({newer for newer in self._steps() if newer > step})
+        # What only they referred to must be forgotten too: on the other way the same names stand for other rows.
+        self._collect_segments()
+        if not self._steps():
+            self._parent = self._origin = None
+
+    def _collect_segments(self) -> None:
+        """Remove the segments that no checkpoint refers to; none while one cannot say what it refers to."""
+        infos = self.list()
+        if len(infos) == len(self._steps()):
+            self._segments.collect({ref.sha256 for info in infos for ref in info.segments})
+
+    def _remove(self, steps: set[int]) -> None:
+        trash = [self._folder.set_aside(folder_name(step)) for step in sorted(steps)]
+        if trash:
+            self._folder.sync("checkpoints")  # before their segments can go
+        for name in trash:
+            self._folder.delete(name)
+
+    def _checked_lease(self) -> Lease:
+        if self._lease is None:
+            raise LeaseLost(f"{self._folder.root}: opened for reading only")
+        self._lease.check()
+        return self._lease
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> list[int]:
+        return checkpoint_steps(self._folder)
+
+    def list(self) -> list[CheckpointInfo]:
+        """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
+        return read_manifests(self._folder, self._run_id)
+
+    def load(self, step: int) -> Loaded:
+        """The checkpoint at `step`; CheckpointError names the file and the reason when it does not verify."""
+        info = read_manifest(self._folder, step, self._run_id)
+        where = folder_name(step)
+        with self._verified(info) as files:
+            tensors = read_tensors(files[TENSORS], f"{where}/{TENSORS}")
+            sections = _parse(files[STATE].read(), f"{where}/{STATE}")
+        tree = Tree(sections, tensors, [self._segments.opened(ref) for ref in info.segments])
+        content = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
+        content = migrated(content, where)
+        self._segments.adopt(info.segments)
+        self._stand_at(info)
+        return Loaded(content, info)
+
+    @contextmanager
+    def _verified(self, info: CheckpointInfo) -> Iterator[dict[str, BufferedReader]]:
+        """The checkpoint's files, open, after every one of them and every segment was found intact."""
+        with ExitStack() as stack:
+            where = folder_name(info.step)
+            opened = {
+                name: stack.enter_context(open_verified(self._folder, f"{where}/{name}", info.files[name]))
+                for name in FILES
+            }
+            for ref in set(info.segments):
+                self._segments.verify(ref)
+            yield opened
+
+    def newest_good(self) -> Found | None:
+        """The newest checkpoint that verifies; None where there never was one."""
+        rejected: list[Rejected] = []
+        for step in self._steps():
+            try:
+                return Found(self.load(step), rejected)
+            except TooNew:
+                raise
+            except CheckpointError as error:
+                rejected.append(Rejected(step, str(error)))
+        if not rejected:
+            return None
+        reasons = "; ".join(reason for _, reason in rejected)
+        raise NoValidCheckpoint(f"run {self._run_id}: no checkpoint verifies ({reasons}); restore one from a backup")
+
+
+def _parse(data: bytes, label: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: not JSON: {error}") from error

@@ -1,0 +1,162 @@
+"""MANIFEST.json: what a checkpoint consists of, with the sha256 of every part and, as its last line, of itself.
+
+The file is ordinary JSON, but the last line is checked against the bytes above it before anything is parsed. The hash
+is not a signature: whoever can write the folder can write a manifest, so each field is checked again after parsing and
+no name in it is ever used as a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlstudio.core.errors import CheckpointError, StorageError
+from rlstudio.storage.folder import Folder
+from rlstudio.storage.seal import sealed, unsealed
+from rlstudio.storage.state_tree import Tree, rebuild
+from rlstudio.storage.verified import MANIFEST, hex_digest, plain_text, whole_number, written
+from rlstudio.storage.writers import Written
+
+VERSION = 2  # of the content's schema and of this file
+TENSORS, STATE = "tensors.safetensors", "state.json"
+FILES = (TENSORS, STATE)
+ADDED: dict[int, Mapping[str, Any]] = {2: {"origin": None, "rlstudio": ""}}
+"""Fields that a version added to this file, and what stands for each where an older one lacks it."""
+
+OWN = frozenset(
+    {"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"}
+).union(*ADDED.values())
+
+_STEP_FOLDER = re.compile(r"step-(\d{12,})")
+
+
+class TooNew(CheckpointError):
+    """Written by a newer RLStudio. Nothing is damaged, so an older checkpoint is not taken instead."""
+
+
+@dataclass(frozen=True)
+class SegmentRef:
+    """A segment as a checkpoint refers to it: its name in the run, and the file that holds it."""
+
+    name: str
+    size: int
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return segment_file(self.sha256)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The checkpoint of another run that this run's state began with."""
+
+    run_id: str
+    step: int
+    manifest_sha256: str
+    state_hash: str
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What the manifest says. `fields` holds all of it, also what the session stored (epoch, topology, ...)."""
+
+    step: int
+    version: int
+    run_id: str
+    token: int
+    state_hash: str
+    parent: str | None
+    origin: Origin | None  # of a forked run
+    rlstudio: str  # the version that wrote it; empty where it is older than this field
+    files: Mapping[str, Written]
+    segments: tuple[SegmentRef, ...]
+    meta: Mapping[str, Any]
+    sha256: str  # of the manifest itself
+    fields: Mapping[str, Any]
+
+
+def folder_name(step: int) -> str:
+    return f"checkpoints/step-{step:012d}"
+
+
+def segment_file(digest: str) -> str:
+    return f"segments/{digest}.safetensors"
+
+
+def checkpoint_steps(folder: Folder) -> list[int]:
+    """Every step that has a folder, newest first, good or not."""
+    matches = (_STEP_FOLDER.fullmatch(name) for name in folder.names("checkpoints"))
+    return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+
+def read_manifests(folder: Folder, run_id: str) -> list[CheckpointInfo]:
+    """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
+    infos = []
+    for step in checkpoint_steps(folder):
+        try:
+            infos.append(read_manifest(folder, step, run_id))
+        except CheckpointError:
+            continue
+    return infos
+
+
+def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
+    """The manifest as it lies on the disk."""
+    return sealed(fields)
+
+
+def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
+    """The manifest of one checkpoint, verified; CheckpointError names the file and the reason."""
+    name = f"{folder_name(step)}/{MANIFEST}"
+    try:
+        data = folder.read(name)
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+    if data is None:
+        raise CheckpointError(f"{name}: missing")
+    value = unsealed(data, name)
+    try:
+        info = _parse(value, name)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{name}: not a manifest: {type(error).__name__} {error}") from error
+    if info.step != step:
+        raise CheckpointError(f"{name}: is the manifest of step {info.step}, not of {step}")
+    if info.run_id != run_id:
+        raise CheckpointError(f"{name}: belongs to the run {info.run_id!r}, not to {run_id!r}")
+    return info
+
+
+def _parse(value: Any, label: str) -> CheckpointInfo:
+    fields: dict[str, Any] = rebuild(Tree(value, {}, []), label)
+    version = whole_number(fields["version"])
+    if version > VERSION:
+        raise TooNew(f"{label}: version {version}, this RLStudio reads up to {VERSION}; upgrade it to resume this run")
+    for later in range(version + 1, VERSION + 1):
+        fields |= ADDED.get(later, {})
+    files = {name: written(fields["files"][name]) for name in FILES}
+    if set(fields["files"]) != set(FILES):
+        raise ValueError(f"unexpected files {sorted(fields['files'])}")
+    parent = fields["parent"]
+    return CheckpointInfo(
+        step=whole_number(fields["step"]),
+        version=version,
+        run_id=plain_text(fields["run_id"]),
+        token=whole_number(fields["token"]),
+        state_hash=hex_digest(fields["state_hash"]),
+        parent=None if parent is None else hex_digest(parent),
+        origin=None if fields["origin"] is None else _origin(fields["origin"]),
+        rlstudio=plain_text(fields["rlstudio"]),
+        files=files,
+        segments=tuple(SegmentRef(plain_text(entry["name"]), *written(entry)) for entry in fields["segments"]),
+        meta=dict(fields["meta"]),
+        sha256=hex_digest(fields["sha256"]),
+        fields=fields,
+    )
+
+
+def _origin(entry: Any) -> Origin:
+    hashes = hex_digest(entry["manifest_sha256"]), hex_digest(entry["state_hash"])
+    return Origin(plain_text(entry["run_id"]), whole_number(entry["step"]), *hashes)

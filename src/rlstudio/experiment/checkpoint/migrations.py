@@ -1,0 +1,33 @@
+"""From the content of an old checkpoint to the content of today's, one version at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rlstudio.core.errors import CheckpointError
+from rlstudio.experiment.checkpoint.manifest import VERSION
+from rlstudio.experiment.checkpoint.state_hash import SECTIONS
+
+Content = dict[str, Any]
+
+
+def _to_2(content: Content) -> Content:
+    """Version 2 says more in the manifest (`manifest.ADDED`); the state itself is the same, and so is its hash."""
+    return content | {"version": 2}
+
+
+MIGRATIONS: dict[int, Callable[[Content], Content]] = {1: _to_2}
+"""From the content of that version to the content of the next."""
+
+
+def migrated(content: Content, label: str) -> Content:
+    """The content in today's version; `label` names its checkpoint in a refusal."""
+    while content["version"] != VERSION:
+        migrate = MIGRATIONS.get(content["version"])
+        if migrate is None:
+            raise CheckpointError(f"{label}: nothing migrates version {content['version']} to {VERSION}")
+        content = migrate(content)
+    if missing := {*SECTIONS, "meta"} - set(content):
+        raise CheckpointError(f"{label}: {sorted(missing)[0]} is missing")
+    return content

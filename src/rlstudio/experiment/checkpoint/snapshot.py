@@ -1,0 +1,61 @@
+"""Between a living run and the content of a checkpoint: what is captured, and how it is put back.
+
+A trainer names its parts in `stateful()`; a checkpoint is exactly those, the session's own parts and the seed. Models
+go to `module_state`, everything else to `trainer_state`, as the checkpoint schema says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import Stateful
+from rlstudio.core.errors import CheckpointError
+from rlstudio.experiment.checkpoint.checkpoints import Content
+from rlstudio.experiment.checkpoint.manifest import VERSION
+
+
+def capture(
+    trainer: Trainer, parts: Mapping[str, Stateful], *, seed: int, attempt: int, meta: dict[str, Any]
+) -> Content:
+    """The whole state; `parts` are the session's own (loop position, gates, best so far)."""
+    every = {**trainer.stateful(), **parts}
+    replay = getattr(trainer.source, "replay", None)
+    return {
+        "version": VERSION,
+        "module_state": {name: dict(part.state_dict()) for name, part in every.items() if isinstance(part, nn.Module)},
+        "trainer_state": {name: part.state_dict() for name, part in every.items() if not isinstance(part, nn.Module)},
+        "replay_meta": {"size": 0 if replay is None else len(replay)},
+        "rng_state": {"seed": seed, "attempt": attempt},
+        "meta": {"created_at": datetime.now(UTC).isoformat(timespec="milliseconds"), **meta},
+    }
+
+
+def restore(content: Content, trainer: Trainer, parts: Mapping[str, Stateful]) -> None:
+    """Put a captured state into freshly built parts."""
+    for name, part in {**trainer.stateful(), **parts}.items():
+        try:
+            if isinstance(part, nn.Module):
+                load_weights(part, content["module_state"][name])
+            else:
+                part.load_state_dict(content["trainer_state"][name])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint does not fit {name}: {str(error).splitlines()[-1].strip()}"
+            ) from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Names, shapes and dtypes must be the Model's own."""
+    expected = model.state_dict()
+    for name, array in weights.items():
+        own = expected.get(name)
+        if own is not None and (tuple(own.shape) != array.shape or own.numpy(force=True).dtype != array.dtype):
+            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, the Model has {own.dtype}{list(own.shape)}")
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()}, strict=True)

@@ -1,0 +1,242 @@
+"""An experiment: everything that defines a run, from one YAML file and overrides.
+
+Everything outside `train:` is validated before the algorithm's module (and with it torch) is imported; `train:` is then
+validated by the Config of the chosen algorithm, so a new algorithm brings its own fields and its typos are found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import (
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.core.catalog import ALGOS
+from rlstudio.core.config import Config, apply_overrides, parse, refuse
+from rlstudio.core.errors import ConfigError, UserError
+from rlstudio.core.yaml_file import Document, read_file
+from rlstudio.envs.config import EnvConfig
+from rlstudio.experiment.config.presets import locate
+from rlstudio.experiment.config.sections import (
+    BufferConfig,
+    CkptConfig,
+    EvalConfig,
+    GatesConfig,
+    GuardrailsConfig,
+    PolicyConfig,
+    RegisterConfig,
+    ResourcesConfig,
+    RolloutConfig,
+    RuntimeConfig,
+    TrackingConfig,
+)
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+MAX_WEIGHTS = 10**9
+"""Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
+
+READING_ORDER = ("name", "env", "policy", "train")
+NOT_YET = object()
+
+
+# Every abstract class has a method of this name, which nobody calls on a config.
+warnings.filterwarnings("ignore", 'Field name "register" in "ExperimentConfig" shadows')
+
+
+def _derived_name(data: dict[str, Any]) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{data['policy'].algo}_{data['env'].id}")[:64]
+
+
+def _nothing_given() -> Any:
+    return {}
+
+
+class ExperimentConfig(Config):
+    not_hashed: ClassVar[tuple[str, ...]] = ("name", "env.seed", "tracking", "runtime", "resources", "ckpt", "register")
+
+    env: EnvConfig
+    """The world: which, how many copies, which seed."""
+
+    policy: PolicyConfig
+    """The algorithm and the network."""
+
+    name: str = Field(default_factory=_derived_name)
+    """What the run is called; by default `<algo>_<env>`."""
+
+    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    """How patient collecting is with environments."""
+
+    buffer: BufferConfig = Field(default_factory=BufferConfig)
+    """The replay buffer of off-policy algorithms."""
+
+    eval: EvalConfig = Field(default_factory=EvalConfig)
+    """How often and how long to evaluate."""
+
+    gates: GatesConfig = Field(default_factory=GatesConfig)
+    """Quality rules on evaluation."""
+
+    ckpt: CkptConfig = Field(default_factory=CkptConfig)
+    """When to save and what to keep; never changes a result."""
+
+    guardrails: GuardrailsConfig = Field(default_factory=GuardrailsConfig)
+    """Safety rules on every step."""
+
+    resources: ResourcesConfig = Field(default_factory=ResourcesConfig)
+    """What the run asks a scheduler for."""
+
+    runtime: RuntimeConfig = Field(default_factory=RuntimeConfig)
+    """Where the run computes."""
+
+    tracking: TrackingConfig = Field(default_factory=TrackingConfig)
+    """Where metrics go besides the run folder."""
+
+    register: RegisterConfig = Field(default_factory=RegisterConfig)
+    """What becomes of the policy when the run is done."""
+
+    imports: tuple[str, ...] = Field((), max_length=32)
+    """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
+
+    # Last: its validator needs to know that every other section is valid.
+    train: SerializeAsAny[TrainConfig] = Field(default_factory=_nothing_given)
+    """How to learn; the fields are those of the algorithm."""
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value):
+            raise ValueError("use 1 to 64 letters, digits, _ - or . (and neither - nor . first)")
+        if value == "last":
+            raise ValueError("`last` already means the newest run; choose another name")
+        return value
+
+    @field_validator("imports")
+    @classmethod
+    def _module_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not MODULE.fullmatch(name):
+                raise ValueError(f"{name!a} is not the name of a module, like my_package.my_envs")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("train", mode="before")
+    @classmethod
+    def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
+            raise PydanticCustomError("not_judged", "train is judged once the other sections are valid")
+        return trainer_type(info.data["policy"].algo).Config.model_validate({} if value is None else value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_sections_first(cls, data: Any) -> Any:
+        """Pydantic finds unknown keys last, which would be after the import of the algorithm."""
+        unknown = isinstance(data, Mapping) and set(data) - cls.model_fields.keys()
+        return {**data, "train": NOT_YET} if unknown else data
+
+    @model_serializer(mode="wrap")
+    def _in_reading_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {name: data[name] for name in READING_ORDER if name in data} | data
+
+    @classmethod
+    def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
+        return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ExperimentConfig:
+        _check_statements(self)
+        _check_sizes(self)
+        return self
+
+
+def trainer_type(algo: str) -> Any:
+    """The Trainer class behind a name; this imports the algorithm."""
+    trainer = ALGOS.load(algo)
+    config = getattr(trainer, "Config", None)
+    if not (isinstance(config, type) and issubclass(config, TrainConfig) and hasattr(trainer, "off_policy")):
+        target = ALGOS.find(algo).target
+        raise UserError(f"algo {algo!r}: {target} must have a Config that extends TrainConfig, and say off_policy")
+    return trainer
+
+
+def _check_statements(cfg: ExperimentConfig) -> None:
+    """`policy.discrete` and `train.off_policy` choose nothing, but who states them wrongly has the wrong algorithm."""
+    algo, trainer = cfg.policy.algo, trainer_type(cfg.policy.algo)
+    if cfg.train.off_policy not in (None, trainer.off_policy):
+        kind = "off-policy" if trainer.off_policy else "on-policy"
+        refuse(("train", "off_policy"), f"{algo} is {kind}; leave it out or change policy.algo")
+    fits = getattr(trainer, "discrete", None)
+    if fits is not None and cfg.policy.discrete not in (None, fits):
+        kind = "discrete" if fits else "continuous"
+        refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
+
+
+def _check_sizes(cfg: ExperimentConfig) -> None:
+    """What cannot fit or cannot be divided is refused before anything is built."""
+    sizes = cfg.policy.network.hidden_sizes
+    weights = sum(sizes) + sum(first * second for first, second in itertools.pairwise(sizes))
+    if weights > MAX_WEIGHTS:
+        refuse(("policy", "network", "hidden_sizes"), f"{weights:,} weights; at most {MAX_WEIGHTS:,} are accepted")
+    epoch, num_envs = cfg.train.steps_per_epoch, cfg.env.num_envs
+    if epoch % num_envs:
+        near = max(1, round(epoch / num_envs)) * num_envs
+        refuse(("train", "steps_per_epoch"), f"{epoch} is not a multiple of env.num_envs ({num_envs}); {near} is")
+    steps = getattr(cfg.train, "rollout_steps", None)
+    if steps and epoch % (steps * num_envs):
+        rollout = f"{steps} steps of {num_envs} environments"
+        refuse(
+            ("train", "rollout_steps"), f"{rollout} ({steps * num_envs}) do not divide train.steps_per_epoch ({epoch})"
+        )
+    if trainer_type(cfg.policy.algo).off_policy:
+        rows, what = cfg.buffer.capacity, "buffer.capacity"
+    else:
+        rows, what = (steps * num_envs if steps else epoch), "one rollout"
+    if cfg.train.batch_size is not None and cfg.train.batch_size > rows:
+        refuse(("train", "batch_size"), f"{cfg.train.batch_size} rows, but {what} has only {rows}; lower it")
+
+
+def load_experiment(
+    path: str | Path, overrides: Sequence[str] = (), *, imports: Sequence[str] = (), stored: bool = False
+) -> ExperimentConfig:
+    """Read an experiment from a file; `configs/...` that is not there means the one in the package.
+
+    `stored`: the file is the config.yaml of a run, written by us, which may hold `imports`.
+    """
+    return experiment_from(read_file(locate(path)), overrides=overrides, imports=imports, stored=stored)
+
+
+def experiment_from(
+    data: Document | Mapping[str, Any],
+    source: str = "experiment",
+    overrides: Sequence[str] = (),
+    *,
+    imports: Sequence[str] = (),
+    stored: bool = False,
+) -> ExperimentConfig:
+    """Validate an experiment given as plain data; `imports` are the modules of `--import`."""
+    document = apply_overrides(data, overrides, source)
+    if isinstance(document.data, dict):
+        given = ("imports",) in document.overrides or not stored
+        if given and document.data.get("imports"):
+            raise ConfigError(
+                f"{document.where(('imports',))}: imports: only --import can name modules to run; remove it"
+            )
+        if imports:
+            merged = [*(document.data.get("imports") or ()), *imports]
+            document = Document(
+                {**document.data, "imports": merged}, document.source, document.marks, document.overrides
+            )
+    return parse(ExperimentConfig, document)

@@ -1,0 +1,36 @@
+"""JSON schema of an experiment file, so that editors complete and check it: `rlctl schema > experiment.schema.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstudio.core.catalog import ALGOS, SINKS
+from rlstudio.experiment.config.experiment import ExperimentConfig, trainer_type
+
+REFERENCES = "#/$defs/{model}"
+
+
+def experiment_schema(algo: str | None = None) -> dict[str, Any]:
+    """The schema for one algorithm, or for all: then `policy.algo` decides what `train` may hold."""
+    algos = [algo] if algo else ALGOS.names()
+    schema = ExperimentConfig.model_json_schema(ref_template=REFERENCES)
+    definitions, properties = schema["$defs"], schema["properties"]
+    del properties["imports"]  # only the command line may name modules
+    properties["name"].pop("default", None)
+    definitions["PolicyConfig"]["properties"]["algo"]["enum"] = algos
+    definitions["TrackingConfig"]["properties"]["sinks"]["items"]["enum"] = SINKS.names()
+    definitions.pop("TrainConfig", None)
+    branches = []
+    for name in algos:
+        train = trainer_type(name).Config.model_json_schema(ref_template=REFERENCES)
+        definitions |= train.pop("$defs", {})
+        definitions[f"train.{name}"] = train
+        chosen = {"properties": {"policy": {"properties": {"algo": {"const": name}}, "required": ["algo"]}}}
+        branches.append({"if": chosen, "then": {"properties": {"train": {"$ref": f"#/$defs/train.{name}"}}}})
+    properties["train"] = {"type": "object", "description": properties["train"]["description"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "RLStudio experiment",
+        "allOf": branches,
+    }

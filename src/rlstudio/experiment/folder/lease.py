@@ -1,0 +1,133 @@
+"""The right to write a run: a lock on `.lock`, held for the life of the process, and a record of who has it.
+
+The lock keeps a second process out. The record fences a writer that lost the lock without noticing (a folder moved
+away, a network disk that forgot it): its number grows with each owner, and `check` compares it before every commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.core.errors import LeaseLost, RunBusy
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from rlstudio.core.contracts import State
+
+LOCK, RECORD = ".lock", "lease.json"
+
+_held: weakref.WeakSet[FileLease] = weakref.WeakSet()
+
+
+class FileLease:
+    """Implements `core.contracts.Lease` for a run that nobody but its folder remembers. Taking it also removes what
+    crashes left there.
+
+    `seize`: whoever gives leases out (`control.lease`) says that the run is ours. One that still holds the lock is
+    frozen or forgotten; the lock file is replaced under its feet, and its next `check` tells it.
+    """
+
+    def __init__(self, run_dir: Path, *, seize: bool = False) -> None:
+        self._folder = Folder(run_dir)
+        descriptor = self._folder.lock(LOCK)
+        if descriptor is None and seize:
+            self._folder.discard(LOCK)
+            descriptor = self._folder.lock(LOCK)
+        if descriptor is None:
+            raise RunBusy(_busy(run_dir, read_record(self._folder)))
+        self._descriptor: int | None = descriptor
+        try:
+            self._folder.sweep()
+            before = read_record(self._folder).get("token")
+            self.token = (before if isinstance(before, int) else 0) + 1
+            # The nonce tells two owners apart even after the counter was lost with a damaged record.
+            record = {"token": self.token, "nonce": secrets.token_hex(8), **asdict(this_process())}
+            self._record = json.dumps(record, sort_keys=True).encode()
+            self._folder.replace(RECORD, self._record)
+        except BaseException:
+            self.release()
+            raise
+        _close_in_children()
+        _held.add(self)
+
+    def check(self) -> None:
+        """Cheap enough for every commit: one small read and two looks at the lock file."""
+        if self._descriptor is None:
+            raise LeaseLost(f"{self._folder.root}: this process has released the run and may write nothing more")
+        if self._folder.read(RECORD) != self._record or not self._lock_is_ours(self._descriptor):
+            raise LeaseLost(
+                f"{self._folder.root}: {_owner(read_record(self._folder))} took the run; writing nothing more"
+            )
+
+    def _lock_is_ours(self, descriptor: int) -> bool:
+        try:
+            there = os.stat(self._folder.path(LOCK), follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(descriptor))
+
+    def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
+        self.check()
+        return state, reason
+
+    def safe_point(self) -> bool:
+        return False
+
+    def tell(self, facts: State) -> None:
+        """Nobody listens: the folder has its own status."""
+
+    def publish(self, checkpoints: Sequence[State]) -> None:
+        """Nobody listens: the folder has its own checkpoints."""
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> FileLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def read_record(folder: Folder) -> dict[str, Any]:
+    """Who took the run last; empty where nobody did or the record is damaged."""
+    try:
+        record = json.loads(folder.read(RECORD) or b"{}")
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _owner(record: dict[str, Any]) -> str:
+    return f"process {record.get('pid', '?')} on {record.get('host', 'an unknown host')}"
+
+
+def _busy(run_dir: Path, record: dict[str, Any]) -> str:
+    return f"run {run_dir.name}: {_owner(record)} is writing it; wait for it, or end it with: rlctl stop {run_dir.name}"
+
+
+class _Forking:
+    prepared = False
+
+
+def _close_in_children() -> None:
+    """A forked child shares the lock's descriptor and would hold the run after its parent is killed."""
+    if not _Forking.prepared:
+        _Forking.prepared = True
+        os.register_at_fork(after_in_child=_release_all)
+
+
+def _release_all() -> None:
+    for lease in list(_held):
+        lease.release()

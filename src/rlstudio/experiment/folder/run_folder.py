@@ -1,0 +1,276 @@
+"""One run on disk: `runs/<id>/` with its configuration, status, metrics, events, checkpoints and artifacts.
+
+    config.yaml  status.json  metrics.jsonl  events.jsonl  checkpoints/  segments/  artifacts/  stdout.log
+
+A run folder appears whole (built under a temporary name, then renamed) and its id sorts by time. `events.jsonl` is the
+history: only appended to, and its first line holds what never changes, so a lost status can be told again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.status import Status, as_seen, parse_status
+from rlstudio.storage import jsonl
+from rlstudio.storage.folder import (
+    TEMPORARY,
+    Folder,
+    ensure_directory,
+    errno_of,
+    is_directory,
+    is_users_mistake,
+    temporary,
+)
+from rlstudio.storage.writers import is_full
+
+RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
+CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
+TRACEBACK = "traceback.txt"
+_ABANDONED_SECONDS = 3600  # a run folder is built in milliseconds
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self._folder = Folder(path)
+        self._written: RunState | None = None
+        self._events: jsonl.LineWriter | None = None
+
+    @classmethod
+    def create(
+        cls,
+        runs_dir: Path,
+        *,
+        name: str,
+        algo: str,
+        env_id: str,
+        config_yaml: str,
+        config_hash: str = "",
+        seed: int = 0,
+        total_epochs: int = 0,
+        state: RunState = RunState.STARTING,
+        run_id: str | None = None,
+    ) -> RunFolder:
+        """A new run, whole or not at all. In an owned state it belongs to this process; it may have its id already."""
+        now = datetime.now(UTC)
+        ids = [run_id] if run_id else (new_run_id(algo, env_id) for _ in count())
+        status = Status(
+            id="",
+            name=name,
+            state=state,
+            algo=algo,
+            env_id=env_id,
+            seed=seed,
+            config_hash=config_hash,
+            total_epochs=total_epochs,
+            created_at=now.isoformat(timespec="milliseconds"),
+            updated_at=now.isoformat(timespec="milliseconds"),
+        )
+        if state in OWNED:
+            status = status.owned_by(this_process())
+        try:
+            ensure_directory(runs_dir)
+            runs = Folder(runs_dir, through_link=True)
+            _remove_abandoned(runs)
+            return cls(runs_dir / _build(runs, status, config_yaml, now, ids))
+        except StorageError as error:
+            if is_full(error) or not is_users_mistake(error):
+                raise
+            raise UserError(f"runs folder {error}") from error
+
+    # -- where things lie -------------------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there; a link to a folder elsewhere, or anything else in its place, is refused."""
+        kind = Folder(self.path.parent, through_link=True).kind(self.id)
+        if kind not in ("folder", None):
+            raise StorageError(
+                f"{self.path}: is not a real folder (links are never followed); put the real one in its place"
+            )
+        return kind == "folder"
+
+    @property
+    def config_path(self) -> Path:
+        """To be opened by its path; a link or a pipe in its place is refused."""
+        if self._folder.kind(CONFIG) == "other":
+            raise StorageError(f"{self.path / CONFIG}: is not a regular file; put the real one in its place")
+        return self.path / CONFIG
+
+    @property
+    def artifacts_path(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "stdout.log"
+
+    def read_config(self) -> str:
+        data = self._folder.read(CONFIG)
+        if data is None:
+            raise StorageError(f"{self.config_path}: missing; without it the run cannot go on")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise StorageError(f"{self.config_path}: is not UTF-8 text; put the real one in its place") from error
+
+    def write_config(self, config_yaml: str) -> None:
+        self._folder.replace(CONFIG, config_yaml.encode())
+
+    def keep_traceback(self, text: str) -> None:
+        """Of a defect that ended the run, among its artifacts."""
+        self._folder.replace(f"artifacts/{TRACEBACK}", text.encode(errors="backslashreplace"))
+
+    # -- status -----------------------------------------------------------------------------------------------------
+
+    def read_status(self) -> Status:
+        """The run as it is now: one whose process is gone shows as INTERRUPTED, reason orphaned."""
+        return as_seen(self.last_status())
+
+    def last_status(self) -> Status:
+        """What the run said last, true or not any more."""
+        status = parse_status(self._folder.read(STATUS) or b"")
+        return status if status is not None and status.id == self.id else self._retold()
+
+    def _retold(self) -> Status:
+        """The status from the first event, after a power cut took the file: only a running run's is not synced."""
+        born = next((event for event in self.events() if event.get("kind") == "created"), None)
+        status = None if born is None else parse_status(jsonl.encode({**born, "state": RunState.INTERRUPTED}))
+        if status is None or status.id != self.id:
+            raise RunNotFound(f"{self.path}: is not a run (no readable {STATUS} or {EVENTS})")
+        message = f"{STATUS} was lost; go on with: rlctl resume {self.id}"
+        return replace(status, reason=Reason.ORPHANED, message=message)
+
+    def write_status(self, status: Status) -> None:
+        """Atomic always; durable when the state changes, cheap while it stays the same."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        data = jsonl.encode(replace(status, updated_at=now).to_json())
+        self._folder.replace(STATUS, data, durable=status.state != self._written)
+        self._written = status.state
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def event(self, kind: str, **values: Any) -> None:
+        """Add one line to the run's history."""
+        if self._events is None:
+            self._events = jsonl.LineWriter(self._folder, EVENTS)
+        self._events.append(jsonl.encode({"ts": round(time.time(), 3), "kind": kind, **values}))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        if self._folder.kind(EVENTS) is not None:
+            with self._folder.open(EVENTS) as file:
+                yield from jsonl.decode(file)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def remove(self) -> None:
+        """Delete the run; RunBusy while another process writes it."""
+        with FileLease(self.path):
+            Folder(self.path.parent, through_link=True).remove_tree(self.id)
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+
+def list_runs(runs_dir: Path) -> list[Status]:
+    """Every run, newest first. Folders that are not runs, or too damaged to tell, are left out."""
+    return list(_statuses(runs_dir))
+
+
+def find_run(runs_dir: Path, ref: str) -> RunFolder:
+    """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest of all."""
+    ids = run_ids(runs_dir)
+    if ref in ids:
+        return RunFolder(runs_dir / ref)
+    newest = next((status for status in _statuses(runs_dir) if ref in ("last", status.name)), None)
+    if newest is not None:
+        return RunFolder(runs_dir / newest.id)
+    matching = [run_id for run_id in ids if ref and run_id.startswith(ref)]
+    if len(matching) == 1:
+        return RunFolder(runs_dir / matching[0])
+    if matching:
+        some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")
+        raise RunNotFound(f"run {ref!r}: {len(matching)} runs begin so ({some}); give more of the id")
+    if not ids:
+        raise RunNotFound(f"run {ref!r}: there are no runs in {runs_dir} yet; start one with: rlctl launch -f FILE")
+    known = {*ids, "last", *(status.name for status in _statuses(runs_dir))}
+    raise RunNotFound(f"run {ref!r}: not in {runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
+
+
+def run_ids(runs_dir: Path) -> list[str]:
+    """Folders that may be runs, newest first. A reference is only ever compared with these, never used as a path."""
+    if not is_directory(runs_dir):
+        return []
+    return [name for name in reversed(Folder(runs_dir, through_link=True).names()) if RUN_ID.fullmatch(name)]
+
+
+def _statuses(runs_dir: Path) -> Iterator[Status]:
+    runs = Folder(runs_dir, through_link=True)
+    for run_id in run_ids(runs_dir):
+        try:
+            if runs.kind(run_id) == "folder":
+                yield RunFolder(runs_dir / run_id).read_status()
+        except (StorageError, RunNotFound):
+            continue
+
+
+def new_run_id(algo: str, env_id: str) -> str:
+    """Sorts by time, says what it is, and is nobody else's."""
+    now = datetime.now(UTC)
+    slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:40].strip("-")
+    moment = now.strftime("%Y%m%d-%H%M%S") + f"{now.microsecond // 1000:03d}"
+    return "-".join(filter(None, (moment, slug, secrets.token_hex(2))))
+
+
+def _build(runs: Folder, status: Status, config_yaml: str, now: datetime, ids: Iterable[str]) -> str:
+    """The folder under a temporary name, then under the first id that is free."""
+    part = temporary()
+    try:
+        runs.make(part)
+        for name in ("checkpoints", "segments", "artifacts"):
+            runs.make(f"{part}/{name}")
+        runs.create(f"{part}/{CONFIG}", config_yaml.encode())
+        for run_id in ids:
+            named = replace(status, id=run_id)
+            runs.replace(f"{part}/{STATUS}", jsonl.encode(named.to_json()))
+            born = {"ts": round(now.timestamp(), 3), "kind": "created", **named.to_json()}
+            runs.replace(f"{part}/{EVENTS}", jsonl.encode(born))
+            try:
+                runs.rename(part, run_id)
+                break
+            except StorageError as error:
+                if errno_of(error) not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        else:
+            raise StorageError(f"{runs.path(run_id)}: is there already")
+    except StorageError:
+        runs.discard(part)
+        raise
+    runs.sync()
+    return run_id
+
+
+def _remove_abandoned(runs: Folder) -> None:
+    """What a crash inside `create` left. Nobody owns `runs/`, so only age tells it from one being built right now."""
+    for name in runs.names():
+        if name.startswith(TEMPORARY):
+            with contextlib.suppress(FileNotFoundError):  # finished this very moment
+                if time.time() - runs.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
+                    runs.discard(name)

@@ -1,0 +1,117 @@
+"""What a run says about itself in `status.json`: the runner's copy of its state, cheap to read for thousands."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from typing import Any, get_type_hints
+
+from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.run_state import OWNED, Reason, RunState
+
+FACTS = (
+    "config_hash",
+    "env_steps",
+    "gradient_steps",
+    "epoch",
+    "total_epochs",
+    "eval_return",
+    "eval_interval",
+    "state_hash",
+    "exact",
+    "exact_reason",
+)
+
+
+@dataclass(frozen=True)
+class Status:
+    id: str
+    name: str
+    state: RunState
+    reason: Reason = Reason.NONE
+    message: str = ""  # one line for a person
+    algo: str = ""
+    env_id: str = ""
+    seed: int = 0
+    config_hash: str = ""
+    env_steps: int = 0
+    gradient_steps: int = 0
+    epoch: int = 0
+    total_epochs: int = 0
+    eval_return: float | None = None
+    eval_interval: tuple[float, float] | None = None
+    state_hash: str | None = None
+    exact: bool = True
+    exact_reason: str = ""
+    host: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    pid_start: int = 0
+    created_at: str = ""  # ISO 8601, UTC
+    updated_at: str = ""
+
+    def owned_by(self, owner: Owner) -> Status:
+        return replace(self, **asdict(owner))
+
+    def facts(self) -> dict[str, Any]:
+        """What the run has done so far, without who and what it is."""
+        return {name: getattr(self, name) for name in FACTS}
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: _finite(value) for name, value in asdict(self).items()}
+
+
+def as_seen(status: Status) -> Status:
+    """A run whose process is gone without a word is interrupted, whatever its file still says."""
+    if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
+        return status
+    message = f"process {status.pid} ended without a word; go on with: rlctl resume {status.id}"
+    return replace(status, state=RunState.INTERRUPTED, reason=Reason.ORPHANED, message=message)
+
+
+def parse_status(data: bytes) -> Status | None:
+    """The status in these bytes, or None when they are damaged. Fields of a newer RLStudio are passed over."""
+    try:
+        value = json.loads(data)
+        return _from_json(value)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _from_json(value: dict[str, Any]) -> Status:
+    known = {name: value[name] for name in _kinds() if name in value}
+    known["state"] = RunState(known["state"])
+    known["reason"] = _reason(known.get("reason", ""))
+    if known.get("eval_interval") is not None:
+        low, high = known["eval_interval"]
+        known["eval_interval"] = (float(low), float(high))
+    for name, kind in _kinds().items():
+        if name in known and name != "eval_interval" and not isinstance(known[name], kind):
+            raise TypeError(f"{name} is {known[name]!r}")
+    return Status(**known)
+
+
+def _reason(value: str) -> Reason:
+    """A newer RLStudio may know more of them."""
+    try:
+        return Reason(value)
+    except ValueError:
+        return Reason.NONE
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """What `isinstance` accepts for each field; JSON does not tell 1 from 1.0."""
+    hints = get_type_hints(Status)
+    return {
+        field.name: int | hints[field.name] if hints[field.name] == float | None else hints[field.name]
+        for field in fields(Status)
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

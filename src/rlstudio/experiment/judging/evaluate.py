@@ -1,0 +1,205 @@
+"""Evaluation: what the greedy agent earns on environments and seeds of its own. Training never notices.
+
+Episode k is always the same episode: it has its own seed, a pure function of (seed, purpose, k), whatever was evaluated
+before. Environment i of B plays the episodes i, i + B, i + 2B, ... and only those are counted; taking the first ones to
+finish would prefer short episodes. `best` is chosen on the seeds of one purpose and reported on those of the other.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from rlstudio.core.contracts import Agent, Array, State, VecEnv
+from rlstudio.core.errors import ConfigError, EnvFault
+from rlstudio.core.rng import Rng
+from rlstudio.data.collect.carry import without_rows
+from rlstudio.envs.config import EnvConfig, Vectorization
+from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.ops.statistics import Summary, summarize
+
+Purpose = Literal["selection", "report"]
+
+WIDTH = 16
+"""Environments that step together: enough to share the cost of acting, few enough to start quickly."""
+
+LONGEST = 1_000_000
+"""Steps after which an episode is taken to have no end."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env."""
+
+    env_id: str
+    purpose: Purpose
+    vectorization: str
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seeds: tuple[int, ...]
+    summary: Summary
+
+    @property
+    def best(self) -> int:
+        """The number of the episode with the highest return."""
+        return max(range(len(self.returns)), key=self.returns.__getitem__)
+
+    @property
+    def worst(self) -> int:
+        """The number of the episode with the lowest return."""
+        return min(range(len(self.returns)), key=self.returns.__getitem__)
+
+    def metrics(self) -> dict[str, float]:
+        """What a run logs: `eval/return_mean`, `eval/return_iqm`, ... and `eval/length_mean`."""
+        numbers = self.summary.to_json()
+        episodes = numbers.pop("n")
+        lengths = sum(self.lengths) / len(self.lengths)
+        returns = {f"eval/return_{name}": value for name, value in numbers.items()}
+        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes)}
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def evaluate(
+    agent: Agent,
+    env_cfg: EnvConfig,
+    *,
+    episodes: int,
+    seed: int,
+    purpose: Purpose = "report",
+    vectorization: Vectorization = "auto",
+) -> Evaluation:
+    """One evaluation on environments made for it."""
+    with Evaluator(env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization) as evaluator:
+        return evaluator.run(agent)
+
+
+class Evaluator:
+    """Evaluates as often as asked on the same episodes; keeps its environments between calls, which changes no result.
+
+    `auto` means the real Gymnasium environment wherever there is one, also for a world that trains on our own.
+    """
+
+    def __init__(
+        self,
+        env_cfg: EnvConfig,
+        *,
+        episodes: int,
+        seed: int,
+        purpose: Purpose = "report",
+        vectorization: Vectorization = "auto",
+    ) -> None:
+        if episodes < 1:
+            raise ConfigError(f"eval.episodes: must be at least 1, got {episodes}")
+        self.env_cfg = env_cfg
+        self.episodes = episodes
+        self.purpose = purpose
+        self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
+        # No more environments than the rounds need: those without an episode left would still cost their steps.
+        self.num_envs = math.ceil(episodes / math.ceil(episodes / WIDTH))
+        self._rng = Rng(seed).fork("eval").fork(purpose)
+        self._env_seed = int(self._rng.fork("envs").generator().integers(2**32))
+        self._env: VecEnv | None = None
+        self._start: State = {}
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each episode."""
+        noise = EpisodeNoise(self._env_seed, self.num_envs, size=1)
+        return tuple(noise.seed(*self._place(number)) for number in range(self.episodes))
+
+    def run(self, agent: Agent) -> Evaluation:
+        """Play every episode once, greedily."""
+        returns, lengths = self._play(agent)
+        return Evaluation(
+            env_id=self.env_cfg.id,
+            purpose=self.purpose,
+            vectorization=self.vectorization,
+            returns=tuple(returns.tolist()),
+            lengths=tuple(lengths.tolist()),
+            seeds=self.seeds,
+            summary=summarize(returns, self._rng.fork("bootstrap").generator()),
+        )
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """Which environment plays this episode, and as its how-manieth."""
+        return number % self.num_envs, number // self.num_envs
+
+    def _restart(self) -> tuple[VecEnv, Array]:
+        """The environments at the start of their first episodes, as if they were new."""
+        if self._env is not None and self._env.exact is not None:
+            self.close()  # cannot go back exactly
+        if self._env is None:
+            self._env = make_vec_env(
+                self.env_cfg, num_envs=self.num_envs, seed=self._env_seed, vectorization=self.vectorization
+            )
+            observations = self._env.reset()
+            self._start = copy.deepcopy(self._env.position())
+            return self._env, observations
+        return self._env, self._env.seek(self._start)
+
+    def _play(self, agent: Agent) -> tuple[np.ndarray, np.ndarray]:
+        env, observations = self._restart()
+        returns, lengths = np.zeros(self.episodes), np.zeros(self.episodes, np.int64)
+        totals, started = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
+        playing = np.arange(env.num_envs)  # the episode number each environment is at; beyond the last: not counted
+        left, clock, carry = self.episodes, 0, None
+        while left:
+            acted = agent.step(observations, carry)
+            step = env.step(acted.actions)
+            observations, carry = step.observations, acted.carry
+            totals += step.rewards
+            clock += 1
+            ended = np.logical_or(step.terminated, step.truncated)
+            if ended.any():
+                (envs,) = ended.nonzero()
+                counted = envs[playing[envs] < self.episodes]
+                returns[playing[counted]] = totals[counted]
+                lengths[playing[counted]] = clock - started[counted]
+                left -= len(counted)
+                playing[envs] += env.num_envs
+                totals[envs] = 0.0
+                started[envs] = clock
+                carry = without_rows(carry, envs)
+                self._check(returns, acted.actions)
+            if clock - int(started.min()) >= LONGEST:
+                raise ConfigError(
+                    f"env.max_episode_steps: an evaluation episode of {self.env_cfg.id} did not end within"
+                    f" {LONGEST} steps; set a limit"
+                )
+        return returns, lengths
+
+    def _check(self, returns: np.ndarray, actions: np.ndarray) -> None:
+        bad = np.flatnonzero(~np.isfinite(returns))
+        if len(bad):
+            number = int(bad[0])
+            env, _ = self._place(number)
+            raise EnvFault(
+                f"{self.env_cfg.id}: evaluation episode {number} (env {env}, seed {self.seeds[number]}) returned"
+                f" {returns[number]}; last action {actions[env].tolist()}"
+            )
+
+
+def real_vectorization(cfg: EnvConfig) -> str:
+    """Gymnasium's own environment, except for the worlds that exist only here."""
+    return resolve_vectorization(cfg, "auto") if cfg.is_own_world else "sync"

@@ -1,0 +1,79 @@
+"""Gates: quality rules on evaluation. A run that does not meet them ends `failed: gate_failed`, never as completed.
+
+An evaluation misses when any rule is broken. Misses count only after the warm-up and only in a row: a policy may dip,
+but `patience` misses one after the other end the run. The last evaluation must meet the rules whatever came before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlstudio.core.contracts import State
+from rlstudio.core.errors import GateFailed
+from rlstudio.experiment.config.sections import GatesConfig
+from rlstudio.ops.statistics import Summary
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`passed`: this evaluation meets every rule. `failed`: the run must end now. `reasons`: the rules missed."""
+
+    passed: bool
+    failed: bool
+    reasons: tuple[str, ...] = ()
+
+    def enforce(self) -> None:
+        """Raise GateFailed with the numbers when the run must end."""
+        if self.failed:
+            raise GateFailed("; ".join(self.reasons))
+
+
+class Gates:
+    """Judges one evaluation after the other; the number of misses in a row is its only state."""
+
+    def __init__(self, rules: GatesConfig) -> None:
+        self.rules = rules
+        self.misses = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether any rule applies at all."""
+        return any(rule is not None for rule in (self.rules.min_return, self.rules.min_lower_bound, self.rules.max_std))
+
+    def judge(self, epoch: int, summary: Summary) -> Verdict:
+        """The verdict on the evaluation of `epoch` (counted from 1)."""
+        broken = self._broken(summary)
+        if epoch <= self.rules.warmup_epochs:
+            return Verdict(not broken, False, broken)
+        self.misses = self.misses + 1 if broken else 0
+        if not broken:
+            return Verdict(True, False)
+        count = f"epoch {epoch}: miss {self.misses} of {self.rules.patience} in a row"
+        return Verdict(False, self.misses >= self.rules.patience, (*broken, count))
+
+    def judge_final(self, epoch: int, summary: Summary) -> Verdict:
+        """The verdict on the run's last evaluation: no warm-up and no patience. Changes nothing."""
+        broken = self._broken(summary)
+        return Verdict(not broken, bool(broken), (*broken, f"epoch {epoch}: final evaluation") if broken else ())
+
+    def _broken(self, summary: Summary) -> tuple[str, ...]:
+        # Every comparison is written so that NaN breaks the rule.
+        rules, of = self.rules, f"over {summary.n} episode{'s' if summary.n != 1 else ''}"
+        broken = []
+        if rules.min_return is not None and not summary.mean >= rules.min_return:
+            broken.append(f"mean return {summary.mean:.6g} {of} is below gates.min_return={rules.min_return:g}")
+        if rules.min_lower_bound is not None:
+            if summary.n < 2:
+                broken.append("one episode has no lower bound for gates.min_lower_bound; raise eval.episodes")
+            elif not summary.ci_low >= rules.min_lower_bound:
+                limit = f"gates.min_lower_bound={rules.min_lower_bound:g}"
+                broken.append(f"lower bound {summary.ci_low:.6g} of the mean return {of} is below {limit}")
+        if rules.max_std is not None and not summary.std <= rules.max_std:
+            broken.append(f"std {summary.std:.6g} of the return {of} is above gates.max_std={rules.max_std:g}")
+        return tuple(broken)
+
+    def state_dict(self) -> State:
+        return {"misses": self.misses}
+
+    def load_state_dict(self, state: State) -> None:
+        self.misses = int(state["misses"])

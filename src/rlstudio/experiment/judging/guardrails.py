@@ -1,0 +1,58 @@
+"""Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
+
+The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
+are read once per epoch and judged: too many bad rows are the environment's fault and end the run; too many skipped
+steps, non-finite weights or a metric beyond its limit mean that training has diverged, and the session rolls back.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import torch
+
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.errors import ConfigError, EnvFault, suggest
+from rlstudio.experiment.config.sections import GuardrailsConfig
+from rlstudio.experiment.training.loop import Report
+
+
+class Guardrails:
+    def __init__(self, cfg: GuardrailsConfig) -> None:
+        self.cfg = cfg
+
+    def judge(self, report: Report, trainer: Trainer) -> str | None:
+        """None for a healthy epoch, else why it has diverged."""
+        bad = report.metrics["guard/bad_row_share"]
+        if bad > self.cfg.max_bad_rows:
+            counts = {reason: n for reason, n in trainer.source.collector.guard.counts.items() if n}
+            listing = ", ".join(f"{reason}: {n}" for reason, n in counts.items())
+            raise EnvFault(
+                f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
+                f" more than guardrails.max_bad_rows = {self.cfg.max_bad_rows:.1%}; check the environment"
+            )
+        skipped = report.metrics["guard/skipped_share"]
+        if skipped > self.cfg.max_skipped:
+            return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
+        if not all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in trainer.optimizers):
+            return "the weights are not finite"
+        self._check_limits(report)
+        for name, value in report.metrics.items():
+            if reason := self._beyond(name, value):
+                return reason
+        return None
+
+    def _check_limits(self, report: Report) -> None:
+        """Which metrics there are is known only now; a limit on none of them would guard nothing."""
+        for name in sorted(self.cfg.limits.keys() - report.metrics.keys()):
+            hint = suggest(name, report.metrics) or f"; there are: {', '.join(sorted(report.metrics))}"
+            raise ConfigError(f"guardrails.limits: no metric {name!r}{hint}")
+
+    def _beyond(self, name: str, value: float) -> str | None:
+        learned = name.startswith("train/") and name != "train/explained_variance"
+        if learned and not isfinite(value):
+            return f"{name} is {value}"
+        limit = self.cfg.limits.get(name)
+        if limit is not None and abs(value) > limit:
+            return f"{name} is {value:.4g}, beyond guardrails.limits ({limit:g})"
+        return None

@@ -1,0 +1,153 @@
+"""Where a run comes from: code, packages, machine, command. Recorded at each start, so that two runs can be compared.
+
+    code       {"rlstudio", "project"}: each {"root", "commit", "dirty"} or null. `rlstudio` is the checkout it runs
+               from (null for an installed one), `project` the repository around the working directory, where it is
+               another. See `repository.commit_of` for `dirty`.
+    lock_hash  sha256 over the sorted `name==version` lines of every installed distribution
+    versions   of rlstudio, python, torch, numpy and gymnasium; null for what is not installed
+    host       name of the machine
+    platform   kernel, processor family and C library
+    hardware   {"cpu", "cores", "memory", "gpus"}: model name or null, logical cores and bytes of the whole machine,
+               names of its NVIDIA GPUs
+    command    the command line, secrets masked
+    user       name of the account
+
+Nothing here imports torch, and nothing here fails: what cannot be found out is null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import pwd
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.core.version import __version__
+from rlstudio.experiment.lineage.git import commit_of
+from rlstudio.experiment.lineage.secrets import masked
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.folder.run_folder import RunFolder
+
+EVENT = "lineage"
+LIBRARIES = ("torch", "numpy", "gymnasium")
+NVIDIA_SECONDS = 2.0
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_GPUS = Path("/proc/driver/nvidia/gpus")
+_INSTALLED = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(-py[\d.]+)?\.(dist|egg)-info")
+
+
+def lineage() -> dict[str, Any]:
+    """Everything above, as JSON values; takes some 20 ms, nearly all of it git."""
+    installed = installed_versions(sys.path)
+    return {
+        "code": _code(),
+        "lock_hash": lock_hash(installed),
+        "versions": {
+            "rlstudio": __version__,
+            "python": platform.python_version(),
+            **{name: installed.get(name) for name in LIBRARIES},
+        },
+        "host": os.uname().nodename,
+        "platform": _platform(),
+        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "memory": _memory(), "gpus": _gpus()},
+        "command": masked(sys.argv),
+        "user": _user(),
+    }
+
+
+def recorded_lineage(folder: RunFolder) -> dict[str, Any] | None:
+    """What the run said when it last started; None for one that never did."""
+    found = None
+    for event in folder.events():
+        if event.get("kind") == EVENT:
+            found = {name: value for name, value in event.items() if name not in ("ts", "kind")}
+    return found
+
+
+def installed_versions(path: Iterable[str]) -> dict[str, str]:
+    """Normalized name and version of every distribution along `path`; the first of a name is the one imported.
+
+    All of them, not only what RLStudio depends on: an environment may import anything. From the names of their metadata
+    folders, because opening a hundred metadata files takes 90 ms and this takes 0.3.
+    """
+    found: dict[str, str] = {}
+    for entry in path:
+        with suppress(OSError):  # a zip file, or a folder that is not there
+            for name in sorted(os.listdir(entry or ".")):
+                if match := _INSTALLED.fullmatch(name):
+                    found.setdefault(re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"])
+    return found
+
+
+def lock_hash(installed: Mapping[str, str]) -> str:
+    lines = sorted(f"{name}=={version}\n" for name, version in installed.items())
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def _code() -> dict[str, Any]:
+    # An installed RLStudio lies in `.venv/` of somebody's repository, whose commit says nothing about it.
+    checkout = _PACKAGE.parents[1]
+    own = commit_of(checkout) if (checkout / ".git").exists() else None
+    around = commit_of(Path())
+    is_own = own is not None and around is not None and around["root"] == own["root"]
+    return {"rlstudio": own, "project": None if is_own else around}
+
+
+def _platform() -> str:
+    system = os.uname()
+    libc = None
+    with suppress(ValueError, OSError):  # a C library without this name for its version
+        libc = os.confstr("CS_GNU_LIBC_VERSION")
+    return " ".join(filter(None, (system.sysname, system.release, system.machine, libc)))
+
+
+def _cpu() -> str | None:
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return None
+
+
+def _memory() -> int | None:
+    with suppress(ValueError, OSError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def _gpus() -> list[str]:
+    """From the driver's own files; nvidia-smi, which may have to wake the driver, only where those are missing."""
+    with suppress(OSError):
+        texts = [(gpu / "information").read_text(errors="replace") for gpu in sorted(_GPUS.iterdir())]
+        return [match[1] for text in texts if (match := re.search(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE))]
+    if which("nvidia-smi") is None:
+        return []
+    with suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=NVIDIA_SECONDS,
+            check=True,
+        )
+        return answer.stdout.decode(errors="replace").splitlines()
+    return []
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container with a number for a user
+        return str(os.geteuid())

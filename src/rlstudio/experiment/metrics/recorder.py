@@ -1,0 +1,46 @@
+"""Recorder: one place that every metric of a run passes, on its way to the JSON lines and to each chosen sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlstudio.core.catalog import SINKS
+from rlstudio.core.contracts import Lease
+from rlstudio.experiment.config.sections import TrackingConfig
+from rlstudio.experiment.metrics.records import CLOCK, records
+from rlstudio.experiment.metrics.sinks import Sink
+from rlstudio.experiment.metrics.writer import MetricsWriter
+
+
+class Recorder:
+    def __init__(self, run_dir: Path, cfg: TrackingConfig, lease: Lease) -> None:
+        self._sinks: dict[str, Sink] = {"jsonl": MetricsWriter(run_dir, lease=lease, rotate_mb=cfg.rotate_mb)}
+        for name in cfg.sinks:
+            self._sinks[name] = SINKS.load(name)(run_dir)
+
+    def write(self, step: int, values: Mapping[str, float], tags: Sequence[str] = ()) -> None:
+        rows = records(step, values, tags)
+        for sink in self._sinks.values():
+            sink.write(rows)
+
+    def write_clock(self, step: int, values: Mapping[str, float]) -> None:
+        """Values that depend on the clock: outside every promise of reproducibility."""
+        self.write(step, values, (CLOCK,))
+
+    def flush(self) -> None:
+        for sink in self._sinks.values():
+            sink.flush()
+
+    def offsets(self) -> dict[str, int]:
+        """Where each sink stands, with everything before it safe on disk."""
+        return {name: sink.offset() for name, sink in self._sinks.items()}
+
+    def cut_back(self, offsets: Mapping[str, int]) -> dict[str, int]:
+        """Forget what came after a checkpoint; a sink it does not know begins empty. Returns what is missing."""
+        missing = {name: sink.cut_back(offsets.get(name, 0)) for name, sink in self._sinks.items()}
+        return {name: count for name, count in missing.items() if count}
+
+    def close(self) -> None:
+        for sink in self._sinks.values():
+            sink.close()

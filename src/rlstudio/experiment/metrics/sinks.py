@@ -1,0 +1,133 @@
+"""Where metrics go besides the run's own JSON lines: a CSV file, TensorBoard, or a sink of another package.
+
+`offset` and `cut_back` are the same pair as in `MetricsWriter`: a checkpoint stores where each sink stood, and a
+resumed run cuts each one back to it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rlstudio.core.errors import StorageError, UserError
+from rlstudio.experiment.metrics.records import Record
+from rlstudio.storage.folder import Folder, ensure_directory
+from rlstudio.storage.jsonl import LineWriter
+
+
+class Sink(Protocol):
+    def write(self, records: Sequence[Record]) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def offset(self) -> int:
+        """Where it stands, with everything before it safe."""
+        ...
+
+    def cut_back(self, offset: int) -> int:
+        """Forget what came after; returns how much before it is missing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class CsvSink:
+    """`artifacts/metrics.csv`, one row per value: `ts,step,key,value,tags` (tags joined by spaces).
+
+    Long, not wide: the columns never change, so a row is only ever appended, whatever an algorithm reports later.
+    """
+
+    NAME = "artifacts/metrics.csv"
+    HEADER = ("ts", "step", "key", "value", "tags")
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = Folder(run_dir)
+        self._rows: list[Sequence[Any]] = []
+        self._file: LineWriter | None = None
+
+    def write(self, records: Sequence[Record]) -> None:
+        self._rows += [(r.ts, r.step, r.key, repr(r.value), " ".join(r.tags)) for r in records]
+
+    def flush(self) -> None:
+        file = self._open()
+        rows, self._rows = self._rows, []
+        if file.size == 0:
+            rows.insert(0, self.HEADER)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        file.append(text.getvalue().encode())
+
+    def offset(self) -> int:
+        self.flush()
+        self._open().sync()
+        return self._open().size
+
+    def cut_back(self, offset: int) -> int:
+        self.close()
+        self._rows = []
+        size = self._folder.size(self.NAME) or 0
+        if size > offset:
+            self._folder.keep_prefix(self.NAME, offset)
+        return max(0, offset - size)
+
+    def _open(self) -> LineWriter:
+        if self._file is None:
+            self._file = LineWriter(self._folder, self.NAME)
+        return self._file
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class TensorBoardSink:
+    """Event files under `artifacts/tensorboard`, written by TensorBoard's own writer.
+
+    Event files cannot be cut. On resume a new one begins with a mark that hides everything from that step on.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise UserError("tracking: tensorboard is not installed; run: pip install tensorboard") from error
+        self._events, self._summaries = event_pb2, summary_pb2
+        path = run_dir / "artifacts" / "tensorboard"
+        if path.is_symlink():
+            raise StorageError(f"{path}: is a link; remove it")
+        ensure_directory(path)
+        self._writer = EventFileWriter(str(path))
+        self._writer.flush()  # the file is there now, and private like every other one
+        for file in path.iterdir():
+            if not file.is_symlink():
+                file.chmod(0o600)
+        self._next = 0
+
+    def write(self, records: Sequence[Record]) -> None:
+        for record in records:
+            value = self._summaries.Summary.Value(tag=record.key, simple_value=record.value)
+            summary = self._summaries.Summary(value=[value])
+            self._writer.add_event(self._events.Event(wall_time=record.ts, step=record.step, summary=summary))
+            self._next = max(self._next, record.step + 1)
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def offset(self) -> int:
+        """The first step that has not been written."""
+        self.flush()
+        return self._next
+
+    def cut_back(self, offset: int) -> int:
+        log = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(step=offset, session_log=log))
+        self._next = offset
+        return 0
+
+    def close(self) -> None:
+        self._writer.close()

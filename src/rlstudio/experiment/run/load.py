@@ -1,0 +1,122 @@
+"""Load a trained agent from its run and act with it:
+
+from rlstudio.experiment.run.load import load_agent
+
+agent = load_agent("runs/20261115-093012123-ppo-cartpole-v1-3f2a")
+action = agent.act(observation)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from rlstudio.agents.agent import Agent
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.errors import NoValidCheckpoint, UserError
+from rlstudio.core.yaml_file import read_file
+from rlstudio.data.collect.reward_scale import RewardScale
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
+from rlstudio.experiment.checkpoint.manifest import folder_name
+from rlstudio.experiment.checkpoint.snapshot import load_weights
+from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
+from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.machine import set_threads
+from rlstudio.storage.folder import Folder
+
+__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_imports", "load_run", "read_config"]
+
+
+class LoadedAgent(NamedTuple):
+    agent: Agent
+    cfg: ExperimentConfig
+    checkpoint: Loaded
+    reward_scale: float = 1.0  # what rewards were divided by in training, and the agent's value with them
+
+    @property
+    def env_steps(self) -> int:
+        return self.checkpoint.info.step
+
+
+def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
+    """The agent of a run folder; `checkpoint` is `last`, `best` or a number of environment steps."""
+    path = Path(run)
+    folder = find_run(path.parent, path.name)
+    return load_run(folder, checkpoint).agent
+
+
+def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
+    """The agent with its config. Nothing of the run is changed, and it may be training meanwhile."""
+    cfg = read_config(folder)
+    set_threads(cfg.runtime.threads)
+    loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
+    env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
+    try:
+        trainer = build_trainer(cfg, env)
+    finally:
+        env.close()
+    load_weights(trainer.agent.model, loaded.content["module_state"]["model"])
+    return LoadedAgent(trainer.agent, cfg, loaded, _reward_scale(trainer, loaded))
+
+
+def _reward_scale(trainer: Trainer, loaded: Loaded) -> float:
+    scale = trainer.stateful().get("reward_scale")
+    if not isinstance(scale, RewardScale):
+        return 1.0
+    scale.load_state_dict(loaded.content["trainer_state"]["reward_scale"])
+    return float(scale.std)
+
+
+def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """The run's own config, after importing the modules it was launched with."""
+    for module in load_imports(folder):
+        import_module(module)
+    return load_experiment(folder.config_path, overrides, stored=True)
+
+
+def load_imports(folder: RunFolder) -> tuple[str, ...]:
+    """Modules the run was launched with (`--import`); they register what its config names."""
+    data = read_file(folder.config_path).data
+    return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
+
+
+def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:
+    """The checkpoint a person names: `last` (that verifies), `best` or a number of environment steps."""
+    which = str(which)
+    if which == "last":
+        return _newest(checkpoints, folder)
+    if which == "best":
+        best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
+        if best is None or int(best["step"]) not in _steps(checkpoints):
+            raise UserError(
+                f"run {folder.id}: no best checkpoint was kept so far, for none is before an evaluation"
+                " during training (eval.every_epochs); take last"
+            )
+        return checkpoints.load(int(best["step"]))
+    is_step = which.isascii() and which.isdigit() and len(which) < 20
+    if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
+        return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
+    steps = ", ".join(map(str, _steps(checkpoints)))
+    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {steps}")
+
+
+def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
+    """The newest good checkpoint. A run in training may prune what was just listed: then look again."""
+    while True:
+        steps = _steps(checkpoints)
+        try:
+            found = checkpoints.newest_good()
+        except NoValidCheckpoint:
+            if _steps(checkpoints) == steps:
+                raise
+            continue
+        if found is None:
+            raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+        return found.loaded
+
+
+def _steps(checkpoints: Checkpoints) -> list[int]:
+    return [info.step for info in checkpoints.list()]

@@ -1,0 +1,109 @@
+"""Keeper: what a run leaves in its folder while it lives: checkpoints, and a status that is always true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlstudio.core.contracts import Lease
+from rlstudio.core.errors import Incompatible, StorageError
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Found, Loaded
+from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
+from rlstudio.experiment.config.sections import CkptConfig
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.training.machine import differences
+from rlstudio.ops.statistics import Summary
+
+
+class Keeper:
+    def __init__(self, folder: RunFolder, cfg: CkptConfig, lease: Lease) -> None:
+        self.folder = folder
+        self.cfg = cfg
+        self.status = folder.read_status().owned_by(this_process())
+        self.checkpoints = Checkpoints(folder.path, folder.id, lease)
+        self.lease = lease
+        self._saved_at = time.monotonic()
+
+    # -- checkpoints ------------------------------------------------------------------------------------------------
+
+    def due(self) -> bool:
+        """Whether the clock asks for a checkpoint. When one is taken never changes a result."""
+        every = self.cfg.every_seconds
+        return every is not None and time.monotonic() - self._saved_at >= every
+
+    def save(self, content: Content, fields: Mapping[str, Any], keep: set[int]) -> None:
+        """Write a checkpoint and remove those that are neither new nor in `keep`."""
+        exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
+        manifest = {**fields, **exactness, "config_hash": self.status.config_hash}
+        info = self.checkpoints.save(content, step=fields["env_steps"], manifest=manifest)
+        self.checkpoints.prune(self.cfg.keep_last, keep)
+        self.publish()
+        self._saved_at = time.monotonic()
+        self.stands_at(info)
+
+    def publish(self) -> None:
+        """Whoever remembers all runs learns which checkpoints there are."""
+        self.lease.publish([_told(info) for info in self.checkpoints.list()])
+
+    def holds(self, step: int) -> bool:
+        return any(info.step == step for info in self.checkpoints.list())
+
+    def newest(self, topology: dict[str, Any], allow_inexact: bool) -> Loaded | None:
+        """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
+        found: Found | None = self.checkpoints.newest_good()
+        if found is None:
+            return None
+        for rejected in found.rejected:
+            self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
+        changed = differences(dict(found.loaded.info.fields["topology"]), topology)
+        if changed and not allow_inexact:
+            raise Incompatible(
+                f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)});"
+                " go back to the recorded ones, or accept it with --allow-inexact"
+            )
+        if changed:
+            self.mark_inexact(f"resumed on another topology: {', '.join(changed)}")
+        self.folder.event("resumed", env_steps=found.loaded.info.step, state_hash=found.loaded.info.state_hash)
+        return found.loaded
+
+    # -- status -----------------------------------------------------------------------------------------------------
+
+    def stands_at(self, info: CheckpointInfo) -> None:
+        """The run is where this checkpoint says."""
+        counts = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
+        self.status = replace(self.status, state_hash=info.state_hash, **counts)
+
+    def say(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
+        """A change of state: durable, and an event of its own. The folder repeats what the lease made of it."""
+        refused: StorageError | None = None
+        try:
+            state, reason = self.lease.move(state, reason, message, self.status.facts())
+        except StorageError as error:
+            refused = error  # nobody could be told, but the folder still says how it is
+        self.status = replace(self.status, state=state, reason=reason, message=message)
+        self.folder.write_status(self.status)
+        self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps)
+        if refused is not None:
+            raise refused
+
+    def tell(self, **fields: Any) -> None:
+        """How far it is; cheap enough for every epoch."""
+        self.status = replace(self.status, **fields)
+        self.folder.write_status(self.status)
+        self.lease.tell(self.status.facts())
+
+    def judged(self, summary: Summary) -> None:
+        self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))
+
+    def mark_inexact(self, reason: str) -> None:
+        if self.status.exact:
+            self.status = replace(self.status, exact=False, exact_reason=reason)
+            self.folder.event("inexact", reason=reason)
+
+
+def _told(info: CheckpointInfo) -> dict[str, Any]:
+    return {"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256}

@@ -1,0 +1,304 @@
+"""Session: one run in one process, from its folder to its result.
+
+    with start(cfg, runs_dir) as session:
+        for tick in session:
+            ...
+
+It iterates the one loop and does everything around it: metrics, evaluation, gates, guardrails, checkpoints, status,
+signals. Leaving the loop, a signal or kill -9 all leave a run that `resume` continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any
+
+from rlstudio.core.contracts import Lease, VecEnv
+from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.experiment.checkpoint.checkpoints import Loaded
+from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.folder.status import Status
+from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
+from rlstudio.experiment.judging.gates import Gates
+from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.milestones import Memory
+from rlstudio.experiment.run.run_writer import Keeper
+from rlstudio.experiment.run.signals import Interrupted, StopSignals
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.loop import Position, Report, Tick, train
+from rlstudio.experiment.training.machine import pick_device, set_threads, topology
+from rlstudio.ops.statistics import Summary
+
+
+class Session:
+    def __init__(
+        self,
+        folder: RunFolder,
+        cfg: ExperimentConfig,
+        lease: Lease,
+        *,
+        env: VecEnv | None = None,
+        allow_inexact: bool = False,
+    ) -> None:
+        set_threads(cfg.runtime.threads)
+        self.folder = folder
+        self.cfg = cfg
+        self.evaluation: Evaluation | None = None
+        self.finalize: Callable[[], None] | None = None  # done once the gates are met, before the run is COMPLETED
+        self._evaluators: dict[Purpose, Evaluator] = {}
+        self._signals = StopSignals(self._grace_over)
+        self._ticks: weakref.ref[Generator[Tick]] | None = None
+        with ExitStack() as opened:
+            self.env = env or build_env(cfg)
+            opened.callback(self.env.close)
+            self.device = pick_device(cfg.runtime.device)
+            self.guardrails = Guardrails(cfg.guardrails)
+            opened.callback(folder.close)
+            self.keeper = Keeper(folder, cfg.ckpt, lease)
+            self.recorder = Recorder(folder.path, cfg.tracking, lease)
+            opened.callback(self.recorder.close)
+            self._build(attempt=0)
+            loaded = self.keeper.newest(self.topology, allow_inexact)
+            if loaded is None:
+                self.recorder.cut_back({})
+            else:
+                self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
+            self._opened = ExitStack()
+            self._opened.callback(lease.release)
+            self._opened.push(opened.pop_all())
+
+    @classmethod
+    def open(
+        cls,
+        folder: RunFolder,
+        cfg: ExperimentConfig,
+        *,
+        lease: Lease | None = None,
+        env: VecEnv | None = None,
+        allow_inexact: bool = False,
+    ) -> Session:
+        """Build the run at its newest good checkpoint, if there is one. It belongs to whoever holds the lease: the one
+        given, or that of the folder."""
+        with ExitStack() as held:
+            lease = lease or FileLease(folder.path)
+            held.callback(lease.release)
+            try:
+                session = cls(folder, cfg, lease, env=env, allow_inexact=allow_inexact)
+            except NoValidCheckpoint as error:
+                status = folder.read_status()
+                state, reason = lease.move(*end_of(error), str(error), status.facts())
+                folder.write_status(replace(status, state=state, reason=reason, message=str(error)))
+                raise
+            held.pop_all()
+        return session
+
+    @property
+    def status(self) -> Status:
+        return self.keeper.status
+
+    def extend(self, config_yaml: str, config_hash: str) -> None:
+        """The run goes on longer than it was launched for."""
+        self.folder.write_config(config_yaml)
+        self.keeper.tell(config_hash=config_hash, total_epochs=self.cfg.train.epochs)
+        self.folder.event("extended", total_epochs=self.cfg.train.epochs)
+
+    # -- building and restoring -------------------------------------------------------------------------------------
+
+    def _build(self, attempt: int) -> None:
+        self.attempt = attempt
+        self.position, self.memory, self.gates = Position(), Memory(), Gates(self.cfg.gates)
+        self.trainer = build_trainer(self.cfg, self.env, self.device, attempt)
+        self.topology = topology(self.trainer, self.env, self.device, self.cfg.runtime.threads)
+
+    def _parts(self) -> dict[str, Any]:
+        return {"position": self.position, "gates": self.gates, "session": self.memory}
+
+    def _load(self, loaded: Loaded, attempt: int) -> None:
+        """Take up a checkpoint, and cut the metrics back to it."""
+        if attempt != self.attempt:
+            self._build(attempt)
+        restore(loaded.content, self.trainer, self._parts())
+        self.keeper.stands_at(loaded.info)
+        if self.memory.final is not None:
+            self.keeper.judged(Summary(**self.memory.final["summary"]))
+        for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
+            self.folder.event("metrics_missing", sink=sink, amount=amount)
+        if self.env.exact is not None:
+            self.keeper.mark_inexact(self.env.exact)
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Tick]:
+        """Train to the end. Whatever happens, the folder says truthfully how it ended."""
+        ticks = self._run()
+        self._ticks = weakref.ref(ticks)  # weak: a loop that was left ends at once, not with the session
+        return ticks
+
+    def _run(self) -> Generator[Tick]:
+        with self._signals:
+            try:
+                try:
+                    self.keeper.say(RunState.RUNNING)
+                    yield from self._train()
+                    self._finish()
+                except (Interrupted, GeneratorExit) as stop:
+                    self._save_between_epochs()
+                    reason = Reason.SIGNAL if isinstance(stop, Interrupted) else Reason.USER
+                    self.keeper.say(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
+                    raise
+            except (Interrupted, LeaseLost):
+                raise  # told above; or the run is another's now: not a word more
+            except Exception as error:
+                self._say_end(error)
+                raise
+
+    def _say_end(self, error: Exception) -> None:
+        """As far as the disk allows: what cannot be written is told by the error itself."""
+        (state, reason), message = end_of(error), str(error)
+        if reason == Reason.INTERNAL:
+            message = f"{type(error).__name__}: {error}"
+            with suppress(StorageError):
+                self.folder.keep_traceback("".join(traceback.format_exception(error)))
+        with suppress(StorageError):
+            self.keeper.say(state, reason, message)
+
+    def _train(self) -> Iterator[Tick]:
+        while True:
+            started, steps = time.perf_counter(), self.trainer.source.collector.env_steps
+            for tick in train(self.trainer, self.cfg.train, self.position):
+                if tick.report is not None:
+                    now = time.perf_counter()
+                    rate = (tick.env_steps - steps) / (now - started)
+                    started, steps = now, tick.env_steps
+                    if not self._close_epoch(tick.report, rate):
+                        break  # rolled back: go on with the trainer of the new attempt
+                elif self.keeper.due():
+                    self._save_between_epochs()
+                yield tick
+                self._signals.raise_if_received()
+                if self.keeper.lease.safe_point():
+                    raise Interrupted(signal.SIGTERM)
+            else:
+                return
+
+    def _close_epoch(self, report: Report, rate: float) -> bool:
+        """Judge, log, evaluate, save. False where the run was rolled back."""
+        diverged = self.guardrails.judge(report, self.trainer)
+        if diverged is not None:
+            self._roll_back(report, diverged)
+            return False
+        cfg, epoch = self.cfg, report.epoch
+        self.recorder.write(report.env_steps, report.metrics)
+        self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
+        best = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0 and self._evaluate_epoch(report)
+        grid = epoch % cfg.guardrails.rollback_every_epochs == 0
+        if grid:
+            self.memory.good_step = report.env_steps
+        by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
+        last = epoch >= cfg.train.epochs  # the last checkpoint comes with the final evaluation
+        if not last and (best or grid or by_epoch or self.keeper.due()):
+            self._save()
+        else:
+            self.recorder.flush()
+        self.keeper.tell(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
+        return True
+
+    def _roll_back(self, report: Report, why: str) -> None:
+        """Back to the last point on the grid, with other random numbers; after too many attempts, give up."""
+        self.folder.event("diverged", epoch=report.epoch, env_steps=report.env_steps, reason=why, attempt=self.attempt)
+        limit = self.cfg.guardrails.max_rollbacks
+        if self.attempt >= limit:
+            raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
+        attempt, good = self.attempt + 1, self.memory.good_step
+        if good is None:
+            self._build(attempt)
+            self.recorder.cut_back({})
+        else:
+            self._load(self.keeper.checkpoints.load(good), attempt)
+        self.keeper.checkpoints.discard_after(good or 0)
+        self.folder.event("rolled_back", to_env_steps=good or 0, attempt=attempt)
+
+    # -- evaluation -------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, purpose: Purpose, episodes: int) -> Evaluation:
+        if purpose not in self._evaluators:
+            seed = self.cfg.env.seed
+            self._evaluators[purpose] = Evaluator(self.cfg.env, episodes=episodes, seed=seed, purpose=purpose)
+            self._opened.callback(self._evaluators[purpose].close)
+        self.evaluation = self._evaluators[purpose].run(self.trainer.agent)
+        self.keeper.judged(self.evaluation.summary)
+        return self.evaluation
+
+    def _evaluate_epoch(self, report: Report) -> bool:
+        """Evaluate on the selection seeds; True where it is the best so far and its checkpoint is kept."""
+        evaluation = self._evaluate("selection", self.cfg.eval.episodes)
+        self.recorder.write(report.env_steps, evaluation.metrics())
+        mean = evaluation.summary.mean
+        best = self.memory.best is None or mean > self.memory.best["return"]
+        if best:
+            self.memory.best = {"step": report.env_steps, "return": mean, "epoch": report.epoch}
+        self.gates.judge(report.epoch, evaluation.summary).enforce()
+        return best and self.cfg.ckpt.keep_best
+
+    def _finish(self) -> None:
+        """The evaluation that counts, on seeds that chose nothing; then the last checkpoint."""
+        epoch = self.position.epoch
+        if self.memory.final is None or self.memory.final["epoch"] != epoch:
+            evaluation = self._evaluate("report", self.cfg.eval.final_episodes)
+            self.recorder.write(self.trainer.source.collector.env_steps, evaluation.metrics(), ("final",))
+            self.memory.final = {"epoch": epoch, "summary": evaluation.summary.to_json()}
+            self._save()
+        # Also after a resume: a run that was refused here, or killed just before, must not slip through.
+        self.gates.judge_final(epoch, Summary(**self.memory.final["summary"])).enforce()
+        if self.finalize is not None:
+            self.finalize()
+        self.keeper.say(RunState.COMPLETED)
+
+    # -- saving and leaving -----------------------------------------------------------------------------------------
+
+    def _save_between_epochs(self) -> None:
+        """By the clock, or on leaving. Several updates may share one environment step, and with it the name of a
+        checkpoint: one that `best` or a roll-back goes to was written after the first of them, and stays."""
+        step = self.trainer.source.collector.env_steps
+        if not (step in self.memory.keeps() and self.keeper.holds(step)):
+            self._save()
+
+    def _save(self) -> None:
+        if self.env.exact is not None:
+            self.keeper.mark_inexact(self.env.exact)
+        meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
+        content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
+        fields = {
+            "env_steps": self.trainer.source.collector.env_steps,
+            "gradient_steps": self.trainer.gradient_steps,
+            "epoch": self.position.epoch,
+            "topology": self.topology,
+        }
+        self.keeper.save(content, fields, self.memory.keeps())
+
+    def _grace_over(self, signum: int) -> None:
+        """No Tick came in time: say so and leave on the last checkpoint."""
+        self.keeper.say(RunState.INTERRUPTED, Reason.SIGNAL, f"go on with: rlctl resume {self.folder.id}")
+
+    def close(self) -> None:
+        with self._opened:
+            ticks = None if self._ticks is None else self._ticks()
+            if ticks is not None:
+                ticks.close()  # a loop that somebody still holds: the run is saved while it is ours
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,74 @@
+"""From a config to the parts of one run: environments, runtime, trainer."""
+
+from __future__ import annotations
+
+import psutil
+
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.catalog import ALGOS
+from rlstudio.core.contracts import VecEnv
+from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, describe
+from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.replay.buffer import row_bytes
+from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
+from rlstudio.data.replay.rows import row_dtype
+from rlstudio.data.runtime import LocalRuntime
+from rlstudio.envs.make import make_vec_env
+from rlstudio.experiment.config.experiment import ExperimentConfig
+
+MEMORY_SHARE = 0.9
+
+
+def build_env(cfg: ExperimentConfig) -> VecEnv:
+    """The training environments."""
+    rollout = cfg.rollout
+    return make_vec_env(cfg.env, step_timeout=rollout.step_timeout, max_restarts=rollout.max_restarts)
+
+
+def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attempt: int = 0) -> Trainer:
+    """The algorithm over these environments. A later attempt (after a roll-back) has other random numbers."""
+    _check_fit(cfg, env)
+    _check_memory(cfg, env)
+    rails = cfg.guardrails
+    guard = RowGuard(rails.reward_clip, rails.reward_range, rails.check_actions)
+    runtime = LocalRuntime(env, guard, cfg.buffer.capacity, device, cfg.env)
+    rng = Rng(cfg.env.seed)
+    if attempt:
+        rng = rng.fork(f"attempt-{attempt}")
+    trainer: Trainer = ALGOS.load(cfg.policy.algo)(cfg.train, runtime, cfg.policy.network, rng)
+    return trainer
+
+
+def _check_fit(cfg: ExperimentConfig, env: VecEnv) -> None:
+    action = env.spaces.action
+    discrete = not isinstance(action, Box)
+    trainer = ALGOS.load(cfg.policy.algo)
+    if trainer.discrete not in (None, discrete):
+        needs = "Discrete" if trainer.discrete else "Box"
+        raise Incompatible(
+            f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
+            " choose another algorithm (rlctl algos) or environment"
+        )
+    if cfg.policy.discrete not in (None, discrete):
+        raise Incompatible(
+            f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
+            f" which takes {describe(action)}; leave it out"
+        )
+
+
+def _check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
+    """A buffer that cannot fit is refused now, not after hours when it fills."""
+    if ALGOS.load(cfg.policy.algo).off_policy:
+        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(env.spaces)
+        size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
+    else:
+        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(env.spaces).itemsize
+    needed = rows * size
+    total = psutil.virtual_memory().total
+    if needed > MEMORY_SHARE * total:
+        raise ConfigError(
+            f"{field}: {rows:,} rows of {size:,} bytes need {needed / 2**30:,.1f} GiB,"
+            f" this machine has {total / 2**30:,.1f}; lower it"
+        )

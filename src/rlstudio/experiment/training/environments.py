@@ -1,0 +1,24 @@
+"""Environments as a person chooses them: which there are, which could be installed, whether one is fit to train on."""
+
+from __future__ import annotations
+
+from rlstudio.core.config import parse
+from rlstudio.envs.check import EnvReport, check_env
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.extras import EXTRAS, Extra
+from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.make import EnvInfo, known_envs
+
+__all__ = ["EnvInfo", "EnvReport", "check", "known_envs", "missing_extras"]
+
+
+def missing_extras() -> list[Extra]:
+    """Families of environments that an installation could still have."""
+    return [extra for extra in EXTRAS if not extra.installed]
+
+
+def check(env_id: str) -> EnvReport:
+    """Shapes, bounds, seeding and replay of one environment, tried out."""
+    cfg = parse(EnvConfig, {"id": env_id}, "check")
+    Recipe(cfg)  # an id that nobody registered is a mistake of the user, not a finding
+    return check_env(cfg)

@@ -1,0 +1,124 @@
+"""The only loop there is: train step after train step, as a generator.
+
+Progress bar, pruner, notebook, session and test are all `for tick in train(...)`; they stop training by leaving the
+loop. There are no callbacks. A Tick ends every train step, a Report every epoch, and what is between two Reports
+(partial means, open episodes) is part of the Position, so a run can be cut at any Tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import Metrics, State
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one epoch yields: means of its steps' metrics, and of the episodes that ended in it."""
+
+    epoch: int
+    env_steps: int
+    gradient_steps: int
+    metrics: dict[str, float]
+
+
+class Tick(NamedTuple):
+    """One train step is done. `report` is there at the end of an epoch."""
+
+    env_steps: int
+    gradient_steps: int
+    epoch: int
+    report: Report | None
+
+
+class Position:
+    """Where the loop stands: finished epochs, and the metrics of the one under way."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.names: list[str] = []  # of this epoch's metrics, and
+        self.sums: Tensor | None = None  # their sums over
+        self.ticks = 0  # so many steps
+        self.skipped = 0.0
+        self.gradient_steps = 0
+        self.bad_rows = 0
+        self.env_steps = 0
+
+    def report(self, trainer: Trainer) -> Report:
+        """Close the epoch: the one place where numbers leave the device."""
+        collector = trainer.source.collector
+        returns, lengths = collector.episodes.take()
+        metrics = {f"train/{name}": value for name, value in self._means().items()}
+        steps = trainer.gradient_steps - self.gradient_steps
+        skipped = sum(float(one.skipped) for one in trainer.optimizers)
+        bad_rows = collector.guard.bad_rows
+        metrics |= {
+            "rollout/return_mean": float(np.mean(returns)) if returns else nan,
+            "rollout/length_mean": float(np.mean(lengths)) if lengths else nan,
+            "rollout/episodes": float(len(returns)),
+            **({"train/lr": float(trainer.optimizers[0].lr)} if trainer.optimizers else {}),
+            "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
+            "guard/bad_row_share": (bad_rows - self.bad_rows) / max(collector.env_steps - self.env_steps, 1),
+        }
+        self.skipped, self.bad_rows = skipped, bad_rows
+        self.gradient_steps, self.env_steps = trainer.gradient_steps, collector.env_steps
+        return Report(self.epoch, collector.env_steps, trainer.gradient_steps, metrics)
+
+    def add(self, metrics: Metrics) -> None:
+        """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
+        if self.sums is None:
+            self.names = sorted(metrics)  # the order in which they are told, also after a restore
+        row = torch.stack([metrics[name] for name in self.names]).double()
+        self.sums = row if self.sums is None else self.sums.to(row.device) + row
+        self.ticks += 1
+
+    def _means(self) -> dict[str, float]:
+        if self.sums is None:
+            return {}
+        means = (self.sums / self.ticks).tolist()
+        self.sums, self.ticks = None, 0
+        return dict(zip(self.names, means, strict=True))
+
+    def state_dict(self) -> State:
+        return {
+            "epoch": self.epoch,
+            "skipped": self.skipped,
+            "bad_rows": self.bad_rows,
+            "gradient_steps": self.gradient_steps,
+            "env_steps": self.env_steps,
+            "ticks": self.ticks,
+            "names": self.names if self.ticks else [],
+            "sums": [] if self.sums is None else self.sums.tolist(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.epoch = int(state["epoch"])
+        self.skipped = float(state["skipped"])
+        self.bad_rows = int(state["bad_rows"])
+        self.gradient_steps = int(state["gradient_steps"])
+        self.env_steps = int(state["env_steps"])
+        self.ticks = int(state["ticks"])
+        self.names = list(state["names"])
+        self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
+
+
+def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Tick]:
+    """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
+    collector = trainer.source.collector
+    while position.epoch < cfg.epochs:
+        trainer.progress(min(collector.env_steps / cfg.total_steps, 1.0))
+        position.add(trainer.train_step())
+        report = None
+        if collector.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
+            position.epoch = min(collector.env_steps // cfg.steps_per_epoch, cfg.epochs)
+            report = position.report(trainer)
+        yield Tick(collector.env_steps, trainer.gradient_steps, position.epoch, report)

@@ -1,0 +1,65 @@
+"""The machine a run computes on: thread counts, and the topology that exact resume depends on.
+
+Bits depend on more than the seed: on the number of environments that act together, on threads, on the acting kernel, on
+library versions and on the processor's instruction set. All of it is recorded, and a resume on something else is
+refused unless it is asked for by name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import VecEnv
+from rlstudio.core.errors import Incompatible
+
+LIBRARIES = ("torch", "numpy", "gymnasium")
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEEP_BYTES = 256 << 20
+
+
+def set_threads(threads: int) -> None:
+    """Torch gets `threads`; NumPy's BLAS one (it only acts, on small products), or it would keep its own pool."""
+    torch.set_num_threads(threads)
+    threadpool_limits(1, user_api="blas")
+    if platform.system() == "Linux" and platform.libc_ver()[0] == "glibc":
+        # Blocks of a training step are freed and asked for again all the time: keep them instead of unmapping.
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_MMAP_THRESHOLD, KEEP_BYTES)
+        libc.mallopt(M_TRIM_THRESHOLD, KEEP_BYTES)
+
+
+def pick_device(device: str) -> str:
+    """`auto` is the CPU: small networks over environments in NumPy are faster there."""
+    if device == "auto":
+        return "cpu"
+    index = int(device.partition(":")[2] or 0)
+    if device.startswith("cuda") and index >= torch.cuda.device_count():
+        raise Incompatible(f"runtime.device: {device} is not available on this machine; use cpu or auto")
+    return device
+
+
+def topology(trainer: Trainer, env: VecEnv, device: str, threads: int) -> dict[str, Any]:
+    """What must be the same for a resumed run to give the same bits."""
+    return {
+        "num_envs": env.num_envs,
+        "vectorization": getattr(env, "vectorization", type(env).__name__),
+        "acting": trainer.agent.acting,
+        "device": device,
+        "threads": threads,
+        "machine": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        **{name: version(name) for name in LIBRARIES},
+    }
+
+
+def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Where two topologies differ, as short phrases."""
+    names = sorted(then.keys() | now.keys())
+    return [f"{name} {then.get(name)} -> {now.get(name)}" for name in names if then.get(name) != now.get(name)]

@@ -1,0 +1,122 @@
+"""TrajectoryModel: a diffusion prior over action sequences, given what is seen at their start.
+
+    x_t = cos(pi t / 2) x_0 + sin(pi t / 2) eps           t in [0, 1]: from data to noise (cosine schedule)
+    model(x_t, t, s_0) ~ E[x_0 | x_t, s_0]                x_0: numbers in [-1, 1], choices as bits in {-1, 1}
+
+Sampling goes back from noise to data in a few deterministic steps (DDIM, Song et al. 2021, arXiv:2010.02502), so the
+noise that is passed in decides everything. Choices are one-hot "analog bits" (Chen et al. 2023, arXiv:2208.04202): the
+largest wins in the end. Dims: N rows, H steps of horizon, D numbers of an action, O of an observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import cos, pi, sin
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Discrete, Spaces, describe
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.networks.normalizer import Normalizer
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.value import LearnedValue
+from rlstudio.models.policies.bounds import Bounds
+
+NOISIEST = 0.98
+"""Where sampling starts: at t = 1 nothing of the data is left to be guided by."""
+
+FREQUENCIES = 8
+
+Guess = Callable[[Tensor, float], Tensor]
+"""x_t [N, H, D], t -> what x_0 is expected to be"""
+
+
+class TrajectoryModel(nn.Module):
+    """forward(x, times, observations) -> x_0. Statistics of observations are part of it."""
+
+    variant = "trajectory"
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng, horizon: int) -> None:
+        super().__init__()
+        shown, self.space = spaces.observation, spaces.action
+        if not isinstance(shown, Box) or len(shown.shape) != 1:
+            raise Incompatible(f"a trajectory model needs a row of numbers to start from, not {describe(shown)}")
+        match self.space:
+            case Discrete():
+                self.size = self.space.n
+            case Box():
+                self.bounds = Bounds(self.space)
+                self.size = self.bounds.size
+            case _:
+                raise Incompatible(
+                    f"a trajectory model needs numbers with bounds or one choice as actions; the env takes "
+                    f"{describe(self.space)}"
+                )
+        self.horizon, self.shown = horizon, shown.size
+        self.normalizer = Normalizer(self.shown)
+        inputs = horizon * self.size + 2 * FREQUENCIES + self.shown
+        outputs = horizon * self.size
+        self.net = MLP(inputs, network.hidden_sizes, outputs, network.activation, rng.fork("denoiser"), gain=None)
+        octaves = pi * 2.0 ** torch.arange(FREQUENCIES, dtype=torch.float32) / 2
+        self.register_buffer("octaves", octaves, persistent=False)
+
+    octaves: Tensor
+
+    def forward(self, x: Tensor, times: Tensor, observations: Tensor) -> Tensor:
+        angles = times[:, None] * self.octaves
+        seen = self.normalizer(observations.float())
+        rows = torch.cat((x.flatten(1), angles.sin(), angles.cos(), seen), 1)
+        return self.net(rows).view_as(x)  # type: ignore[no-any-return]
+
+    def encode(self, actions: Tensor) -> Tensor:
+        """Actions of the environment [..., *shape], choices from 0, as x [..., D]."""
+        if isinstance(self.space, Discrete):
+            return 2.0 * F.one_hot(actions, self.space.n).float() - 1.0
+        return self.bounds.unit(actions.float())
+
+    def decode(self, x: Tensor) -> Tensor:
+        """x [..., D] as a planner has them: numbers in [-1, 1], or choices."""
+        return x.argmax(-1) if isinstance(self.space, Discrete) else x.clamp(-1.0, 1.0)
+
+
+def noised(x: Tensor, times: Tensor, noise: Tensor) -> Tensor:
+    """x_t of data x [N, ...] at times [N]."""
+    angles = times.view(-1, *[1] * (x.dim() - 1)) * (pi / 2)
+    return angles.cos() * x + angles.sin() * noise
+
+
+def levels_of(count: int) -> list[float]:
+    """Times from noise to data, `count` steps apart; closer together near the data, where the spread is decided."""
+    return [NOISIEST * (1 - number / count) ** 2 for number in range(count + 1)]
+
+
+def ddim(guess: Guess, noise: Tensor, levels: int) -> Tensor:
+    """From noise [N, H, D] to data in `levels` steps: less and less of the noise is mixed with what the data is guessed
+    to be."""
+    x = noise
+    for time, following in pairwise(levels_of(levels)):
+        data = guess(x, time)
+        eps = (x - cos(pi / 2 * time) * data) / sin(pi / 2 * time)
+        x = cos(pi / 2 * following) * data + sin(pi / 2 * following) * eps
+    return x
+
+
+class DiffusionModel(nn.Module):
+    """Everything that acts: the prior with its averaged weights, and the dynamics and the value where they are
+    learned."""
+
+    variant = "diffusion"
+
+    def __init__(
+        self, prior: TrajectoryModel, dynamics: LearnedDynamics | None = None, value: LearnedValue | None = None
+    ) -> None:
+        super().__init__()
+        self.prior = prior
+        self.dynamics = dynamics
+        self.value = value

@@ -1,0 +1,51 @@
+"""Everything that planning by experience learns, as one Model: policy, value and (where it is learned) the dynamics.
+
+The policy speaks the units of a plan: choices, or numbers in [-1, 1].
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Box, Spaces
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.planning.dynamics import LearnedDynamics
+from rlstudio.models.planning.value import LearnedValue
+from rlstudio.models.policies.bounds import Bounds
+from rlstudio.models.policies.distributions import Policy
+from rlstudio.models.policies.policy_value import PolicyOnly
+
+
+class PlanningModel(nn.Module):
+    variant = "planning"
+
+    def __init__(
+        self, spaces: Spaces, network: NetworkConfig, rng: Rng, dynamics: LearnedDynamics | None, gamma: float
+    ) -> None:
+        super().__init__()
+        if network.normalize_observations:
+            raise Incompatible(
+                "policy.network.normalize_observations: what plans keeps statistics of its own; set it to false"
+            )
+        self.behaviour = PolicyOnly(spaces, network.model_copy(update={"normalize_observations": True}), rng)
+        self.value = LearnedValue(self.behaviour.encoder.size, network, rng.fork("value"), gamma)
+        assert self.behaviour.encoder.normalizer is not None
+        self.value.normalizer = self.behaviour.encoder.normalizer  # of the same rows
+        self.dynamics = dynamics
+        self.bounds = Bounds(spaces.action) if isinstance(spaces.action, Box) else None
+
+    def policy(self, observations: Tensor) -> Policy:
+        return self.behaviour.policy(observations)
+
+    def unit(self, actions: Tensor) -> Tensor:
+        """The environment's actions in the units of a plan."""
+        return actions if self.bounds is None else self.bounds.unit(actions)
+
+    def learn_statistics(self, rows: Batch) -> None:
+        """Fold new experience in, each row once."""
+        self.value.learn_statistics(rows)
+        if self.dynamics is not None:
+            self.dynamics.learn_statistics(rows)

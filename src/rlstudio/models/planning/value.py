@@ -1,0 +1,113 @@
+"""LearnedValue: what is still to come, learned from experience and believed as far as it proved right.
+
+It counts in units of the largest reward seen times the steps that the discount looks ahead, and is held within what
+rewards like those seen can add up to.
+
+    trust = 1 - E[(V(o) - (R_n + gamma^n V(o_n)))^2] / Var[R_n]      over rows before anything is learned from them
+    plans count  trust V(o) + (1 - trust) E[V]
+
+A value of little experience is mostly noise, and where all plans survive, noise is all that tells them apart: so it is
+believed as far as it foretold the rewards R_n of the next n steps, and nothing where they were always the same.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.rng import Rng
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.networks.normalizer import Normalizer
+
+LONGEST = 1000.0
+"""Steps that an undiscounted value looks ahead."""
+
+MEMORY, MEMORY_SHARE = 500.0, 0.25
+"""Rows over which what the value foretold is remembered: so many, or this share of all that were seen. Rows come in
+pieces that are alike, all at the end of an episode for example, and one piece says little."""
+
+
+class LearnedValue(nn.Module):
+    """forward(observations) -> what plans take to come after them, for any leading dimensions."""
+
+    variant = "value"
+
+    def __init__(self, size: int, network: NetworkConfig, rng: Rng, gamma: float) -> None:
+        """`size`: numbers of an observation."""
+        super().__init__()
+        self.normalizer = Normalizer(size)
+        self.net = MLP(size, network.hidden_sizes, 1, network.activation, rng, gain=1.0)
+        self.ahead = min(1.0 / (1.0 - gamma), LONGEST) if gamma < 1 else LONGEST
+        self.register_buffer("rows", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("reward_range", torch.zeros(2))
+        self.register_buffer("foretold", torch.zeros(5, dtype=torch.float64))
+
+    rows: Tensor  # that the statistics are of
+    reward_range: Tensor  # lowest and highest seen
+    foretold: Tensor  # fading sums over rows: 1, R_n, R_n^2, squared error, target
+
+    def forward(self, observations: Tensor) -> Tensor:
+        middle = (self.foretold[4] / self.foretold[0].clamp(min=1e-9)).float()
+        return torch.lerp(middle, self.expected(observations), self.trust)
+
+    def units(self, observations: Tensor) -> Tensor:
+        """What the network says, in units of `scale`."""
+        return self.net(self.normalizer(observations.float())).squeeze(-1)  # type: ignore[no-any-return]
+
+    @property
+    def largest(self) -> Tensor:
+        """Of all rewards seen, by its size."""
+        return self.reward_range.abs().amax().clamp(min=1e-6)
+
+    @property
+    def scale(self) -> Tensor:
+        return self.largest * self.ahead
+
+    def expected(self, observations: Tensor) -> Tensor:
+        """What the network expects, within what can be: an unfinished episode has at least one more reward."""
+        low, high = self.reward_range
+        lowest = torch.where(low > 0, low, low * self.ahead)
+        highest = torch.where(high < 0, high, high * self.ahead)
+        return (self.units(observations) * self.scale).clamp(lowest, highest)
+
+    def targets(self, windows: Batch) -> Tensor:
+        """R_n + gamma^n V(o_n) of n-step transitions, [N]: a time limit bootstraps, a death does not."""
+        following = self.expected(windows.next_observations) * (~windows.terminated)
+        targets: Tensor = windows.rewards + windows.discounts * following
+        return targets
+
+    @property
+    def trust(self) -> Tensor:
+        """Between 0 and 1: how well the value foretold rewards."""
+        count, total, square, error, _ = self.foretold
+        seen = count.clamp(min=1e-9)
+        variance = square / seen - (total / seen).square()
+        least = 1e-9 * self.largest.square()  # of rewards that are all the same
+        trust: Tensor = (1.0 - error / seen / variance.clamp(min=least)).clamp(0.0, 1.0)
+        return torch.where(count > 0, trust, 0.0).float()  # who was never judged has foretold nothing
+
+    @torch.no_grad()
+    def learn_statistics(self, rows: Batch) -> None:
+        """Fold new experience in, each row once."""
+        self.normalizer.update(rows.observations.float(), rows.weights)
+        counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
+        if not len(counted):
+            return
+        seen = torch.stack(torch.aminmax(counted))
+        before = torch.where(self.rows > 0, self.reward_range, seen)
+        self.reward_range[0] = torch.minimum(before[0], seen[0])
+        self.reward_range[1] = torch.maximum(before[1], seen[1])
+        self.rows.add_(len(counted))
+
+    @torch.no_grad()
+    def judge(self, windows: Batch) -> None:
+        """How well it foretold these n-step transitions, [N]; what is not finite tells nothing."""
+        targets = self.targets(windows)
+        errors = (self.expected(windows.observations) - targets).square()
+        told = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
+        told = torch.where(torch.isfinite(told).all(0), told, 0.0)
+        weighted = told if windows.weights is None else told * windows.weights
+        fading = torch.exp(-len(windows) / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
+        self.foretold.mul_(fading).add_(weighted.double().sum(1))

@@ -1,0 +1,49 @@
+"""Models that value continuous actions: twin-q, two networks as one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Spaces
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.encoder import Encoder, Observations, build_encoder
+from rlstudio.models.networks.ensemble import EnsembleMLP
+from rlstudio.models.policies.bounds import Bounds
+
+
+class TwinQ(nn.Module):
+    """forward(observations, actions) -> q [2, N].
+
+    The two networks share an encoder, which has weights only for images. `lowest` and `first` are for learning a
+    policy: their gradients reach the actions and nothing else.
+    """
+
+    variant = "twin-q"
+    reads: tuple[str, ...] = ("observations", "actions")
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
+        super().__init__()
+        self.bounds = Bounds(spaces.action)
+        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
+        inputs = self.encoder.size + self.bounds.size
+        self.q_nets = EnsembleMLP(2, inputs, network.hidden_sizes, 1, network.activation, rng.fork("q"))
+
+    def forward(self, observations: Observations, actions: Tensor) -> Tensor:
+        return self.q_nets(self._joined(self.encoder(observations), actions)).squeeze(-1)  # type: ignore[no-any-return]
+
+    def lowest(self, observations: Observations, actions: Tensor) -> Tensor:
+        """The lower of the two values, [N]."""
+        return self.q_nets.lowest(self._joined(self._seen(observations), actions))
+
+    def first(self, observations: Observations, actions: Tensor) -> Tensor:
+        """The value of the first network, [N]."""
+        return self.q_nets.first(self._joined(self._seen(observations), actions)).squeeze(-1)
+
+    @torch.no_grad()
+    def _seen(self, observations: Observations) -> Tensor:
+        return self.encoder(observations)  # type: ignore[no-any-return]
+
+    def _joined(self, features: Tensor, actions: Tensor) -> Tensor:
+        return torch.cat((features, self.bounds.unit(actions)), -1)

@@ -1,0 +1,20 @@
+"""RLStudio from Python: the same runs, the same store and the same queue as `rlctl`.
+
+    from rlstudio import orchestrator
+
+    run = orchestrator.run("configs/ppo/cartpole.yaml", "train.lr=1e-3")      # here, until it is done
+    run.metrics("eval/return_mean")                                            # a DataFrame where there is pandas
+    agent = run.agent()                                                        # acts: agent.act(observation)
+
+    runs = [orchestrator.launch(config, seed=seed) for seed in range(4)]       # in the background, as slots are free
+    for run in runs:
+        run.wait()
+
+A configuration is a file, a dict or an `ExperimentConfig`; overrides are written as on the command line. Where runs lie
+is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
+"""
+
+from rlstudio.orchestrator.actions import get, launch, promote, resume, rollback, run, runs, stop, sweep
+from rlstudio.orchestrator.handle import Run
+
+__all__ = ["Run", "get", "launch", "promote", "resume", "rollback", "run", "runs", "stop", "sweep"]

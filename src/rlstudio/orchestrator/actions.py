@@ -1,0 +1,143 @@
+"""What can be done with runs from Python: train, queue, sweep, find, promote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.control.workspace import Home
+from rlstudio.experiment.folder.runs_dir import usual_runs_dir
+from rlstudio.orchestrator.handle import Run, named_settings, train
+
+if TYPE_CHECKING:
+    from rlstudio.control.registry.records import Version
+    from rlstudio.control.sweep.report import Summary as SweepSummary
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+
+    Configuration = str | Path | Mapping[str, Any] | ExperimentConfig
+
+
+def run(
+    config: Configuration,
+    *overrides: str,
+    seed: int | None = None,
+    name: str | None = None,
+    runs_dir: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Train an experiment here, until it is done. An error ends it and is raised; the run says the same."""
+    from rlstudio.control.runs.start import start
+
+    home = _home(runs_dir)
+    return train(start(home, _experiment(config, [*overrides, *named_settings(seed, name)])), home, progress)
+
+
+def launch(
+    config: Configuration,
+    *overrides: str,
+    seed: int | None = None,
+    name: str | None = None,
+    key: str | None = None,
+    runs_dir: str | Path | None = None,
+) -> Run:
+    """Put an experiment into the queue and come back at once. One `key` makes one run, however often it is launched."""
+    from rlstudio.control.queue.service import ensure_worker
+    from rlstudio.control.runs.start import enqueue
+
+    home = _home(runs_dir)
+    queued = enqueue(home, _experiment(config, [*overrides, *named_settings(seed, name)]), key=key)
+    ensure_worker(home)
+    return Run(home, queued.id)
+
+
+def sweep(
+    config: str | Path | Mapping[str, Any],
+    *,
+    max_concurrent: int | None = None,
+    deterministic: bool = False,
+    resume: bool = False,
+    runs_dir: str | Path | None = None,
+) -> SweepSummary:
+    """Search the settings of an experiment, until all trials are done: `.best.params`, `.trials`, `.document()`.
+    `resume`: `config` is the name of a sweep to go on with."""
+    from rlstudio.control.sweep.actions import begin_sweep, drive, resume_sweep
+    from rlstudio.control.sweep.report import summary_of
+    from rlstudio.control.sweep.search import load_search
+
+    home = _home(runs_dir)
+    if resume:
+        driver = resume_sweep(home, str(config), max_concurrent)
+    else:
+        changes = {"deterministic": True} if deterministic else {}
+        driver = begin_sweep(home, load_search(config, changes=changes), max_concurrent)
+    drive(home, driver)
+    return summary_of(home.store, driver.sweep.name)
+
+
+def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, progress: bool = True) -> Run:
+    """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it."""
+    return get(run_id, runs_dir=runs_dir).resume(*overrides, progress=progress)
+
+
+def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
+    """End a run at its next safe point; it can be resumed."""
+    return get(run_id, runs_dir=runs_dir).stop()
+
+
+def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:
+    """The run with this id, name or beginning of an id; `last` is the newest."""
+    home = _home(runs_dir)
+    return Run(home, home.find(ref).id)
+
+
+def runs(limit: int | None = None, *, runs_dir: str | Path | None = None) -> list[Run]:
+    """All runs, newest first."""
+    home = _home(runs_dir)
+    return [Run(home, entry.id) for entry in home.entries(limit)]
+
+
+def promote(
+    what: str,
+    model: str = "",
+    *,
+    to: str = "staging",
+    checkpoint: str = "last",
+    if_current: int | None = None,
+    force: str | None = None,
+    runs_dir: str | Path | None = None,
+    **settings: Any,
+) -> Version:
+    """Put a run, a bundle, `MODEL:3` or `MODEL:staging` into a stage; into production only if it is better, and
+    `GateFailed` says why not. `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return,
+    budget, ..."""
+    from rlstudio.control.registry.promotion import PromotionConfig
+    from rlstudio.control.registry.records import Stage
+    from rlstudio.control.registry.releases import Releases
+    from rlstudio.core.config import parse
+
+    cfg = parse(PromotionConfig, settings, "promote")
+    releases = Releases(_home(runs_dir))
+    version = releases.version(what, model, checkpoint)
+    return releases.promote(version, Stage(to), cfg, if_current=if_current, force=force).version
+
+
+def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None) -> Version:
+    """The version that was in production before is there again."""
+    from rlstudio.control.registry.releases import Releases
+
+    return Releases(_home(runs_dir)).rollback(model, reason=reason)
+
+
+def _experiment(config: Configuration, overrides: list[str]) -> ExperimentConfig:
+    from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
+
+    if isinstance(config, ExperimentConfig):
+        return experiment_from(config.model_dump(mode="json"), "config", overrides, stored=True)
+    if isinstance(config, Mapping):
+        return experiment_from(config, "config", overrides)
+    return load_experiment(config, overrides)
+
+
+def _home(runs_dir: str | Path | None) -> Home:
+    return Home(Path(runs_dir or usual_runs_dir()))

@@ -1,0 +1,179 @@
+"""A run as Python holds it: what it is now, what it measured, and what can be done to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlstudio.control.lifecycle import Desired
+from rlstudio.control.workspace import Entry, Home
+from rlstudio.core.errors import UserError
+from rlstudio.core.run_state import OWNED, RunState
+from rlstudio.orchestrator.live import Live, describe
+
+if TYPE_CHECKING:
+    from rlstudio.agents.agent import Agent
+    from rlstudio.control.store.records import Event
+    from rlstudio.experiment.config.experiment import ExperimentConfig
+    from rlstudio.experiment.folder.status import Status
+    from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.experiment.run.session import Session
+
+POLL_SECONDS = 0.1
+ACTIVE = OWNED | {RunState.QUEUED}
+
+
+class Run:
+    """A handle on one run, by its id. Everything is read when it is asked for; nothing is remembered here."""
+
+    def __init__(self, home: Home, run_id: str) -> None:
+        self.id = run_id
+        self._home = home
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """State, progress and last evaluation, as they are now."""
+        return self._entry().status
+
+    @property
+    def state(self) -> RunState:
+        return self.status.state
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self._home.folder(self.id).path
+
+    @property
+    def config(self) -> ExperimentConfig:
+        from rlstudio.experiment.run.load import read_config
+
+        return read_config(self._home.folder_to_read(self.id))
+
+    @property
+    def lineage(self) -> dict[str, Any]:
+        """Command, code, versions, host and hardware it was launched with."""
+        return self._home.store.lineage(self.id)
+
+    @property
+    def parent(self) -> Run | None:
+        """The run it was forked from."""
+        parent_id = self._home.store.get(self.id).parent_id
+        return None if parent_id is None else Run(self._home, parent_id)
+
+    def history(self) -> list[Event]:
+        """Every change of its state, oldest first."""
+        return self._home.store.events(self.id)
+
+    def metrics(self, *keys: str) -> Any:
+        """What it measured: with pandas a DataFrame by environment steps, with a column for each metric; without it a
+        dict of metric -> (steps, values) as arrays. `keys` chooses; without any, everything."""
+        import numpy as np
+
+        from rlstudio.experiment.metrics.reader import read_series
+
+        series = read_series(self._home.folder_to_read(self.id).path, set(keys) or None)
+        missing = [key for key in keys if key not in series]
+        if missing:
+            known = ", ".join(sorted(read_series(self.path))) or "none yet"
+            raise UserError(f"run {self.id}: no metric {missing[0]!r}; it has: {known}")
+        try:
+            import pandas as pd
+        except ModuleNotFoundError:
+            return {key: (np.array(steps), np.array(values)) for key, (steps, values) in series.items()}
+        columns = {key: pd.Series(values, index=steps) for key, (steps, values) in series.items()}
+        # A step may be told twice, by an epoch and by the evaluation after training: the later word counts.
+        columns = {key: column[~column.index.duplicated(keep="last")] for key, column in columns.items()}
+        return pd.DataFrame(columns).sort_index().rename_axis("env_steps")
+
+    def agent(self, checkpoint: str = "last") -> Agent:
+        """The trained agent (`last`, `best` or a number of steps): `agent.act(observation)`."""
+        from rlstudio.experiment.run.load import load_run
+
+        return load_run(self._home.folder_to_read(self.id), checkpoint).agent
+
+    def evaluate(self, episodes: int = 20, checkpoint: str = "last", seed: int | None = None) -> Evaluation:
+        """Play greedy episodes in the real environment: `.summary.mean`, `.summary.ci_low`, ..."""
+        from rlstudio.experiment.judging.evaluate import evaluate
+        from rlstudio.experiment.run.load import load_run
+
+        loaded = load_run(self._home.folder_to_read(self.id), checkpoint)
+        used = loaded.cfg.env.seed if seed is None else seed
+        return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
+
+    # -- steering ---------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None, *, progress: bool = True) -> Run:
+        """Until it has ended, with a live line; TimeoutError after `timeout` seconds, and the run goes on."""
+        live, started = Live(progress), time.monotonic()
+        while (status := self.status).state in ACTIVE:
+            live.show(status)
+            if timeout is not None and time.monotonic() - started >= timeout:
+                raise TimeoutError(f"run {self.id}: is {status.state} after {timeout:g} s; it goes on")
+            time.sleep(POLL_SECONDS)
+        live.show(status, over=True)
+        return self
+
+    def stop(self) -> Run:
+        """End it at its next safe point, with a checkpoint; `resume` goes on with it."""
+        return self._ask(Desired.STOP)
+
+    def cancel(self) -> Run:
+        """Take it out of the queue, or end it for good."""
+        return self._ask(Desired.CANCEL)
+
+    def resume(self, *overrides: str, progress: bool = True) -> Run:
+        """Go on with it here, until it is done; `train.epochs=N` extends it."""
+        from rlstudio.control.runs.adopt import known_run
+        from rlstudio.control.runs.start import resume
+
+        return train(resume(self._home, known_run(self._home, self.id), overrides), self._home, progress)
+
+    def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:
+        """A child from one of its checkpoints, in the queue."""
+        from rlstudio.control.queue.service import ensure_worker
+        from rlstudio.control.runs.adopt import known_run
+        from rlstudio.control.runs.fork import fork_later
+
+        child = fork_later(self._home, known_run(self._home, self.id), at, [*overrides, *named_settings(seed, name)])
+        ensure_worker(self._home)
+        return Run(self._home, child.id)
+
+    def _ask(self, desired: Desired) -> Run:
+        from rlstudio.core.process import send
+
+        asked = self._home.store.ask(self.id, desired)
+        with suppress(PermissionError):  # another user's process hears of it with its next heartbeat
+            # A run of this very process, in another thread, hears of it in the same way: a signal is the program's.
+            if asked.is_owned and asked.has_process and asked.pid != os.getpid():
+                send(asked.process, signal.SIGTERM)
+        return self
+
+    def _entry(self) -> Entry:
+        return self._home.find(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}: {describe(self.status)}>"
+
+
+def train(session: Session, home: Home, progress: bool) -> Run:
+    """Iterate a session to its end, with a live line; the run it was."""
+    live = Live(progress)
+    with session:
+        for _ in session:
+            live.show(session.status)
+        live.show(session.status, over=True)
+    return Run(home, session.folder.id)
+
+
+def named_settings(seed: int | None, name: str | None) -> list[str]:
+    """The two settings that have an argument of their own, as overrides."""
+    given = {"env.seed": seed, "name": name}
+    return [f"{path}={json.dumps(value)}" for path, value in given.items() if value is not None]

@@ -1,0 +1,55 @@
+"""One line that says how far a run is, in a notebook or a terminal; nothing where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from rlstudio.experiment.folder.status import Status
+
+REFRESH_SECONDS = 0.2
+
+
+class Live:
+    def __init__(self, enabled: bool = True) -> None:
+        self._next_at = 0.0
+        self._handle: Any = None
+        self._notebook = _notebook() if enabled else None
+        self._terminal = enabled and self._notebook is None and sys.stderr.isatty()
+
+    def show(self, status: Status, over: bool = False) -> None:
+        """As often as one likes; it is drawn a few times a second."""
+        now = time.monotonic()
+        if not over and now < self._next_at:
+            return
+        self._next_at = now + REFRESH_SECONDS
+        line = describe(status)
+        if self._notebook is not None:
+            if self._handle is None:
+                self._handle = self._notebook({"text/plain": line}, raw=True, display_id=True)
+            else:
+                self._handle.update({"text/plain": line}, raw=True)
+        elif self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if over else ""))
+            sys.stderr.flush()
+
+
+def describe(status: Status) -> str:
+    share = status.epoch / status.total_epochs if status.total_epochs else 0.0
+    bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
+    reason = f" ({status.reason})" if status.reason else ""
+    result = "" if status.eval_return is None else f"  return {status.eval_return:.4g}"
+    where = f"epoch {status.epoch}/{status.total_epochs}  {status.env_steps:,} steps{result}"
+    return f"{status.name}  {bar}  {where}  {status.state.lower()}{reason}"
+
+
+def _notebook() -> Any:
+    """IPython's `display` where there is a notebook; it is never imported for this."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display

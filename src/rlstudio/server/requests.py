@@ -1,0 +1,139 @@
+"""From the JSON of a request to arrays that fit the spaces: every number is looked at before the policy sees it.
+
+One observation or a list of them; of a dict space, an object with an entry for each name. A refusal is one line that
+names the field.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlstudio.core.errors import UserError
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space
+from rlstudio.delivery.ports import Port
+
+
+class BadInput(UserError):
+    """The request does not fit the policy."""
+
+
+class Parsed(NamedTuple):
+    observations: Any  # an array, or one for each name
+    carry: dict[str, np.ndarray] | None
+    rows: int
+    single: bool  # one observation, not a batch of one
+
+
+def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch: int) -> Parsed:
+    if not isinstance(body, dict):
+        raise BadInput("body: must be an object with `observations`")
+    if strange := sorted(map(str, set(body) - {"observations", "carry"})):
+        raise BadInput(f"{strange[0][:60]}: unknown field; a request has `observations` and `carry`")
+    if "observations" not in body:
+        raise BadInput("observations: missing")
+    given = body["observations"]
+    if isinstance(space, Dict):
+        shown: Any = _entries(given, space)
+        counts = {name: _rows(rows, entry, f"observations.{name}") for (name, entry), rows in _zipped(space, shown)}
+        if len(set(counts.values())) > 1:
+            first, *others = counts.items()
+            other = next((name, rows) for name, rows in others if rows != first[1])
+            raise BadInput(f"observations.{other[0]}: has {_told(other[1])}, observations.{first[0]} {_told(first[1])}")
+        count = next(iter(counts.values()))
+        shown = {name: rows[None] if count is None else rows for name, rows in shown.items()}
+    else:
+        rows = _array(given, space, "observations")
+        count = _rows(rows, space, "observations")
+        shown = rows[None] if count is None else rows
+    batch = 1 if count is None else count
+    if not 1 <= batch <= max_batch:
+        raise BadInput(f"observations: {batch} rows; between 1 and {max_batch} are accepted")
+    return Parsed(shown, _carry(body.get("carry"), carried, batch, count is None), batch, count is None)
+
+
+def _zipped(space: Dict, shown: dict[str, np.ndarray]) -> Any:
+    return (((name, entry), shown[name]) for name, entry in space.items())
+
+
+def _entries(given: Any, space: Dict) -> dict[str, np.ndarray]:
+    if not isinstance(given, dict):
+        raise BadInput(f"observations: must be an object with {', '.join(name for name, _ in space.items())}")
+    known = {name for name, _ in space.items()}
+    if strange := sorted(map(str, set(given) - known)):
+        raise BadInput(f"observations.{strange[0][:60]}: unknown entry")
+    if missing := sorted(known - set(given)):
+        raise BadInput(f"observations.{missing[0]}: missing")
+    return {name: _array(given[name], entry, f"observations.{name}") for name, entry in space.items()}
+
+
+def _array(given: Any, space: Leaf, field: str) -> np.ndarray:
+    """Numbers of the space's dtype, finite and inside what can be chosen."""
+    numbers = _numbers(given, field)
+    if isinstance(space, Box) and space.dtype != "uint8":
+        with np.errstate(over="ignore"):
+            floats: np.ndarray = numbers.astype(space.dtype)
+        if not np.isfinite(floats).all():
+            raise BadInput(f"{field}: must be finite numbers that fit {space.dtype}")
+        return floats
+    if numbers.dtype.kind == "f" and not (np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()):
+        raise BadInput(f"{field}: must be whole numbers")
+    low, high = _range(space)
+    if ((numbers < low) | (numbers > high)).any():
+        bounds = f"0 to {high}" if np.ndim(high) == 0 else f"0 to {np.asarray(high).tolist()}"
+        raise BadInput(f"{field}: must be within {bounds}")
+    return numbers.astype(space.dtype)
+
+
+def _range(space: Leaf) -> tuple[Any, Any]:
+    match space:
+        case Box():
+            return 0, 255
+        case Discrete():
+            return 0, space.n - 1
+        case MultiDiscrete():
+            return 0, np.asarray(space.nvec) - 1
+
+
+def _numbers(given: Any, field: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(given)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{field}: is not a regular array") from error
+    if numbers.dtype.kind not in "iuf" or not numbers.size:
+        what = "is empty" if not numbers.size else "must be numbers"
+        raise BadInput(f"{field}: {what}")
+    return numbers
+
+
+def _rows(array: np.ndarray, space: Leaf, field: str) -> int | None:
+    """How many rows it has; None for one observation without a batch axis."""
+    if array.shape == space.shape:
+        return None
+    if array.shape[1:] == space.shape and array.ndim == len(space.shape) + 1:
+        return len(array)
+    raise BadInput(f"{field}: has shape {list(array.shape)}, expected [rows, {', '.join(map(str, space.shape))}]")
+
+
+def _told(rows: int | None) -> str:
+    return "one observation" if rows is None else f"{rows} rows"
+
+
+def _carry(given: Any, ports: tuple[Port, ...], batch: int, single: bool) -> dict[str, np.ndarray] | None:
+    if given is None:
+        return None
+    if not ports:
+        raise BadInput("carry: this policy remembers nothing; leave it out")
+    if not isinstance(given, dict) or set(given) != {port.part for port in ports}:
+        raise BadInput(f"carry: must be an object with exactly {', '.join(port.part for port in ports)}")
+    held = {}
+    for port in ports:
+        rows = _numbers(given[port.part], f"carry.{port.part}").astype(np.float32)
+        rows = rows[None] if single and rows.shape == port.shape else rows
+        if rows.shape != (batch, *port.shape):
+            raise BadInput(f"carry.{port.part}: has shape {list(rows.shape)}, expected {[batch, *port.shape]}")
+        if not np.isfinite(rows).all():
+            raise BadInput(f"carry.{port.part}: must be finite numbers")
+        held[port.part] = rows
+    return held

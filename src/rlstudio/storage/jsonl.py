@@ -1,0 +1,55 @@
+"""Files of lines: written whole, one write per flush; read with tolerance for a line torn by a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rlstudio.storage.folder import Folder
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    return _ENCODER.encode(record).encode() + b"\n"
+
+
+def decode(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects among these lines; anything that is not a complete line with one object is left out."""
+    for line in lines:
+        if not line.endswith(b"\n"):
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+class LineWriter:
+    """Appends lines to one file; `size` is where its end is."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.size = folder.size(name) or 0
+        torn = self.size > 0 and not _ends_whole(folder, name)
+        self._file = folder.append(name)
+        if torn:  # the torn line stays what it is; ours must not become its end
+            self.append(b"\n")
+
+    def append(self, lines: bytes) -> None:
+        self._file.append(lines)
+        self.size += len(lines)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _ends_whole(folder: Folder, name: str) -> bool:
+    with folder.open(name) as file:
+        file.seek(-1, 2)
+        return file.read(1) == b"\n"

@@ -1,0 +1,36 @@
+"""A JSON file whose last line is the sha256 of the lines above it: checked before anything is parsed.
+
+It is ordinary JSON, so any program reads it. The hash is no signature: whoever can write the file can write the hash.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from rlstudio.core.errors import CheckpointError
+from rlstudio.storage.state_tree import plain
+
+_TAIL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n\}\n')
+_TAIL_SIZE = len(',\n  "sha256": ""\n}\n') + 64
+
+
+def sealed(fields: Mapping[str, Any]) -> bytes:
+    """The file as it lies on the disk."""
+    text = json.dumps(plain(fields, "manifest"), sort_keys=True, indent=2, allow_nan=False).encode()
+    above = text.removesuffix(b"\n}")
+    return above + f',\n  "sha256": "{sha256(above).hexdigest()}"\n}}\n'.encode()
+
+
+def unsealed(data: bytes, label: str) -> Any:
+    """What the file says, its own sha256 among it; `label` names it in a refusal."""
+    tail = _TAIL.fullmatch(data[-_TAIL_SIZE:])
+    if tail is None or sha256(data[:-_TAIL_SIZE]).hexdigest().encode() != tail[1]:
+        raise CheckpointError(f"{label}: its sha256 does not match its content")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: not a manifest: {type(error).__name__} {error}") from error

@@ -1,0 +1,173 @@
+"""The registry on SQLite and PostgreSQL: stages, races, audit; the decision is tested in test_promotion.py."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from rlstudio.control.registry.records import Stage, replay
+from rlstudio.control.registry.registry import Registry
+from rlstudio.control.store.database import Database
+from rlstudio.core.errors import Conflict, UnknownName, UserError
+from support.processes import fork
+
+PROCESSES, DECISIONS = 8, 25
+
+
+@pytest.fixture
+def registry(database: Database) -> Registry:
+    with database.write() as connection:
+        for table in ("model_version", "registry_event"):
+            connection.execute(text(f"DELETE FROM {table}"))
+    return Registry(database)
+
+
+def digest(number: int) -> str:
+    return f"{number:064x}"
+
+
+def filled(registry: Registry, count: int = 3) -> Registry:
+    for number in range(count):
+        registry.register("walker", digest(number), run_id=f"run-{number}", step=number)
+    return registry
+
+
+def adds_up(registry: Registry) -> None:
+    entries = [entry for model in registry.models() for entry in registry.versions(model)]
+    table = {(entry.model, entry.version): entry.stage for entry in entries}
+    assert replay(registry.history()) == table
+    assert sum(stage == Stage.PRODUCTION for stage in table.values()) <= len(registry.models())
+
+
+def test_versions_count_up_and_one_bundle_is_one_version(registry: Registry) -> None:
+    filled(registry)
+    assert [entry.version for entry in registry.versions("walker")] == [3, 2, 1]
+    assert registry.register("walker", digest(1)).version == 2
+    assert registry.register("runner", digest(1)).version == 1
+    assert registry.models() == ["runner", "walker"]
+    assert registry.digests() == {digest(0), digest(1), digest(2)}
+    assert registry.get("walker", 1).stage == Stage.NONE
+    adds_up(registry)
+
+
+def test_promotion_archives_what_was_there(registry: Registry) -> None:
+    filled(registry)
+    registry.promote("walker", 1, Stage.STAGING)
+    registry.promote("walker", 1, Stage.PRODUCTION, reason="first", verdict={"mean": 3.5})
+    registry.promote("walker", 3, Stage.PRODUCTION, if_current=1)
+    stages = {entry.version: entry.stage for entry in registry.versions("walker")}
+    assert stages == {1: Stage.ARCHIVED, 2: Stage.NONE, 3: Stage.PRODUCTION}
+    production = registry.production("walker")
+    assert production is not None
+    assert production.version == 3
+    told = [(decision.version, decision.kind, decision.stage) for decision in registry.history("walker")[3:]]
+    assert told == [
+        (1, "promote", "staging"),
+        (1, "promote", "production"),
+        (1, "archive", "archived"),
+        (3, "promote", "production"),
+    ]
+    assert registry.history("walker")[4].numbers == {"mean": 3.5}
+    assert registry.history("walker")[4].reason == "first"
+    adds_up(registry)
+
+
+def test_who_is_not_up_to_date_loses(registry: Registry) -> None:
+    filled(registry)
+    registry.promote("walker", 1, Stage.PRODUCTION, if_current=0)
+    with pytest.raises(Conflict, match="version 1 is in production, not none"):
+        registry.promote("walker", 2, Stage.PRODUCTION, if_current=0)
+    with pytest.raises(Conflict, match="version 1 is in production, not 3"):
+        registry.promote("walker", 2, Stage.PRODUCTION, if_current=3)
+    with pytest.raises(Conflict, match="is in production already"):
+        registry.promote("walker", 1, Stage.PRODUCTION)
+    adds_up(registry)
+
+
+def test_going_back_step_by_step(registry: Registry) -> None:
+    filled(registry)
+    with pytest.raises(Conflict, match="nothing is in production"):
+        registry.rollback("walker")
+    registry.promote("walker", 1, Stage.PRODUCTION)
+    with pytest.raises(Conflict, match="is the first in production"):
+        registry.rollback("walker")
+    registry.promote("walker", 2, Stage.PRODUCTION)
+    registry.promote("walker", 3, Stage.PRODUCTION)
+    assert registry.rollback("walker", reason="it limps").version == 2
+    assert registry.rollback("walker").version == 1
+    with pytest.raises(Conflict, match="is the first in production"):
+        registry.rollback("walker")
+    registry.promote("walker", 3, Stage.PRODUCTION)
+    assert registry.rollback("walker").version == 1
+    adds_up(registry)
+
+
+def test_names_and_numbers_that_are_not_there(registry: Registry) -> None:
+    filled(registry)
+    with pytest.raises(UnknownName, match="model 'wolker': there is none; did you mean walker"):
+        registry.versions("wolker")
+    with pytest.raises(UnknownName, match="has no version 9; it has 1, 2, 3"):
+        registry.get("walker", 9)
+    with pytest.raises(UnknownName, match="has no version 9"):
+        registry.promote("walker", 9, Stage.STAGING)
+    for name in ("", "../x", "A", "a/b", "-x", "x" * 65, "a b", "a\n"):
+        with pytest.raises(UserError, match="use 1 to 64"):
+            registry.register(name, digest(0))
+
+
+def test_the_database_itself_refuses_a_second_production(registry: Registry) -> None:
+    filled(registry)
+    registry.promote("walker", 1, Stage.PRODUCTION)
+    with pytest.raises(IntegrityError), registry.database.write() as connection:
+        connection.execute(text("UPDATE model_version SET stage = 'production' WHERE version = 2"))
+    adds_up(registry)
+
+
+@pytest.mark.real_process
+def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
+    """200 decisions from 8 processes; a reader looks all the time."""
+    filled(Registry(Database(url)), 5)
+    pids = [fork(lambda number=number: _decide(url, number, tmp_path)) for number in range(PROCESSES)]
+    reader = Registry(Database(url))
+    looks, living = 0, set(pids)
+    while living:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            assert status == 0
+            living.discard(pid)
+        live = [entry for entry in reader.versions("walker") if entry.stage == Stage.PRODUCTION]
+        assert len(live) <= 1
+        looks += 1
+    told = [line for path in tmp_path.glob("told-*") for line in path.read_text().splitlines()]
+    assert len(told) == PROCESSES * DECISIONS
+    won = told.count("won")
+    assert won >= 1
+    changes = [decision for decision in reader.history("walker") if decision.stage == Stage.PRODUCTION]
+    assert len(changes) == won
+    numbers = sorted(entry.version for entry in reader.versions("walker"))
+    assert numbers == list(range(1, len(numbers) + 1))
+    adds_up(reader)
+    assert looks > 10
+
+
+def _decide(url: str, number: int, place: Path) -> None:
+    registry, dice, told = Registry(Database(url)), random.Random(number), []
+    for count in range(DECISIONS):
+        try:
+            if count % 5 == 4:
+                registry.rollback("walker")
+            else:
+                made = dice.randint(1, 5)
+                if count % 5 == 0:
+                    made = registry.register("walker", digest(1000 + 100 * number + count)).version
+                current = registry.production("walker")
+                registry.promote("walker", made, Stage.PRODUCTION, if_current=current.version if current else 0)
+            told.append("won")
+        except Conflict:
+            told.append("lost")
+    (place / f"told-{number}").write_text("\n".join(told))

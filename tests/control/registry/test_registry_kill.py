@@ -1,0 +1,178 @@
+"""Kill a promotion, and a rollback, at every single change of the disk: old or new in production, never neither.
+
+The changes are those of the blobs and those of SQLite itself: journal, pages and the unlink that commits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rlstudio.control.registry.promotion import PromotionConfig
+from rlstudio.control.registry.records import Stage, replay
+from rlstudio.control.registry.releases import Releases
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import StorageError
+from rlstudio.storage import failpoint
+from support.processes import in_child
+from support.registry_world import write_policy
+from support.sqlite_faults import sqlite_passes_failpoints
+
+pytestmark = pytest.mark.timeout(900)  # each visits up to a hundred points
+
+QUICK = PromotionConfig(budget=20, margin=-100.0)
+
+
+@pytest.fixture(scope="module")
+def counted() -> Iterator[None]:
+    with sqlite_passes_failpoints():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _instant_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill does not need the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """pole:1 was in production, pole:2 is, pole:3 is in staging; a bundle beside them is not registered yet."""
+    root = tmp_path_factory.mktemp("kill")
+    releases = Releases(Home(root / "runs"))
+    for number in (1, 2, 3):
+        write_policy(root / f"bundle-{number}", skill=number)
+        version = releases.register_bundle("pole", root / f"bundle-{number}")
+        stage = Stage.STAGING if number == 3 else Stage.PRODUCTION
+        releases.promote(version, stage, QUICK, force="to begin with")
+    write_policy(root / "new", skill=4)
+    releases.registry.database.close()
+    return root
+
+
+def promote(root: Path) -> None:
+    releases = Releases(Home(root / "runs"))
+    releases.promote(releases.version("pole:staging"), Stage.PRODUCTION, QUICK)
+
+
+def promote_new(root: Path) -> None:
+    releases = Releases(Home(root / "runs"))
+    releases.promote(releases.version(str(root / "new"), "pole"), Stage.PRODUCTION, QUICK)
+
+
+def rollback(root: Path) -> None:
+    Releases(Home(root / "runs")).rollback("pole", reason="it limps")
+
+
+def production(root: Path) -> int:
+    """The one version in production, after making sure that everything adds up and is whole."""
+    releases = Releases(Home(root / "runs"))
+    known = releases.versions("pole")
+    table = {(entry.model, entry.version): entry.stage for entry in known}
+    assert replay(releases.registry.history()) == table
+    assert sorted(entry.version for entry in known) == list(range(1, len(known) + 1))
+    for entry in known:
+        assert releases.bundle(entry).sha256 == entry.digest
+    (live,) = [entry for entry in known if entry.stage == Stage.PRODUCTION]
+    releases.registry.database.close()
+    return live.version
+
+
+def each_change(*kinds: str, slow: tuple[str, ...]) -> pytest.MarkDecorator:
+    """Each change of what is in production with each kind of fault; the quick suite has one of each."""
+    changes = {"promote": (promote, 3), "bundle": (promote_new, 4), "rollback": (rollback, 1)}
+    cases = [
+        pytest.param(change, after, kind, id=f"{name}-{kind}", marks=[pytest.mark.slow] * (f"{name}-{kind}" in slow))
+        for name, (change, after) in changes.items()
+        for kind in kinds
+    ]
+    return pytest.mark.parametrize(("change", "after", "kind"), cases)
+
+
+@pytest.mark.real_process
+@pytest.mark.usefixtures("counted")
+@each_change("kill", "torn", slow=("promote-torn", "bundle-torn", "rollback-kill"))
+def test_every_kill_point(
+    original: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    after: int,
+    kind: str,
+) -> None:
+    point, status, seen = 0, 9, []
+    while status == 9:
+        point += 1
+        root = tmp_path / str(point)
+        shutil.copytree(original, root)
+
+        def killed(root: Path = root, point: int = point) -> None:
+            failpoint.restart()
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            change(root)
+
+        status = in_child(killed)
+        seen.append(production(root))
+        if seen[-1] == 2:
+            change(root)  # the same again
+            assert production(root) == after
+        left = [path.name for path in (root / "runs" / ".rlstudio").rglob(".tmp-*")]
+        assert len(left) <= 1
+        shutil.rmtree(root)
+    assert status == 0
+    assert point > 12
+    done = seen.index(after)
+    assert seen == [2] * done + [after] * (point - done)  # the old one, and from one moment on the new one
+    assert done > 10
+
+
+@pytest.mark.usefixtures("counted")
+@each_change("eio", "enospc", slow=("promote-eio", "promote-enospc", "bundle-eio", "bundle-enospc", "rollback-eio"))
+def test_every_refusal_of_the_disk(
+    original: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    after: int,
+    kind: str,
+) -> None:
+    """One line with the place, what was there stays, and the same goes well once there is room."""
+    point, done = 0, False
+    while not done:
+        point += 1
+        root = tmp_path / str(point)
+        shutil.copytree(original, root)
+        failpoint.restart()
+        monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+        told = ""
+        try:
+            change(root)
+            done = failpoint.passed() < point
+        except StorageError as error:
+            told = str(error)
+        monkeypatch.delenv(failpoint.VARIABLE)
+        remedies = ("free some space", "check the device", "see that its disk is whole and has room")
+        assert not told or (str(root) in told and "\n" not in told and any(part in told for part in remedies)), told
+        found = production(root)
+        assert found in (2, after)
+        if found == 2:
+            change(root)
+            assert production(root) == after
+        shutil.rmtree(root)
+    assert point > 12
+
+
+def test_what_a_killed_process_left_goes_with_the_next_one_an_hour_later(original: Path, tmp_path: Path) -> None:
+    shutil.copytree(original, tmp_path / "place")
+    blobs = Releases(Home(tmp_path / "place" / "runs")).blobs
+    old, young = blobs.root / ".tmp-old", blobs.root / ".tmp-young"
+    for left in (old, young):
+        shutil.copytree(original / "new", left)
+    os.utime(old, (0, 0))
+    blobs.put(original / "new")
+    assert not old.exists()
+    assert young.exists()

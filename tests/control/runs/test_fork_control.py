@@ -1,0 +1,152 @@
+"""Fork in the store: a child with its parent's state, its own settings and a place in the family; or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlstudio.control.queue.launchers import InProcessLauncher
+from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.runs import fork as forking
+from rlstudio.control.runs.adopt import known_run
+from rlstudio.control.runs.fork import fork, fork_later
+from rlstudio.control.runs.relatives import family
+from rlstudio.control.runs.start import start
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.resources import Slots
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import Incompatible, StorageError, UserError
+from rlstudio.core.run_state import Reason
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from support.control_world import S, assert_history, request
+
+
+def config(epochs: int = 3) -> ExperimentConfig:
+    data: dict[str, Any] = {
+        "name": "parent",
+        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7},
+        "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
+        "train": {"epochs": epochs, "steps_per_epoch": 32, "rollout_steps": 8, "batch_size": 16, "passes": 1},
+        "eval": {"every_epochs": 0, "final_episodes": 1},
+        "ckpt": {"every_seconds": None, "every_epochs": 1, "keep_last": 5},
+    }
+    data["train"]["lr_schedule"] = "constant"
+    return experiment_from(data)
+
+
+def train(session: Any) -> str:
+    with session:
+        for _ in session:
+            pass
+    return str(session.folder.id)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """With one finished run in it, called `parent`."""
+    home = Home(tmp_path_factory.mktemp("fork") / "runs")
+    train(start(home, config()))
+    yield home
+    home.store.database.close()
+
+
+@pytest.fixture
+def parent(home: Home) -> Run:
+    return known_run(home, "parent")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if "store.db" not in name}
+
+
+def test_a_child_begins_where_its_parent_stands(home: Home, parent: Run) -> None:
+    before = everything(home.folder(parent.id).path)
+    session = fork(home, parent, "64", ["train.epochs=4", "train.lr=0.001", "name=child"])
+    assert session.status.env_steps == 64
+    child = home.store.get(train(session))
+    assert (child.state, child.epoch, child.name) == (S.COMPLETED, 4, "child")
+    assert (child.parent_id, child.parent_step) == (parent.id, 64)
+    assert child.state_hash != parent.state_hash
+    assert everything(home.folder(parent.id).path) == before
+    assert_history(home.store, child.id)
+    relatives = family(home.store, child)
+    assert [(depth, run.id) for depth, run in relatives] == [(0, parent.id), (1, child.id)]
+    grandchild = home.store.get(train(fork(home, child, "last", ["train.epochs=5"])))
+    assert [depth for depth, _ in family(home.store, grandchild)] == [0, 1, 2]
+    home.store.remove(grandchild.id)
+    home.folder(grandchild.id).remove()
+    home.store.remove(child.id)
+    home.folder(child.id).remove()
+
+
+def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Home, parent: Run) -> None:
+    """Equal settings lead to the state that the parent would have had."""
+    queued = fork_later(home, parent, "last", ["train.epochs=5"])
+    assert (queued.state, queued.is_managed, queued.parent_step) == (S.QUEUED, True, parent.env_steps)
+    assert queued.total_epochs == 5
+    scheduler = Scheduler(home.store, Slots(1, 0, 1000), InProcessLauncher(home))
+    assert [run.id for run in scheduler.tick().started] == [queued.id]
+    child = home.store.get(queued.id)
+    assert (child.state, child.epoch) == (S.COMPLETED, 5)
+    longer = home.store.get(train(start(home, config(epochs=5))))
+    assert child.state_hash == longer.state_hash
+    assert_history(home.store, child.id)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "overrides", "kind"),
+    [
+        ("last", ["policy.network.hidden_sizes=[16]", "train.epochs=9"], Incompatible),
+        ("last", ["env.id=Acrobot-v1", "train.epochs=9"], Incompatible),
+        ("last", [], UserError),  # nothing is left to train
+        ("last", ["train.nonsense=1"], UserError),
+        ("777", ["train.epochs=9"], UserError),
+        ("best", ["train.epochs=9"], UserError),
+    ],
+)
+@pytest.mark.parametrize("how", [fork, fork_later])
+def test_what_does_not_fit_leaves_nothing_behind(
+    home: Home, parent: Run, how: Any, checkpoint: str, overrides: list[str], kind: type[Exception]
+) -> None:
+    before, known = everything(home.runs_dir), home.store.ids()
+    with pytest.raises(kind) as told:
+        how(home, parent, checkpoint, overrides)
+    assert "\n" not in str(told.value)
+    assert home.store.ids() == known
+    assert everything(home.runs_dir) == before
+
+
+@pytest.mark.parametrize("step", ["folder_of", "StoreLease", "copy_checkpoint"])
+def test_a_disk_that_refuses_leaves_nobody_starting(
+    home: Home, parent: Run, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    known = home.store.ids()
+    original = getattr(forking, step)
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        if step == "folder_of" and args[1].id == parent.id:
+            return original(*args, **kwargs)
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(forking, step, refuse)
+    with pytest.raises(StorageError):
+        fork(home, parent, "last", ["train.epochs=9"])
+    for run_id in home.store.ids() - known:
+        run = home.store.get(run_id)
+        assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
+        home.store.remove(run_id)
+    monkeypatch.undo()
+    for folder in home.strangers():
+        folder.folder.remove()
+
+
+def test_a_run_that_has_never_run_has_nothing_to_fork(home: Home) -> None:
+    queued = home.store.create(request(config_yaml="{}"))
+    with pytest.raises(UserError):
+        fork(home, queued)
+    assert home.store.count() == len(home.store.ids())
+    home.store.remove(queued.id)

@@ -1,0 +1,563 @@
+"""The lease of a run that the store knows: what it lets through, what it refuses, and whom it hears."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlstudio.control.lifecycle import Desired
+from rlstudio.control.queue import runner
+from rlstudio.control.queue.launchers import InProcessLauncher
+from rlstudio.control.runs import lease as lease_module
+from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
+from rlstudio.control.runs.start import enqueue, requeue, resume, serve, start
+from rlstudio.control.store.reaper import TTL_SECONDS
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.store import Store
+from rlstudio.control.workspace import Home
+from rlstudio.core.contracts import Lease
+from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, UserError
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.run.signals import Interrupted
+from support.control_world import HERE, S, assert_history, owner
+
+NEVER = 3600.0
+"""Seconds between two heartbeats that no test waits for: such a heart only ever ends."""
+
+
+def config(epochs: int = 4, **sections: Any) -> ExperimentConfig:
+    data = {
+        "name": "tiny",
+        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7},
+        "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
+        "train": {
+            "epochs": epochs,
+            "steps_per_epoch": 32,
+            "rollout_steps": 8,
+            "batch_size": 16,
+            "passes": 1,
+            "lr_schedule": "constant",
+        },
+        "eval": {"every_epochs": 0, "final_episodes": 1},
+        "ckpt": {"every_seconds": None, "every_epochs": 1},
+    }
+    return experiment_from(data | sections)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "runs")
+    yield home
+    home.store.database.close()
+
+
+@pytest.fixture(autouse=True)
+def no_heart_is_left() -> Iterator[None]:
+    yield
+    assert hearts() == []
+
+
+def hearts() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heart of")]
+
+
+@pytest.fixture
+def long_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No heartbeat comes by itself."""
+    monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", {"beat_seconds": NEVER, "on_lost": lambda: None})
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def claimed(home: Home, **sections: Any) -> Run:
+    """A queued run in the hands of this process, as in one that a worker started for it."""
+    run = enqueue(home, config(**sections))
+    token = home.store.claim(run.id, owner(1, HERE)).token
+    return home.store.hand_over(run.id, token, this_process())
+
+
+def leased(home: Home, **options: Any) -> tuple[Run, StoreLease]:
+    run = claimed(home)
+    return run, StoreLease(home.store, run, folder_of(home, run).path, **{"beat_seconds": NEVER, **options})
+
+
+def take_away(store: Store, run_id: str) -> Run:
+    """What a reaper does with the run of an owner it takes for dead."""
+    run = store.get(run_id)
+    reaped = store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "frozen")
+    assert reaped is not None
+    return reaped
+
+
+def test_it_is_a_lease(home: Home) -> None:
+    run, lease = leased(home)
+    with lease_closed(lease):
+        typed: Lease = lease
+        assert (typed.token, lease.run_id) == (run.token, run.id)
+        typed.check()
+
+
+class lease_closed:
+    def __init__(self, lease: StoreLease) -> None:
+        self.lease = lease
+
+    def __enter__(self) -> StoreLease:
+        return self.lease
+
+    def __exit__(self, *_: object) -> None:
+        self.lease.release()
+
+
+# -- fenced -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_frozen_owner_that_continues_changes_nothing(home: Home) -> None:
+    """Frozen between two updates, taken for dead, its run finished by another; then it goes on."""
+    session = start(home, config(epochs=50))
+    ticks = iter(session)
+    while next(ticks).epoch < 2:
+        pass
+    run = take_away(home.store, session.folder.id)
+    successor = resume(home, run)
+    with successor:
+        for tick in successor:
+            if tick.epoch > 4:
+                break
+    before = everything(session.folder.path)
+    known = (home.store.get(run.id), home.store.events(run.id), home.store.checkpoints(run.id))
+
+    with pytest.raises(LeaseLost):
+        for _ in ticks:
+            pass
+    session.close()
+    assert everything(session.folder.path) == before
+    assert (home.store.get(run.id), home.store.events(run.id), home.store.checkpoints(run.id)) == known
+    assert_history(home.store, run.id)
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_everything_is_refused_after_a_reap_alone(home: Home) -> None:
+    """The store knows it before anybody else has touched the folder."""
+    session = start(home, config(epochs=50))
+    ticks = iter(session)
+    while next(ticks).epoch < 2:
+        pass
+    lease = session.keeper.lease
+    assert isinstance(lease, StoreLease)
+    take_away(home.store, session.folder.id)
+    before = everything(session.folder.path)
+    known = (home.store.get(session.folder.id), home.store.checkpoints(session.folder.id))
+
+    refused = {
+        "check": lease.check,
+        "checkpoint": session._save,
+        "metrics": lambda: flush(session.recorder),
+        "state": lambda: session.keeper.say(RunState.COMPLETED),
+        "publish": lambda: lease.publish([]),
+        "going on": lambda: [None for _ in ticks],
+    }
+    for what, attempt in refused.items():
+        with pytest.raises(LeaseLost):
+            attempt()
+        assert everything(session.folder.path) == before, what
+    session.close()
+    assert everything(session.folder.path) == before
+    assert (home.store.get(session.folder.id), home.store.checkpoints(session.folder.id)) == known
+
+
+def flush(recorder: Recorder) -> None:
+    recorder.write(10**6, {"train/loss": 1.0})
+    recorder.flush()
+
+
+def test_the_folder_fences_too(home: Home) -> None:
+    """A store that was put back from an old copy would hand out a token again; the folder still knows better."""
+    run, lease = leased(home)
+    second = StoreLease(home.store, run, home.folder(run.id).path, beat_seconds=NEVER)
+    with pytest.raises(LeaseLost):
+        lease.check()
+    with pytest.raises(LeaseLost):
+        lease.move(S.RUNNING, Reason.NONE, "", {})
+    second.check()
+    lease.release()
+    second.release()
+
+
+def test_the_heart_hears_of_a_loss_by_itself(home: Home) -> None:
+    """A process that is stuck outside of any commit is told through `on_lost`, once."""
+    told = threading.Semaphore(0)
+    run, lease = leased(home, beat_seconds=0.01, on_lost=told.release)
+    with lease_closed(lease):
+        take_away(home.store, run.id)
+        assert told.acquire(timeout=60)
+        lease._heart.join(60)
+        assert not lease._heart.is_alive()
+        assert not told.acquire(blocking=False)
+        with pytest.raises(LeaseLost):
+            lease.check()
+
+
+def test_an_end_that_the_heart_sees_first_is_no_loss(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the commit of the last move and our knowing of it, a beat is refused: nobody took the run."""
+    lost: list[bool] = []
+    run, lease = leased(home, on_lost=lambda: lost.append(True))
+    lease.move(S.RUNNING, Reason.NONE, "", {})
+    original = home.store.move
+
+    def slowly(*args: Any) -> Run:
+        moved = original(*args)
+        beaten = threading.Thread(target=beat_once, args=(lease,))
+        beaten.start()
+        beaten.join()
+        return moved
+
+    monkeypatch.setattr(home.store, "move", slowly)
+    assert lease.move(S.COMPLETED, Reason.NONE, "", {}) == (S.COMPLETED, Reason.NONE)
+    lease.release()
+    assert lost == []
+    assert home.store.get(run.id).state == S.COMPLETED
+
+
+def beat_once(lease: StoreLease) -> None:
+    """The heart's work, once, here."""
+    waits = iter([False, True])
+    released = lease._released
+    lease._released = SimpleNamespace(wait=lambda _: next(waits))  # type: ignore[assignment]
+    try:
+        lease._beat()
+    finally:
+        lease._released = released
+
+
+# -- the store is away ------------------------------------------------------------------------------------------------
+
+
+class Away:
+    """The store as seen over a line that can be cut."""
+
+    METHODS = ("token", "beat", "publish", "move")
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_away = False
+        for name in self.METHODS:
+            monkeypatch.setattr(store, name, self._shaky(getattr(store, name)))
+
+    def _shaky(self, method: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self.is_away:
+                raise StorageError("the store is away")
+            return method(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The monotonic clock of leases."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_store_that_is_away_for_a_moment_ends_no_run(
+    home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Away(home.store, monkeypatch)
+    with start(home, config(epochs=6)) as session:
+        for tick in session:
+            if tick.epoch == 2 and not away.is_away:
+                away.is_away = True
+                clock.now += TTL_SECONDS / 2 - 1  # checkpoints and metrics go on
+            if tick.epoch == 4:
+                away.is_away = False
+    run = home.store.get(session.folder.id)
+    assert run.state == S.COMPLETED
+    assert run.state_hash == session.folder.read_status().state_hash
+    newest = home.store.checkpoints(run.id)[0]
+    assert newest.state_hash == run.state_hash
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_what_could_not_be_published_is_published_with_the_end(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Away(home.store, monkeypatch)
+    run, lease = leased(home)
+    lease.move(S.RUNNING, Reason.NONE, "", {})
+    found = {"step": 64, "state_hash": "abc", "manifest_sha256": "def"}
+    away.is_away = True
+    lease.publish([found])
+    assert home.store.checkpoints(run.id) == []
+    away.is_away = False
+    lease.move(S.COMPLETED, Reason.NONE, "", {})
+    assert [checkpoint.step for checkpoint in home.store.checkpoints(run.id)] == [64]
+    lease.release()
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
+    home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Away(home.store, monkeypatch)
+    session = start(home, config(epochs=50))
+
+    def train() -> None:
+        with session:
+            for tick in session:
+                if tick.epoch == 2 and not away.is_away:
+                    away.is_away = True
+                    clock.now += TTL_SECONDS / 2
+
+    with pytest.raises(StorageError, match="away"):
+        train()
+    assert home.store.get(session.folder.id).state == S.RUNNING  # it cannot be told; a reaper sees it
+    status = session.folder.read_status()
+    assert (status.state, status.reason) == (S.INTERRUPTED, Reason.STORAGE)
+
+
+def test_an_end_that_could_not_be_told_is_told_on_release(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As what it was, so that a scheduler tries again, and not as the wish of a user."""
+    away = Away(home.store, monkeypatch)
+    run, lease = leased(home)
+    lease.move(S.RUNNING, Reason.NONE, "", {})
+    away.is_away = True
+    with pytest.raises(StorageError):
+        lease.move(S.INTERRUPTED, Reason.STORAGE, "the store is away", {"env_steps": 96})
+    away.is_away = False
+    lease.release()
+    after = home.store.get(run.id)
+    assert (after.state, after.reason, after.env_steps) == (S.INTERRUPTED, Reason.STORAGE, 96)
+    assert after.message == "the store is away"
+    assert after.may_retry
+
+
+def test_the_heart_survives_a_store_that_is_away(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[int] = []
+    two_failed, two_went_well = threading.Event(), threading.Event()
+
+    def shaky(run_id: str, token: int, progress: int, facts: Any) -> Desired:
+        beats.append(progress)
+        if len(beats) <= 2:
+            raise StorageError("away")
+        two_failed.set()
+        if len(beats) > 3:
+            two_went_well.set()
+        return Desired.RUN
+
+    monkeypatch.setattr(home.store, "beat", shaky)
+    _, lease = leased(home, beat_seconds=0.01)
+    assert two_failed.wait(60)
+    assert two_went_well.wait(60)
+    assert not lease.safe_point()
+    lease.release()
+
+
+# -- stop, cancel, release --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("desired", "state"), [(Desired.STOP, S.INTERRUPTED), (Desired.CANCEL, S.CANCELLED)], ids=str)
+def test_a_wish_comes_with_the_heartbeat(
+    home: Home, monkeypatch: pytest.MonkeyPatch, desired: Desired, state: RunState
+) -> None:
+    """No signal: the run ends at its next safe point, with a checkpoint."""
+    defaults = {"beat_seconds": 0.01, "on_lost": lambda: None}
+    monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", defaults)
+    session = start(home, config(epochs=10**6, ckpt={"every_seconds": None, "every_epochs": None}))
+
+    def train() -> None:
+        with session:
+            for tick in session:
+                if tick.epoch == 1 and home.store.get(session.folder.id).desired == Desired.RUN:
+                    assert home.store.ask(session.folder.id, desired).state == S.STOPPING
+
+    with pytest.raises(Interrupted):
+        train()
+    run, status = home.store.get(session.folder.id), session.folder.read_status()
+    assert (run.state, run.reason) == (status.state, status.reason) == (state, Reason.USER)
+    (checkpoint,) = home.store.checkpoints(run.id)
+    assert checkpoint.state_hash == run.state_hash == status.state_hash
+    assert run.env_steps == checkpoint.step > 0
+    if desired == Desired.CANCEL:
+        with pytest.raises(Conflict):
+            home.store.resume(run.id)
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Home) -> None:
+    run = claimed(home, epochs=10**6)
+    home.store.ask(run.id, Desired.STOP)
+    with pytest.raises(Interrupted), serve(home, run, on_lost=lambda: None) as session:
+        for _ in session:
+            pass
+    after = home.store.get(run.id)
+    assert (after.state, after.reason) == (S.INTERRUPTED, Reason.USER)
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_leaving_the_loop_interrupts(home: Home) -> None:
+    with start(home, config(epochs=50)) as session:
+        for tick in session:
+            if tick.epoch == 2:
+                break
+    run = home.store.get(session.folder.id)
+    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
+    assert not run.may_retry
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_released_without_a_word(home: Home) -> None:
+    session = start(home, config())
+    session.close()
+    run = home.store.get(session.folder.id)
+    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
+    lease = session.keeper.lease
+    lease.release()  # twice is once
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_the_heart_ends_with_the_lease(home: Home) -> None:
+    _, lease = leased(home, beat_seconds=0.01)
+    assert len(hearts()) == 1
+    lease.release()
+    assert hearts() == []
+
+
+def test_the_heart_tells_how_far_it_is(home: Home) -> None:
+    run, lease = leased(home)
+    with lease_closed(lease):
+        for _ in range(3):
+            assert not lease.safe_point()
+        lease.tell({"env_steps": 96, "epoch": 3})
+        beat_once(lease)
+        after = home.store.get(run.id)
+        assert (after.progress, after.env_steps, after.epoch) == (3, 96, 3)
+        assert after.heartbeat > run.heartbeat
+
+
+# -- what goes wrong before there is a session ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_run_that_cannot_begin_says_why(home: Home) -> None:
+    """Not: its user stopped it. The configuration is looked at before anything is taken."""
+    run = claimed(home)
+    folder = folder_of(home, run)
+    folder.write_config(folder.read_config().replace("CartPole-v1", "NoSuchWorld-v0"))
+    with pytest.raises(UserError):
+        serve(home, run, on_lost=lambda: None)
+    after = home.store.get(run.id)
+    assert (after.state, after.reason) == (S.FAILED, Reason.CONFIG)
+    assert after.message
+
+
+@pytest.mark.usefixtures("long_beats")
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (EnvFault("no display"), (S.FAILED, Reason.ENV_FAULT)),
+        (StorageError("disk full"), (S.INTERRUPTED, Reason.STORAGE)),
+        (ZeroDivisionError("ours"), (S.FAILED, Reason.INTERNAL)),
+        (KeyboardInterrupt(), (S.INTERRUPTED, Reason.USER)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_breaks_while_a_session_is_built(
+    home: Home, monkeypatch: pytest.MonkeyPatch, error: BaseException, end: tuple[RunState, Reason]
+) -> None:
+    run = claimed(home)
+    monkeypatch.setattr(Session, "_build", lambda *_, **__: (_ for _ in ()).throw(error))
+    with pytest.raises(type(error)):
+        serve(home, run, on_lost=lambda: None)
+    after = home.store.get(run.id)
+    assert (after.state, after.reason) == end
+    assert after.message == (f"ZeroDivisionError: {error}" if end[1] == Reason.INTERNAL else str(error))
+    assert after.may_retry == (end[1] in (Reason.ENV_FAULT, Reason.STORAGE))
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_foreground_run_without_room_on_the_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr("rlstudio.control.runs.start.create_folder", full)
+    with pytest.raises(StorageError):
+        start(home, config())
+    (run,) = home.store.runs()
+    assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
+
+
+def test_what_another_has_is_not_spoken_of(home: Home) -> None:
+    run = claimed(home)
+    take_away(home.store, run.id)
+    with pytest.raises(LeaseLost), told_if_it_fails(home.store, run):
+        raise LeaseLost("taken")
+    with pytest.raises(UserError), told_if_it_fails(home.store, run):
+        raise UserError("a late word")
+    assert home.store.get(run.id).reason == Reason.ORPHANED
+
+
+# -- the runner, in this process --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_the_runner_trains_what_was_claimed(home: Home) -> None:
+    queued = enqueue(home, config())
+    run = home.store.claim(queued.id, this_process())
+    assert InProcessLauncher(home).launch(run, []).poll() == 0
+    after = home.store.get(run.id)
+    assert (after.state, after.epoch, after.has_process) == (S.COMPLETED, 4, True)
+    assert runner.main(run.id, run.token, home.runs_dir) == LeaseLost.exit_code
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
+    """The row says for how long; the folder hears of it from the process that goes on."""
+    with start(home, config(epochs=2)) as session:
+        for _ in session:
+            pass
+    with start(home, config(epochs=4)) as straight:
+        for _ in straight:
+            pass
+    queued = requeue(home, home.store.get(session.folder.id), ["train.epochs=4"])
+    assert (queued.state, queued.reason, queued.total_epochs) == (S.QUEUED, Reason.EXTENDED, 4)
+    claimed_again = home.store.claim(queued.id, this_process())
+    # Even where the first process that is started for it dies at once.
+    reaped = home.store.reap(
+        queued.id, claimed_again.token, claimed_again.heartbeat, Reason.ORPHANED, "", home._told(claimed_again)
+    )
+    assert reaped is not None
+    assert reaped.total_epochs == 4
+    home.store.resume(queued.id, Reason.RETRY)
+    run = home.store.claim(queued.id, this_process())
+    assert runner.main(run.id, run.token, home.runs_dir) == 0
+    after = home.store.get(run.id)
+    assert (after.state, after.epoch, after.total_epochs) == (S.COMPLETED, 4, 4)
+    assert after.state_hash == home.store.get(straight.folder.id).state_hash
+    assert "epochs: 4" in session.folder.read_config()
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(home: Home) -> None:
+    with start(home, config(epochs=50)) as session:
+        for tick in session:
+            if tick.epoch == 2:
+                break
+    session.folder.path.rename(home.runs_dir / "put-away")
+    with pytest.raises(UserError, match="its folder is not in"):
+        resume(home, home.store.get(session.folder.id))
+    with pytest.raises(UserError, match="its folder is not in"):
+        requeue(home, home.store.get(session.folder.id))
+    assert not session.folder.path.exists()

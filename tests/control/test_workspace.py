@@ -1,0 +1,386 @@
+"""Home: runs found by what people call them, strangers taken in, and nothing left behind by looking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rlstudio.control.lifecycle import Desired
+from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.runs.adopt import adopt_path, known_run
+from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.runs.remove import Policy, prunable, refuse_referred, remove
+from rlstudio.control.store.records import Run
+from rlstudio.control.store.resources import Slots
+from rlstudio.control.workspace import Home
+from rlstudio.core.errors import Conflict, RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.process import this_process
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.control_world import HERE, S, owner, request
+
+YAML = "name: old\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "runs")
+    yield home
+    if "store" in vars(home):
+        home.store.database.close()
+
+
+def stranger(runs_dir: Path, state: RunState = S.COMPLETED, name: str = "old") -> RunFolder:
+    """A run that only its folder knows; an owned one is that of this living process."""
+    folder = RunFolder.create(runs_dir, name=name, algo="dqn", env_id="CartPole-v1", config_yaml=YAML, state=state)
+    folder.close()
+    return folder
+
+
+def everything(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def ended(home: Home, state: RunState = S.COMPLETED, **changes: object) -> Run:
+    run = home.store.create(request(**changes), owner=this_process())
+    folder_of(home, run)
+    home.store.move(run.id, run.token, S.RUNNING)
+    if state == S.CANCELLED:
+        home.store.ask(run.id, Desired.CANCEL)
+        state = S.INTERRUPTED
+    return home.store.move(run.id, run.token, state)
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_looking_at_an_empty_place_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.txt").touch()
+    before = everything(tmp_path)
+    for runs_dir in (tmp_path / "runs", tmp_path / "there"):
+        home = Home(runs_dir)
+        assert home.is_empty
+        assert home.entries() == []
+        assert home.count() == 0
+        for ref in ("last", "x", ""):
+            with pytest.raises(RunNotFound, match=r"there are no runs in .* yet"):
+                home.find(ref)
+        with pytest.raises(RunNotFound):
+            known_run(home, "last")
+    assert everything(tmp_path) == before
+
+
+def test_found_by_id_beginning_name_and_last(home: Home) -> None:
+    first, second = ended(home, name="alpha"), ended(home, name="beta")
+    third = ended(home, name="alpha")
+    ids = {run.id: run.name for run in (first, second, third)}
+    for run_id in ids:
+        assert home.find(run_id).id == run_id
+        assert home.find(run_id[:-1]).id == run_id
+    assert home.find("alpha").id == third.id  # the newest of that name
+    assert home.find("beta").id == second.id
+    assert home.find("last").id == third.id
+    assert [entry.id for entry in home.entries()] == [third.id, second.id, first.id]
+    assert [entry.id for entry in home.entries(limit=2)] == [third.id, second.id]
+    assert [entry.id for entry in home.entries(states={S.QUEUED})] == []
+    assert home.count() == 3
+
+
+def test_ambiguous_and_unknown(home: Home) -> None:
+    first, second = ended(home, name="alpha"), ended(home, name="beta")
+    with pytest.raises(RunNotFound, match=r"'2': 2 runs begin so \(.*\); give more of the id") as told:
+        home.find("2")
+    assert first.id in str(told.value)
+    assert second.id in str(told.value)
+    with pytest.raises(RunNotFound, match="did you mean alpha"):
+        home.find("alpa")
+    with pytest.raises(RunNotFound, match="did you mean last"):
+        home.find("lats")
+    with pytest.raises(RunNotFound, match="rlctl ls"):
+        home.find("")
+    for strange in ("%", "_", "*", "../runs", "'; drop table run", "\\"):
+        with pytest.raises(RunNotFound):
+            home.find(strange)
+
+
+def test_many_that_begin_so_are_not_all_named(home: Home) -> None:
+    for _ in range(7):
+        home.store.create(request())
+    with pytest.raises(RunNotFound, match=r"7 runs begin so \(.*, \.\.\.\)"):
+        home.find("2")
+
+
+def test_a_name_is_looked_for_before_the_beginning_of_an_id(home: Home) -> None:
+    run = ended(home)
+    named = ended(home, name=run.id[:10])
+    assert home.find(run.id[:10]).id == named.id
+    assert home.find(run.id).id == run.id
+
+
+def test_what_the_folder_says_is_fresher_while_it_runs(home: Home) -> None:
+    run = home.store.create(request(total_epochs=9), owner=this_process())
+    folder = folder_of(home, run)
+    home.store.move(run.id, run.token, S.RUNNING)
+    status = folder.read_status()
+    folder.write_status(type(status)(**{**vars(status), "env_steps": 640, "epoch": 3, "total_epochs": 5}))
+    seen = home.find(run.id).status
+    assert (seen.env_steps, seen.epoch, seen.state) == (640, 3, S.RUNNING)
+    assert seen.total_epochs == 9  # how long it is to go on is for the store to say
+    home.store.move(run.id, run.token, S.INTERRUPTED, Reason.USER, facts={"env_steps": 700})
+    assert home.find(run.id).status.env_steps == 700
+
+
+def test_a_dead_owner_is_found_on_the_way(home: Home) -> None:
+    run = home.store.create(request(), owner=owner(1, HERE))
+    assert home.find(run.id).status.reason == Reason.ORPHANED
+    assert home.store.get(run.id).state == S.INTERRUPTED
+
+
+def test_a_folder_with_a_strange_name(tmp_path: Path) -> None:
+    home = Home(tmp_path / "what? 100%")
+    run = ended(home)
+    assert Home(tmp_path / "what? 100%").find("last").id == run.id
+    assert everything(tmp_path) & {"what", "what? 100%/.rlstudio/store.db"} == {"what? 100%/.rlstudio/store.db"}
+    home.store.database.close()
+
+
+def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLSTUDIO_HOME", str(tmp_path / "state"))
+    home = Home(tmp_path / "runs")
+    run = home.store.create(request())
+    assert (tmp_path / "state" / "store.db").is_file()
+    assert not (tmp_path / "runs").exists()
+    assert Home(tmp_path / "runs").find("last").id == run.id
+    home.store.database.close()
+    monkeypatch.setenv("RLSTUDIO_DB", f"sqlite:///{tmp_path}/other.db")
+    assert not Home(tmp_path / "runs").is_empty  # what was named is looked at
+    other = Home(tmp_path / "runs")
+    queued = other.store.create(request())
+    assert [entry.id for entry in other.entries()] == [queued.id]
+    other.store.database.close()
+
+
+# -- strangers --------------------------------------------------------------------------------------------------------
+
+
+def test_strangers_are_listed_and_found(home: Home) -> None:
+    old = stranger(home.runs_dir)
+    run = ended(home)
+    assert [entry.id for entry in home.entries()] == sorted([old.id, run.id], reverse=True)
+    assert home.count() == 2
+    for ref in (old.id, old.id[:-1], "old"):
+        entry = home.find(ref)
+        assert (entry.id, entry.run) == (old.id, None)
+    assert home.store.ids() == {run.id}  # looking takes nobody in
+
+
+def test_a_stranger_is_taken_in_when_something_is_done_with_it(home: Home) -> None:
+    old = stranger(home.runs_dir, S.INTERRUPTED)
+    run = known_run(home, "old")
+    assert (run.id, run.state, run.name, run.algo) == (old.id, S.INTERRUPTED, "old", "dqn")
+    assert home.store.config_yaml(old.id) == YAML
+    assert home.strangers() == []
+    assert known_run(home, old.id) == run
+
+
+def test_a_living_stranger_is_not_taken_in(home: Home) -> None:
+    old = stranger(home.runs_dir, S.RUNNING)
+    assert home.find("old").status.state == S.RUNNING
+    with pytest.raises(RunBusy, match="without the store"):
+        known_run(home, "old")
+    with pytest.raises(RunBusy):
+        adopt_path(home, old.path)
+    assert home.store.count() == 0
+
+
+def test_nobody_tries_again_what_was_only_taken_in(home: Home) -> None:
+    """It crashed long ago and elsewhere; a worker that happens to be there does not train it."""
+    old = stranger(home.runs_dir, S.RUNNING)
+    status = old.read_status()
+    old.write_status(type(status)(**{**vars(status), "pid": 5_000_000}))
+    assert old.read_status().reason == Reason.ORPHANED
+    run = known_run(home, "old")
+    assert (run.state, run.reason, run.is_managed) == (S.INTERRUPTED, Reason.ORPHANED, False)
+
+    class Never:
+        def launch(self, *_: object) -> None:
+            raise AssertionError
+
+    now = [0.0]
+    scheduler = Scheduler(home.store, Slots(1, 0, 1000), Never(), clock=lambda: now[0])  # type: ignore[arg-type]
+    for _ in range(3):
+        observed = scheduler.tick()
+        assert (observed.retried, observed.started, observed.waits) == ([], [], False)
+        now[0] += 100
+
+
+# -- adopt ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_from_elsewhere_is_copied_whole(home: Home, tmp_path: Path) -> None:
+    old = stranger(tmp_path / "usb")
+    (old.artifacts_path / "film.mp4").write_bytes(b"x" * 100_000)
+    run = adopt_path(home, old.path)
+    copied = home.folder(run.id)
+    assert everything(copied.path) == everything(old.path)
+    assert (copied.artifacts_path / "film.mp4").read_bytes() == b"x" * 100_000
+    assert (run.state, run.id) == (S.COMPLETED, old.id)
+    assert copied.path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        ("name: old\nresources: {cpus: 4, gpus: 2, memory_mb: 500, priority: 7, retries: 0}\n", (4, 2, 500, 7, 0)),
+        ("name: old\nruntime: {device: cuda}\n", (1, 1, 0, 0, 3)),
+        ("name: old\nresources: null\n", (1, 0, 0, 0, 3)),
+        ("name: old\nresources: {cpus: many}\n", (1, 0, 0, 0, 0)),
+        ("name: old\nresources: 7\n", (1, 0, 0, 0, 0)),
+        ("[", (1, 0, 0, 0, 0)),
+    ],
+)
+def test_it_asks_for_what_its_config_says(home: Home, config: str, asked: tuple[int, ...]) -> None:
+    old = stranger(home.runs_dir)
+    old.config_path.write_text(config)
+    run = adopt_path(home, old.path)
+    assert (run.cpus, run.gpus, run.memory_mb, run.priority, run.max_retries) == asked
+
+
+def test_one_in_its_place_stays_where_it_is(home: Home) -> None:
+    old = stranger(home.runs_dir)
+    assert adopt_path(home, old.path).id == old.id
+    with pytest.raises(Conflict, match="in the store already"):
+        adopt_path(home, old.path)
+
+
+@pytest.mark.parametrize("where", ["", "checkpoints/", "artifacts/"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "dangling"])
+@pytest.mark.parametrize("place", ["usb", "runs"])
+def test_what_is_neither_file_nor_folder_is_refused(
+    home: Home, tmp_path: Path, kind: str, where: str, place: str
+) -> None:
+    old = stranger(tmp_path / place)
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    path = old.path / f"{where}strange"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(secret if kind == "link" else tmp_path / "nothing")
+    before = everything(tmp_path)
+    with pytest.raises((StorageError, UserError), match="strange"):
+        adopt_path(home, old.path)
+    assert {name for name in everything(tmp_path) - before if ".rlstudio" not in name} <= {"runs"}
+    assert home.store.count() == 0
+
+
+def test_an_id_that_is_there_is_refused(home: Home, tmp_path: Path) -> None:
+    old = stranger(tmp_path / "usb")
+    known = home.store.create(request(), run_id=old.id)
+    with pytest.raises(Conflict, match="in the store already"):
+        adopt_path(home, old.path)
+    assert not home.folder(old.id).path.exists()
+    home.store.remove(known.id)
+    home.folder(old.id).path.mkdir()
+    with pytest.raises(UserError, match="is there already"):
+        adopt_path(home, old.path)
+    assert list(home.folder(old.id).path.iterdir()) == []
+
+
+def test_what_is_no_run(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "20261115-nothing").mkdir()
+    for path, why in (
+        (tmp_path / "20261115-missing", "no such folder"),
+        (tmp_path, "not that of a run"),
+        (tmp_path / "20261115-nothing", "is not a run"),
+    ):
+        with pytest.raises(UserError, match=why):
+            adopt_path(home, path)
+    assert everything(tmp_path) <= {"20261115-nothing", *(name for name in everything(tmp_path) if "rlstudio" in name)}
+
+
+def test_a_full_disk_leaves_nothing_half_copied(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = stranger(tmp_path / "usb")
+    assert home.store.count() == 0
+    home.runs_dir.mkdir(exist_ok=True)
+    for number in range(1, 8):
+        from rlstudio.storage import failpoint
+
+        failpoint.restart()
+        monkeypatch.setenv(failpoint.VARIABLE, f"{number}:enospc")
+        with pytest.raises(StorageError):
+            adopt_path(home, old.path)
+        monkeypatch.delenv(failpoint.VARIABLE)
+        assert [path.name for path in home.runs_dir.iterdir()] == [".rlstudio"]
+    assert home.store.count() == 0
+    assert adopt_path(home, old.path).id == old.id
+
+
+# -- remove -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_parent_stays_as_long_as_its_child(home: Home) -> None:
+    parent = ended(home)
+    child = ended(home, parent_id=parent.id)
+    with pytest.raises(Conflict, match=f"{child.id} was forked from it"):
+        refuse_referred(home, {parent.id})
+    refuse_referred(home, {parent.id, child.id})
+    remove(home, home.find(child.id))
+    refuse_referred(home, {parent.id})
+    remove(home, home.find(parent.id))
+    assert home.store.count() == 0
+    assert home.entries() == []
+
+
+def test_a_removal_that_was_cut_off_is_finished_by_another(home: Home) -> None:
+    run = ended(home)
+    home.folder(run.id).remove()  # and then the power went
+    entry = home.find(run.id)
+    assert not entry.has_folder
+    remove(home, entry)
+    assert home.store.count() == 0
+
+
+def test_what_a_policy_gives_up(home: Home) -> None:
+    failed, cancelled = ended(home, S.FAILED), ended(home, S.CANCELLED)
+    done, interrupted = ended(home), ended(home, S.INTERRUPTED)
+    running = home.store.create(request(), owner=this_process())
+    queued = home.store.create(request())
+    old = stranger(home.runs_dir, S.FAILED)
+    assert [run.id for run in prunable(home, Policy())] == [failed.id, cancelled.id]
+    assert prunable(home, Policy(keep_days=1)) == []
+    later = datetime.now(UTC) + timedelta(days=2)
+    assert [run.id for run in prunable(home, Policy(keep_days=1), later)] == [failed.id, cancelled.id]
+    every = Policy(states=frozenset(RunState))
+    assert [run.id for run in prunable(home, every)] == [run.id for run in (failed, cancelled, done, interrupted)]
+    assert [run.id for run in prunable(home, Policy(keep_newest=5, states=every.states))] == [failed.id]
+    assert prunable(home, Policy(keep_newest=6, states=every.states)) == []
+    assert {running.id, queued.id, old.id} & {run.id for run in prunable(home, every)} == set()
+
+
+def test_a_policy_keeps_the_whole_line_of_what_stays(home: Home) -> None:
+    """A child that stays keeps its parent, which keeps its own."""
+    first = ended(home, S.FAILED)
+    second = ended(home, S.FAILED, parent_id=first.id)
+    third = ended(home, S.COMPLETED, parent_id=second.id)
+    lonely = ended(home, S.FAILED)
+    side = ended(home, S.FAILED, parent_id=first.id)
+    assert [run.id for run in prunable(home, Policy())] == [lonely.id, side.id]
+    remove(home, home.find(third.id))
+    assert [run.id for run in prunable(home, Policy())] == [first.id, second.id, lonely.id, side.id]
+
+
+def test_reading_a_run_without_a_folder_says_why(home: Home) -> None:
+    queued = home.store.create(request())
+    with pytest.raises(UserError, match="is QUEUED and has never run"):
+        home.folder_to_read(queued.id)
+    run = ended(home)
+    assert home.folder_to_read(run.id).path == home.folder(run.id).path
+    home.folder(run.id).remove()
+    with pytest.raises(UserError, match="its folder is not in"):
+        home.folder_to_read(run.id)

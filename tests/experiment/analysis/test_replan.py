@@ -1,0 +1,224 @@
+"""A planner for a trained agent: whose policy and value help, in which model, and what does not fit together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlstudio.agents.planning import PlanningAgent
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box
+from rlstudio.data.datasets.minari_files import write_dataset
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.worlds.equations import dynamics_of
+from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.models.policies.distributions import mode
+from rlstudio.planners.search import Search
+
+CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
+SMALL = ["horizon=3", "candidates=8", "iterations=1", "policy_candidates=4"]
+OFF_POLICY = {"learning_starts": 32, "train_every": 16, "gradient_steps": 2, "batch_size": 16}
+TRAIN: dict[str, dict[str, Any]] = {
+    "a2c": {"rollout_steps": 4},
+    "ppo": {"batch_size": 32, "passes": 1},
+    "dqn": OFF_POLICY,
+    "qrdqn": OFF_POLICY,
+    "sac": OFF_POLICY,
+    "td3": OFF_POLICY,
+    "bc": {"batch_size": 16, "dataset": "toys/walk-v0"},
+    "mpc": {"planner": {"kind": "random_shooting", "horizon": 2, "candidates": 4}, "dynamics": {"kind": "analytic"}},
+    "mbmpc": {**OFF_POLICY, "planner": {"horizon": 2, "candidates": 4}, "dynamics": {"kind": "mlp"}},
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+
+
+def config(algo: str, env_id: str = CARTPOLE, **more: Any) -> ExperimentConfig:
+    env, network = {"id": env_id, "num_envs": 2, **more.pop("env", {})}, more.pop("network", {})
+    train = {"epochs": 1, "steps_per_epoch": 64, **TRAIN[algo], **more.pop("train", {})}
+    policy = {"algo": algo, "network": {"hidden_sizes": [8], **network}}
+    return experiment_from({"env": env, "policy": policy, "train": train, **more})
+
+
+def trained(algo: str, env_id: str = CARTPOLE, **more: Any) -> Trained:
+    """After a few updates; a clone learns from what an untrained agent did."""
+    cfg = config(algo, env_id, **more)
+    if algo == "bc":
+        other = trained("ppo", env_id)
+        episodes = play(other.agent, cfg.env, episodes=2, seed=0)
+        write_dataset("toys/walk-v0", episodes, other.agent.spaces, None, algorithm="", code="", description="")
+    env = build_env(cfg)
+    try:
+        trainer = build_trainer(cfg, env)
+        for _ in range(3):
+            trainer.train_step()
+    finally:
+        env.close()
+    return Trained(trainer.agent, cfg)
+
+
+@pytest.mark.parametrize(
+    ("algo", "env_id"),
+    [
+        ("bc", CARTPOLE),
+        ("bc", PENDULUM),
+        ("a2c", CARTPOLE),
+        ("a2c", PENDULUM),
+        ("dqn", CARTPOLE),
+        ("qrdqn", CARTPOLE),
+        ("sac", PENDULUM),
+        ("td3", PENDULUM),
+        ("mbmpc", CARTPOLE),
+    ],
+)
+def test_the_policy_of_every_algorithm_guides_a_plan(algo: str, env_id: str) -> None:
+    agent, cfg = trained(algo, env_id)
+    planner = planning_agent(agent, cfg, ["kind=guided", *SMALL])
+    assert isinstance(planner.planner, Search)
+    assert planner.planner.guide is not None
+    short = cfg.env.model_copy(update={"max_episode_steps": 10})
+    assert np.isfinite(evaluate(planner, short, episodes=2, seed=0).summary.mean)
+    if isinstance(agent, PlanningAgent):
+        return
+    seen = np.random.default_rng(0).standard_normal((6, *agent.spaces.observation.shape)).astype(np.float32)  # type: ignore[union-attr]
+    found = mode(planner.planner.guide.policy(torch.from_numpy(seen).view(2, 3, -1))).flatten(0, 1)
+    if isinstance(agent.spaces.action, Box):
+        found = found.clamp(-1, 1) * torch.from_numpy(agent.spaces.action.bounds()[1].copy())
+    torch.testing.assert_close(found, torch.as_tensor(agent.step(seen).actions), msg="not what the agent does")
+
+
+@pytest.mark.parametrize(
+    ("algo", "env_id", "network", "kind", "told"),
+    [
+        ("a2c", CARTPOLE, {"memory": "gru", "memory_size": 8}, "guided", r"policy\.network\.memory .* use cem or mppi"),
+        ("mpc", CARTPOLE, {}, "guided", "needs a policy to follow"),
+        ("sac", PENDULUM, {}, "mcts", "planner mcts: needs one choice"),
+        ("a2c", CARTPOLE, {}, "diffusion", "a run of algo diffusion has"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    algo: str, env_id: str, network: dict[str, Any], kind: str, told: str
+) -> None:
+    agent, cfg = trained(algo, env_id, network=network)
+    with pytest.raises(Incompatible, match=told):
+        planning_agent(agent, cfg, [f"kind={kind}"])
+
+
+def test_a_run_that_plans_passes_on_what_its_plans_were_like() -> None:
+    told = {"kind": "cem", "horizon": 2, "candidates": 4, "iterations": 3, "elites": 0.5, "reward": "dense"}
+    agent, cfg = trained("mbmpc", train={"planner": told})
+
+    def planned(*settings: str) -> PlanningAgent:
+        return planning_agent(agent, cfg, settings)
+
+    same, other = planned("kind=cem"), planned("kind=icem")
+    for found in (same, other):
+        assert isinstance(found.planner, Search)
+        assert found.planner.proposal.noise_shape[0] == 2
+        assert max(found.planner.counts) == 4
+        assert found.score.reward is not None
+        assert found.score.gamma == cfg.train.gamma
+    assert same.planner.counts == (4, 4, 4)  # rounds belong to a kind
+    assert planned("kind=random_shooting").planner.counts == (4,)
+    changed = planned("kind=cem", "candidates=6", "reward=native", "value=none")
+    assert changed.planner.counts == (6, 6, 6)
+    assert (changed.score.reward, changed.score.value) == (None, None)
+
+
+def test_a_policy_that_remembers_still_plans_by_itself() -> None:
+    agent, cfg = trained("a2c", network={"memory": "gru", "memory_size": 8})
+    planner = planning_agent(agent, cfg, ["kind=cem", *SMALL])
+    assert evaluate(planner, cfg.env, episodes=1, seed=0).summary.mean > 0
+    assert policy_of(agent.model, agent.spaces.action) is None
+    assert value_of(agent.model) is None
+
+
+# -- units of the value ------------------------------------------------------------------------------------------------
+
+
+def test_a_value_of_an_unknown_scale_is_refused_only_where_it_is_used() -> None:
+    agent, cfg = trained("ppo", train={"normalize_rewards": True})
+    with pytest.raises(Incompatible, match=r"planner value own: what train\.normalize_rewards .* planner\.value=none"):
+        planning_agent(agent, cfg, ["kind=cem"])
+    assert planning_agent(agent, cfg, ["kind=cem", "value=none"]).score.value is None
+    value = planning_agent(agent, cfg, ["kind=cem"], reward_scale=2.0).score.value
+    own = value_of(agent.model)
+    assert value is not None
+    assert own is not None
+    seen = torch.zeros(1, 4)
+    torch.testing.assert_close(value(seen), 2.0 * own(seen))
+    plain = trained("ppo")
+    assert planning_agent(*plain, ["kind=cem"]).score.value is not None
+
+
+def test_a_value_of_clipped_rewards_is_not_added_to_those_of_the_world() -> None:
+    clipped = trained("a2c", PENDULUM, guardrails={"reward_clip": 1.0})
+    told = r"guardrails\.reward_clip was 1\.0 where it was learned, and the world's rewards are -16\.2736 to 0; use"
+    with pytest.raises(Incompatible, match=told):
+        planning_agent(*clipped, ["kind=cem"])
+    assert planning_agent(*clipped, ["kind=cem", "value=none"]).score.value is None
+    untouched = trained("a2c", CARTPOLE, guardrails={"reward_clip": 1.0})  # a step there earns 1
+    assert planning_agent(*untouched, ["kind=cem"]).score.value is not None
+
+
+def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
+    rails = {"guardrails": {"reward_clip": 0.5}}
+    modeller, clipped, plain = trained("mbmpc", **rails), trained("a2c", **rails), trained("a2c")
+    assert planning_agent(*modeller, ["kind=cem"]).score.value is not None
+    assert planning_agent(*clipped, ["kind=cem"], modeller=modeller).score.value is not None
+    with pytest.raises(Incompatible, match=r"reward_clip was null where it was learned, and 0\.5 where the model"):
+        planning_agent(*plain, ["kind=cem"], modeller=modeller)
+
+
+# -- the model of another run ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"env_id": "rlstudio/CartPoleNoVel-v1"}, r"env\.id CartPole-v1, here rlstudio/CartPoleNoVel-v1"),
+        (
+            {"env": {"kwargs": {"sutton_barto_reward": True}}},
+            r"env\.kwargs \{\}, here \{'sutton_barto_reward': True\}",
+        ),
+        ({"env": {"wrappers": [{"StickyAction": {"repeat_action_probability": 0.5}}]}}, r"env\.wrappers \[\], here"),
+    ],
+)
+def test_a_model_of_another_world_is_refused_by_what_differs(other: dict[str, Any], told: str) -> None:
+    modeller, one = trained("mbmpc"), trained("a2c", **other)
+    with pytest.raises(Incompatible, match=told):
+        planning_agent(*one, ["kind=cem"], modeller=modeller)
+
+
+def test_a_model_of_the_same_world_is_lent() -> None:
+    wrapped = {"env": {"wrappers": ["TimeAwareObservation"]}}
+    again = {"env": {"wrappers": [{"TimeAwareObservation": {}}], "seed": 7}}
+    modeller, one = trained("mbmpc", **wrapped), trained("a2c", **again)
+    lent = planning_agent(*one, ["kind=cem", *SMALL], modeller=modeller)
+    assert evaluate(lent, one.experiment.env, episodes=1, seed=0).summary.mean > 0
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ({"kwargs": {"g": 9.81}}, r"the equations of Pendulum-v1 know nothing of env\.kwargs \(g\);.*--dynamics RUN"),
+        (
+            {"wrappers": ["ClipAction"]},
+            r"know nothing of env\.wrappers \(ClipAction\);.*dynamics\.kind mlp or ensemble",
+        ),
+    ],
+)
+def test_equations_know_only_the_plain_world(env: dict[str, Any], told: str) -> None:
+    with pytest.raises(Incompatible, match=told):
+        dynamics_of(EnvConfig(id=PENDULUM, **env))

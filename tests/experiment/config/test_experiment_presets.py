@@ -1,0 +1,37 @@
+"""The experiments that ship: all valid, found by algorithm and environment, and from any folder."""
+
+from pathlib import Path
+
+import pytest
+
+from rlstudio.core.errors import ConfigError
+from rlstudio.experiment.config.experiment import load_experiment
+from rlstudio.experiment.config.presets import FOLDER, find_preset, locate, presets
+
+
+@pytest.mark.parametrize("path", presets(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_shipped_experiment_is_valid(path):
+    cfg = load_experiment(path)
+    assert cfg.policy.algo == path.parent.name
+    assert cfg.name == f"{path.parent.name}_{path.stem}"
+
+
+def test_presets_are_found_by_algorithm_and_environment():
+    assert find_preset("ppo", "CartPole-v1") == FOLDER / "ppo" / "cartpole.yaml"
+    assert find_preset("dqn", "Acrobot-v1") == FOLDER / "dqn" / "acrobot.yaml"
+    assert find_preset("dqn", "Pendulum-v1") is None
+
+
+def test_shipped_experiments_are_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert locate("configs/ppo/cartpole.yaml") == FOLDER / "ppo" / "cartpole.yaml"
+    assert load_experiment("./configs/ppo/cartpole.yaml", ["train.epochs=1"]).train.epochs == 1
+    with pytest.raises(
+        ConfigError, match=r"configs/ppo/cartpol.yaml: no such file; did you mean configs/ppo/cartpole.yaml\?"
+    ):
+        locate("configs/ppo/cartpol.yaml")
+    own = tmp_path / "configs" / "ppo" / "cartpole.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("env: {id: Own-v0}\npolicy: {algo: ppo}\n")
+    assert locate("configs/ppo/cartpole.yaml") == Path("configs/ppo/cartpole.yaml")  # the user's own file comes first
+    assert load_experiment("configs/ppo/cartpole.yaml").name == "ppo_Own-v0"

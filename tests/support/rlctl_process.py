@@ -1,0 +1,92 @@
+"""`rlctl` as a process of its own, and a world that can be told to hang."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rlstudio.cli.screen.describe import run_document
+from rlstudio.control.workspace import Home
+
+COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
+PATIENCE = 120.0
+"""Seconds after which a test gives up. Decides nothing while things work."""
+
+_started: list[subprocess.Popen[str]] = []
+
+LONG = """\
+name: long
+env: {id: CartPole-v1, num_envs: 4, seed: 3}
+policy: {algo: ppo, network: {hidden_sizes: [8]}}
+train: {epochs: 1000000, steps_per_epoch: 64, batch_size: 32, passes: 1, lr_schedule: constant}
+eval: {every_epochs: 0, final_episodes: 2}
+"""
+
+HANGING_MODULE = """\
+import pathlib
+import time
+
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+
+class Hanging(CartPoleEnv):
+    def step(self, action):
+        if pathlib.Path("hang").exists():
+            pathlib.Path("hanging").touch()
+            time.sleep(3600)
+        return super().step(action)
+
+
+gymnasium.register("Hanging-v0", entry_point=Hanging, max_episode_steps=50)
+"""
+
+
+def rlctl(place: Path, *args: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    given = {"capture_output": True, "text": True, "timeout": PATIENCE} | options
+    return subprocess.run([*COMMAND, *map(str, args)], cwd=place, check=False, **given)
+
+
+def start(place: Path, *args: object, **options: Any) -> subprocess.Popen[str]:
+    """Start a command and go on."""
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    process = subprocess.Popen([*COMMAND, *map(str, args)], cwd=place, **given)
+    _started.append(process)
+    return process
+
+
+def end_all() -> None:
+    """Whatever a failed test left running."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def show(place: Path, runs: str = "runs") -> dict[str, Any]:
+    """The newest run, as `rlctl show last --json` tells it."""
+    entry = Home(place / runs).find("last")
+    return run_document(entry.status, entry.folder)
+
+
+def wait_until_trained(place: Path, epochs: int = 3) -> None:
+    """Until a run has closed that many epochs."""
+    wait_for(lambda: any(_epoch(path) >= epochs for path in (place / "runs").glob("*/status.json")))
+
+
+def wait_for(condition: Any) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+def _epoch(path: Path) -> int:
+    status = json.loads(path.read_text())
+    return int(status["epoch"]) if status["state"] == "RUNNING" else 0
