@@ -19,9 +19,7 @@ action = policy.act(observation)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -32,14 +30,8 @@ import numpy as np
 from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, StorageError, UserError
 from rlstudio.core.yaml_file import read_text
 from rlstudio.delivery.spec import Spec, read_spec
-from rlstudio.storage.folder import (
-    TEMPORARY,
-    Folder,
-    ensure_directory,
-    is_directory,
-    is_users_mistake,
-    temporary,
-)
+from rlstudio.storage.abandoned import sweep_abandoned
+from rlstudio.storage.folder import Folder, ensure_directory, is_directory, is_users_mistake, temporary
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
 from rlstudio.storage.seal import sealed, unsealed
 from rlstudio.storage.verified import MANIFEST, open_verified, written
@@ -62,7 +54,6 @@ REQUIRED = frozenset({SPEC, WEIGHTS, README, EXAMPLE})
 KNOWN = REQUIRED | {CONFIG, ONNX, "policy.pt2", "policy.ts"}
 SMALL = 4 << 20  # bytes: manifest, spec and config are never larger
 _OWNER = "bundle"
-_ABANDONED_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,7 @@ def _write(target: Path, files: Mapping[str, bytes]) -> Bundle:
     try:
         ensure_directory(target.parent)
         above = Folder(target.parent, through_link=True)
-        _remove_abandoned(above)
+        sweep_abandoned(above, _OWNER)
         _publish(above, target.name, files)
     except StorageError as error:
         if is_users_mistake(error):
@@ -211,15 +202,6 @@ def _publish(above: Folder, name: str, files: Mapping[str, bytes]) -> None:
         above.discard(part)
         raise
     above.sync()
-
-
-def _remove_abandoned(above: Folder) -> None:
-    """What a killed export left beside the target; age tells it from one that is being written right now."""
-    for name in above.names():
-        if name.startswith(f"{TEMPORARY}{_OWNER}-"):
-            with suppress(FileNotFoundError):
-                if time.time() - above.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
-                    above.discard(name)
 
 
 def _parse(fields: Any) -> tuple[dict[str, Written], str]:

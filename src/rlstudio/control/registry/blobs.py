@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from rlstudio.core.errors import BundleError, StorageError
 from rlstudio.delivery.bundle import Bundle, open_bundle
-from rlstudio.storage.folder import TEMPORARY, Folder, ensure_directory, temporary
+from rlstudio.storage.abandoned import sweep_abandoned
+from rlstudio.storage.folder import Folder, ensure_directory, temporary
 from rlstudio.storage.verified import MANIFEST
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-ABANDONED_SECONDS = 3600
-"""Something unfinished of this age is what a killed process left."""
 
 
 class Blobs:
@@ -55,11 +53,7 @@ class Blobs:
         """A folder for what is on its way in, gone afterwards; what killed processes left goes too."""
         ensure_directory(self.root)
         folder, part = Folder(self.root), temporary()
-        for name in folder.names():
-            if name.startswith(TEMPORARY):
-                with suppress(FileNotFoundError):
-                    if time.time() - folder.path(name).lstat().st_mtime > ABANDONED_SECONDS:
-                        folder.discard(name)
+        sweep_abandoned(folder)
         folder.make(part)
         try:
             yield folder.path(part)

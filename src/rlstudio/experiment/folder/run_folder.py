@@ -8,7 +8,6 @@ history: only appended to, and its first line holds what never changes, so a los
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import re
 import secrets
@@ -26,21 +25,13 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.status import Status, as_seen, parse_status
 from rlstudio.storage import jsonl
-from rlstudio.storage.folder import (
-    TEMPORARY,
-    Folder,
-    ensure_directory,
-    errno_of,
-    is_directory,
-    is_users_mistake,
-    temporary,
-)
+from rlstudio.storage.abandoned import sweep_abandoned
+from rlstudio.storage.folder import Folder, ensure_directory, errno_of, is_directory, is_users_mistake, temporary
 from rlstudio.storage.writers import is_full
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
 TRACEBACK = "traceback.txt"
-_ABANDONED_SECONDS = 3600  # a run folder is built in milliseconds
 
 
 class RunFolder:
@@ -86,7 +77,7 @@ class RunFolder:
         try:
             ensure_directory(runs_dir)
             runs = Folder(runs_dir, through_link=True)
-            _remove_abandoned(runs)
+            sweep_abandoned(runs)
             return cls(runs_dir / _build(runs, status, config_yaml, now, ids))
         except StorageError as error:
             if is_full(error) or not is_users_mistake(error):
@@ -265,12 +256,3 @@ def _build(runs: Folder, status: Status, config_yaml: str, now: datetime, ids: I
         raise
     runs.sync()
     return run_id
-
-
-def _remove_abandoned(runs: Folder) -> None:
-    """What a crash inside `create` left. Nobody owns `runs/`, so only age tells it from one being built right now."""
-    for name in runs.names():
-        if name.startswith(TEMPORARY):
-            with contextlib.suppress(FileNotFoundError):  # finished this very moment
-                if time.time() - runs.path(name).lstat().st_mtime > _ABANDONED_SECONDS:
-                    runs.discard(name)
