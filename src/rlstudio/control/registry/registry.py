@@ -11,7 +11,6 @@ from __future__ import annotations
 import getpass
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -21,6 +20,7 @@ from rlstudio.control.registry.records import Decision, Stage, Version, check_mo
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.registry_tables import audit, versions
 from rlstudio.core.errors import Conflict, UnknownName, suggest
+from rlstudio.core.timestamps import timestamp
 
 TRIES = 5
 """A loser of a race for the same number or the same stage reads again; more often than this it gives up."""
@@ -89,7 +89,7 @@ class Registry:
                     ).scalar_one()
                     number = (last or 0) + 1
                     row = {"model": model, "version": number, "digest": digest, "run_id": run_id, "step": step}
-                    connection.execute(insert(versions).values(**row, created_at=_now()))
+                    connection.execute(insert(versions).values(**row, created_at=timestamp()))
                     _write(connection, model, number, Stage.NONE, "register", reason)
                     return _version(connection, model, number)
             except IntegrityError:
@@ -219,8 +219,4 @@ def _write(
 ) -> None:
     told = json.dumps(verdict, sort_keys=True) if verdict else ""
     values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": getpass.getuser()}
-    connection.execute(insert(audit).values(**values, reason=reason, verdict=told, at=_now()))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    connection.execute(insert(audit).values(**values, reason=reason, verdict=told, at=timestamp()))

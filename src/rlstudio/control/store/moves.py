@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -16,6 +15,7 @@ from rlstudio.control.store.schema import checkpoints, events, keys, runs
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.run_folder import new_run_id
 
 SHOWN = [runs.c[name] for name in RUN_COLUMNS]
@@ -65,7 +65,7 @@ def insert_run(
     if run_id is not None and connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).first():
         raise taken(run_id)
     run_id = run_id or new_run_id(request.algo, request.env_id)
-    moment = now()
+    moment = timestamp()
     values = request_as_columns(request) | {"id": run_id, "state": str(RunState.QUEUED), "version": 1, "token": token}
     values |= {"created_at": moment, "updated_at": moment, "is_managed": owner is None}
     connection.execute(insert(runs).values(**values))
@@ -93,14 +93,14 @@ def change_state(connection: Connection, run: Run, to: RunState, reason: Reason,
     told = {"state": str(to), "reason": str(reason), "message": message}
     update_run(connection, run, version=version, **told, **values)
     token = values.get("token", run.token)
-    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=now(), **told))
+    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=timestamp(), **told))
     return get_run(connection, run.id)
 
 
 def update_run(connection: Connection, run: Run, **values: Any) -> None:
     """Compare and swap: the row must be as it was read."""
     same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
-    changed = connection.execute(update(runs).where(same).values(updated_at=now(), **values))
+    changed = connection.execute(update(runs).where(same).values(updated_at=timestamp(), **values))
     if changed.rowcount != 1:
         raise Conflict(f"run {run.id}: was changed by somebody else this very moment; try again")
 
@@ -126,7 +126,3 @@ def taken(run_id: str) -> Conflict:
 
 def unknown_run(run_id: str) -> RunNotFound:
     return RunNotFound(f"run {run_id!r}: not in the store; list the runs with: rlctl ls")
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

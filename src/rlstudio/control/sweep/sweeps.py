@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +16,7 @@ from rlstudio.control.store.schema import runs
 from rlstudio.control.store.sweep_tables import sweeps, trials
 from rlstudio.core.errors import Conflict, LeaseLost, UnknownName, suggest
 from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.timestamps import timestamp
 
 
 class SweepState(StrEnum):
@@ -106,7 +106,7 @@ class Sweeps:
     def create(self, name: str, config: str, owner: Owner, *, deterministic: bool = False) -> Sweep:
         """A new sweep, driven by this process."""
         values = {"name": name, "config": config, "state": str(SweepState.RUNNING), "deterministic": deterministic}
-        values |= {"created_at": _now(), "updated_at": _now(), "token": 1, **asdict(owner)}
+        values |= {"created_at": timestamp(), "updated_at": timestamp(), "token": 1, **asdict(owner)}
         try:
             with self._database.write() as connection:
                 connection.execute(insert(sweeps).values(**values))
@@ -125,7 +125,12 @@ class Sweeps:
                     f"sweep {name}: process {sweep.process.pid} on {sweep.process.host} drives it;"
                     " if that is gone, go on with --take-over"
                 )
-            values = {"state": str(SweepState.RUNNING), "token": sweep.token + 1, "updated_at": _now(), **asdict(owner)}
+            values = {
+                "state": str(SweepState.RUNNING),
+                "token": sweep.token + 1,
+                "updated_at": timestamp(),
+                **asdict(owner),
+            }
             connection.execute(update(sweeps).where(sweeps.c.name == name).values(**values))
             return _get(connection, name)
 
@@ -144,7 +149,7 @@ class Sweeps:
 
     def _fence(self, connection: Connection, sweep: Sweep, values: Mapping[str, Any]) -> None:
         ours = (sweeps.c.name == sweep.name) & (sweeps.c.token == sweep.token)
-        if connection.execute(update(sweeps).where(ours).values(updated_at=_now(), **values)).rowcount != 1:
+        if connection.execute(update(sweeps).where(ours).values(updated_at=timestamp(), **values)).rowcount != 1:
             raise LeaseLost(f"sweep {sweep.name}: was taken over by another process; deciding nothing more")
 
 
@@ -179,8 +184,4 @@ def _trial(row: Mapping[Any, Any]) -> Trial:
 def _columns(name: str, trial: Trial) -> dict[str, Any]:
     values = {entry.name: getattr(trial, entry.name) for entry in fields(Trial)}
     told = {"params": json.dumps(dict(trial.params)), "results": json.dumps(trial.results), "state": str(trial.state)}
-    return {**values, **told, "sweep": name, "updated_at": _now()}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {**values, **told, "sweep": name, "updated_at": timestamp()}

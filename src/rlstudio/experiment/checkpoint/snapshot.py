@@ -7,7 +7,6 @@ go to `module_state`, everything else to `trainer_state`, as the checkpoint sche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import nn
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import Stateful
 from rlstudio.core.errors import CheckpointError
+from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.checkpoint.checkpoints import Content
 from rlstudio.experiment.checkpoint.manifest import VERSION
 
@@ -33,7 +33,7 @@ def capture(
         "trainer_state": {name: part.state_dict() for name, part in every.items() if not isinstance(part, nn.Module)},
         "replay_meta": {"size": 0 if replay is None else len(replay)},
         "rng_state": {"seed": seed, "attempt": attempt},
-        "meta": {"created_at": datetime.now(UTC).isoformat(timespec="milliseconds"), **meta},
+        "meta": {"created_at": timestamp(), **meta},
     }
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.status import Status, as_seen, parse_status
 from rlstudio.storage import jsonl
@@ -69,8 +70,8 @@ class RunFolder:
             seed=seed,
             config_hash=config_hash,
             total_epochs=total_epochs,
-            created_at=now.isoformat(timespec="milliseconds"),
-            updated_at=now.isoformat(timespec="milliseconds"),
+            created_at=timestamp(now),
+            updated_at=timestamp(now),
         )
         if state in OWNED:
             status = status.owned_by(this_process())
@@ -149,8 +150,7 @@ class RunFolder:
 
     def write_status(self, status: Status) -> None:
         """Atomic always; durable when the state changes, cheap while it stays the same."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        data = jsonl.encode(replace(status, updated_at=now).to_json())
+        data = jsonl.encode(replace(status, updated_at=timestamp()).to_json())
         self._folder.replace(STATUS, data, durable=status.state != self._written)
         self._written = status.state
 
