@@ -1,14 +1,17 @@
-"""Which process owns a run, told apart from every other: host, boot, pid and start time (a pid alone is reused)."""
+"""Which process owns a run, told apart from every other: host, boot, pid and start time (a pid alone is reused); and
+what a forked child must not keep of its parent."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+_called_in_children: set[Callable[[], None]] = set()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,13 @@ def send(owner: Owner, signum: int) -> bool:
         except ProcessLookupError:
             return False
         return True
+
+
+def call_in_children(function: Callable[[], None]) -> None:
+    """Have `function` called in every child that is forked from now on, once however often this is asked."""
+    if function not in _called_in_children:
+        _called_in_children.add(function)
+        os.register_at_fork(after_in_child=function)
 
 
 @cache

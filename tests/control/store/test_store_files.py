@@ -19,6 +19,7 @@ from rlstudio.control.store import database as database_module
 from rlstudio.control.store import migrations
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
+from rlstudio.core import process
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from support.control_world import S, assert_history, in_state, owner, request
@@ -297,7 +298,7 @@ def test_a_forked_child_leaves_its_parents_transaction_alone(path):
 def test_the_at_fork_hook_is_set_once(tmp_path, monkeypatch):
     hooks = []
     monkeypatch.setattr(os, "register_at_fork", lambda **given: hooks.append(given))
-    monkeypatch.setattr(database_module._Forking, "prepared", False)
+    monkeypatch.setattr(process, "_called_in_children", set())
     for number in range(3):
         opened(tmp_path / f"{number}.db").database.close()
     assert len(hooks) == 1

@@ -26,6 +26,7 @@ from sqlalchemy.pool import NullPool, Pool
 
 from rlstudio.control.store import migrations
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
+from rlstudio.core.process import call_in_children
 from rlstudio.storage.folder import ensure_directory
 
 SAFE_WAL = (3, 51, 3)
@@ -74,7 +75,8 @@ class Database:
             event.listen(self.engine, "begin", _begin_sqlite)
         else:
             event.listen(self.engine, "connect", _set_up_postgresql)
-        _forget_in_children(self.engine)
+        _engines.add(self.engine)
+        call_in_children(_forget_all)
         with self.translated():
             migrations.bring_up_to_date(self.engine, self._path)
 
@@ -220,20 +222,9 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
-def _forget_in_children(engine: Engine) -> None:
-    """A forked child must not use, nor close, its parent's connections."""
-    if not _Forking.prepared:
-        _Forking.prepared = True
-        os.register_at_fork(after_in_child=_forget_all)
-    _engines.add(engine)
-
-
-class _Forking:
-    prepared = False
-
-
 def _forget_all() -> None:
-    """Kept, not collected: a connection of SQLite that is closed here would roll back what the parent is writing."""
+    """A forked child must not use, nor close, its parent's connections. They are kept, not collected: a connection of
+    SQLite that is closed here would roll back what the parent is writing."""
     for engine in list(_engines):
         _of_the_parent.append(engine.pool)
         engine.dispose(close=False)

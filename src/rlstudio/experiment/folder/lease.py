@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.core.errors import LeaseLost, RunBusy
-from rlstudio.core.process import this_process
+from rlstudio.core.process import call_in_children, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.storage.folder import Folder
 
@@ -56,7 +56,7 @@ class FileLease:
         except BaseException:
             self.release()
             raise
-        _close_in_children()
+        call_in_children(_release_all)
         _held.add(self)
 
     def check(self) -> None:
@@ -117,17 +117,7 @@ def _busy(run_dir: Path, record: dict[str, Any]) -> str:
     return f"run {run_dir.name}: {_owner(record)} is writing it; wait for it, or end it with: rlctl stop {run_dir.name}"
 
 
-class _Forking:
-    prepared = False
-
-
-def _close_in_children() -> None:
-    """A forked child shares the lock's descriptor and would hold the run after its parent is killed."""
-    if not _Forking.prepared:
-        _Forking.prepared = True
-        os.register_at_fork(after_in_child=_release_all)
-
-
 def _release_all() -> None:
+    """A forked child shares the lock's descriptor and would hold the run after its parent is killed."""
     for lease in list(_held):
         lease.release()
