@@ -23,7 +23,6 @@ from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 
 PROGRAMS = ("rlctl", "rlstudio")
-INTERRUPTED = 130
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Train": {
@@ -110,7 +109,7 @@ def main(args: Sequence[str] | None = None) -> int:
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
-        return INTERRUPTED
+        return failures.INTERRUPTED
     except Exception as error:
         return 1 if _is_completing() else failures.tell(error)
 

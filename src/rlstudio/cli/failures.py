@@ -12,8 +12,8 @@ from rlstudio.core.errors import ConfigError, RLStudioError
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
-PIPE_CLOSED = 141
-"""What a shell shows for a program that SIGPIPE ended."""
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""What a shell shows for a program that SIGINT or SIGPIPE ended."""
 
 
 def tell(error: Exception) -> int:

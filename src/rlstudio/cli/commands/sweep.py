@@ -9,6 +9,7 @@ import typer
 
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.options import Imports, Json, RunsDir
+from rlstudio.cli.failures import INTERRUPTED
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.sweep_view import print_sweep, view
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from rlstudio.control.sweep.driver import Driver
     from rlstudio.control.sweep.report import Summary
     from rlstudio.control.workspace import Home
-
-INTERRUPTED = 130
 
 app = typer.Typer(rich_markup_mode=None)
 
