@@ -14,10 +14,9 @@ from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.errors import BundleError, RLStudioError
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Space, Spaces, from_json, to_json
 from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
-from rlstudio.models.config import NetworkConfig
+from rlstudio.models.config import MEMORY_PARTS, NetworkConfig
 
 LARGEST = 10**8  # numbers in one observation; beyond it a file is wrong, not large
-MEMORIES = {"none": (), "gru": ("h",), "lstm": ("h", "c")}
 SQUASHED = ("squashed-policy", "deterministic-policy")
 
 Variant = Literal[
@@ -150,7 +149,7 @@ def _carried(model: ModelSpec) -> dict[str, tuple[int, ...]]:
     network = model.network
     if model.variant != "recurrent-policy-value":
         return {}
-    return {part: (2, network.memory_size) for part in MEMORIES[network.memory]}  # of the policy and of the values
+    return {part: (2, network.memory_size) for part in MEMORY_PARTS[network.memory]}  # of the policy and of the values
 
 
 def _check(space: Space) -> None:

@@ -9,6 +9,11 @@ from rlstudio.core.config import Config
 Activation = Literal["tanh", "relu", "silu", "gelu", "elu"]
 
 
+MemoryKind = Literal["none", "gru", "lstm"]
+MEMORY_PARTS: dict[MemoryKind, tuple[str, ...]] = {"none": (), "gru": ("h",), "lstm": ("h", "c")}
+"""What each kind of memory carries from step to step; the first part is also what it shows."""
+
+
 class NetworkConfig(Config):
     hidden_sizes: tuple[PositiveInt, ...] = Field((64, 64), max_length=32)
     """Width of each hidden layer of an MLP; after a CNN, of the layers behind it."""
@@ -19,7 +24,7 @@ class NetworkConfig(Config):
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     """`auto` takes a CNN for images (in a dict, for each of at least 36 x 36) and an MLP for everything else."""
 
-    memory: Literal["none", "gru", "lstm"] = "none"
+    memory: MemoryKind = "none"
     """Recurrent memory between the encoder and the networks, for worlds that show only part of themselves."""
 
     memory_size: PositiveInt = Field(64, le=65536)

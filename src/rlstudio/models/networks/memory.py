@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.rng import Rng
+from rlstudio.models.config import MEMORY_PARTS
 from rlstudio.models.networks.initialize import linear, orthogonal
 
 Carry = dict[str, Tensor]
@@ -60,7 +61,7 @@ class Memory(nn.Module):
 
 class GRU(Memory):
     gates = 3
-    parts = ("h",)
+    parts = MEMORY_PARTS["gru"]
 
     def _unroll(
         self, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, *carry: Tensor
@@ -71,7 +72,7 @@ class GRU(Memory):
 
 class LSTM(Memory):
     gates = 4
-    parts = ("h", "c")
+    parts = MEMORY_PARTS["lstm"]
 
     def __init__(self, inputs: int, size: int, count: int, rng: Rng) -> None:
         super().__init__(inputs, size, count, rng)
