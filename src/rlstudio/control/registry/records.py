@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Any
 
 from rlstudio.core.errors import UserError
+from rlstudio.core.names import MODEL_NAME
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-_REFERENCE = re.compile(rf"(?P<model>{NAME.pattern}):(?P<which>[^/]*)")
+_REFERENCE = re.compile(rf"(?P<model>{MODEL_NAME}):(?P<which>[^/]*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -61,7 +61,7 @@ class Decision:
 
 def check_model(name: str) -> None:
     """The name of a model is a name and nothing else: not a path, not an option, not two lines."""
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(MODEL_NAME, name):
         raise UserError(f"model {name!a}: use 1 to 64 of a-z 0-9 _ . - and begin with a letter or digit")
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_va
 from rlstudio.core.catalog import ALGOS, SINKS, Catalog
 from rlstudio.core.config import Config
 from rlstudio.core.errors import UserError
+from rlstudio.core.names import MODEL_NAME
 from rlstudio.models.config import NetworkConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -149,7 +150,7 @@ class ResourcesConfig(Config):
 
 
 class RegisterConfig(Config):
-    model: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] | None = None
+    model: Annotated[str, Field(pattern=f"^{MODEL_NAME}$")] | None = None
     """Name of the model whose next version the policy becomes when the run completes; null: none."""
 
 
