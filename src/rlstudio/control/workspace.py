@@ -43,7 +43,7 @@ def _users_mistakes() -> Iterator[None]:
         raise
 
 
-def _refuse_strange(file: Path) -> None:
+def _refuse_link(file: Path) -> None:
     """Below the runs folder no link is followed."""
     if file.parent.is_symlink():
         raise UserError(
@@ -91,7 +91,7 @@ class Home:
         with _users_mistakes():
             if self._file is None:
                 return Store(Database(self.url))
-            _refuse_strange(self._file)
+            _refuse_link(self._file)
             # Not by its text: a folder may have a ? in its name, which ends the path in a URL.
             return Store(Database(URL.create("sqlite", database=str(self._file))))  # type: ignore[arg-type]
 

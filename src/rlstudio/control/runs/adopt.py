@@ -71,20 +71,20 @@ def _copy(source: Folder, name: str, runs: Folder, target: str) -> None:
     runs.sync(target)
 
 
-def _refuse_strange(folder: Folder, name: str = "") -> None:
+def _refuse_links_and_pipes(folder: Folder, name: str = "") -> None:
     """What others made may hold links and pipes, and the run will write here: none of them may be in its way."""
     for entry in folder.names(name):
         inner = f"{name}/{entry}" if name else entry
         kind = folder.kind(inner)
         if kind == "folder":
-            _refuse_strange(folder, inner)
+            _refuse_links_and_pipes(folder, inner)
         elif kind == "other":
             raise UserError(f"{folder.path(inner)}: is neither a file nor a folder (links are not followed); remove it")
 
 
 def adopt(home: Home, folder: RunFolder) -> Run:
     """A folder in its place."""
-    _refuse_strange(Folder(folder.path))
+    _refuse_links_and_pipes(Folder(folder.path))
     status = folder.read_status()
     if status.state in OWNED:
         raise RunBusy(f"run {folder.id}: is {status.state} without the store; it can be adopted once it has ended")

@@ -161,7 +161,7 @@ def _prepare_file(path: Path) -> None:
             f"{path.parent}: is on a network disk ({kind}), where SQLite is not safe;"
             " set RLSTUDIO_HOME to a folder on a local disk, or RLSTUDIO_DB=postgresql://..."
         )
-    _refuse_strange(path)
+    _require_plain_files(path)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -169,7 +169,7 @@ def _prepare_file(path: Path) -> None:
     os.close(descriptor)
 
 
-def _refuse_strange(file: Path) -> None:
+def _require_plain_files(file: Path) -> None:
     """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
     two names also has two journals, which corrupts it."""
     for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
