@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from rlstudio.control.queue.launchers import InProcessLauncher
 from rlstudio.control.runs import start as starting
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.store import Store
@@ -20,6 +19,7 @@ from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
+from support.launcher import InProcessLauncher
 
 S = RunState
 

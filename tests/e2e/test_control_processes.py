@@ -17,8 +17,7 @@ import pytest
 
 from rlstudio.cli.app import main
 from rlstudio.cli.arguments.experiments import Request, choose
-from rlstudio.control.lifecycle import replay
-from rlstudio.control.queue.launchers import InProcessLauncher, Launcher, SubprocessLauncher
+from rlstudio.control.queue.launchers import Launcher, SubprocessLauncher
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.runs.start import enqueue
 from rlstudio.control.store.reaper import TTL_SECONDS, Reaper
@@ -30,6 +29,8 @@ from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from support.histories import state_after
+from support.launcher import InProcessLauncher
 from support.postgres import Postgres
 from support.processes import in_child
 from support.rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
@@ -164,7 +165,7 @@ def nobody_serves(home: Home) -> bool:
 
 def assert_one_owner_at_a_time(home: Home, run_id: str, attempts: int) -> None:
     history = home.store.events(run_id)
-    assert replay(event.state for event in history) == home.store.get(run_id).state
+    assert state_after(event.state for event in history) == home.store.get(run_id).state
     starts = [event.token for event in history if event.state == S.STARTING]
     assert starts == sorted(set(starts))
     assert len(starts) == attempts

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import delete
 
-from rlstudio.control.lifecycle import Desired, replay
+from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store import moves
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.reaper import Reaper
@@ -20,6 +20,7 @@ from rlstudio.control.store.sweep_tables import sweeps
 from rlstudio.core import process
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import Reason, RunState
+from support.histories import state_after
 
 S = RunState
 HERE, THERE = os.uname().nodename, "another-host"
@@ -57,7 +58,7 @@ def in_state(store: Store, state: RunState, desired: Desired = Desired.STOP, **c
 def assert_history(store: Store, run_id: str) -> None:
     """The state is what the events say, without a hole, and no ownership is older than the one before."""
     run, history = store.get(run_id), store.events(run_id)
-    assert replay(event.state for event in history) == run.state
+    assert state_after(event.state for event in history) == run.state
     assert [event.version for event in history] == list(range(1, run.version + 1))
     assert (history[-1].reason, history[-1].message) == (run.reason, run.message)
     tokens = [event.token for event in history]

@@ -62,7 +62,10 @@ class Agent:
         return np.where(self._mask.allowed(observations), outputs, FORBIDDEN)
 
     def with_actions(self, batch: Batch) -> Batch:
-        """The batch with greedy actions added; of an agent that remembers, each from the carry stored with its row."""
+        """The batch with greedy actions added; of an agent that remembers, each from the carry stored with its row.
+
+        For code of users: the architecture draft promises it (decision 0018), and RLStudio itself never calls it.
+        """
         carry = _arrays(batch.carry) if self.remembers else None
         acted = self.step(_arrays(batch.observations), carry)
         return batch.with_(actions=torch.from_numpy(acted.actions.copy()))

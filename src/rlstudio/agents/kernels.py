@@ -20,8 +20,6 @@ from rlstudio.models.networks.encoder import Encoder, FlatEncoder
 from rlstudio.models.networks.mlp import MLP
 from rlstudio.models.networks.normalizer import CLIP
 
-Kernel = Callable[[Array], np.ndarray]
-
 
 def _relu(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0.0, out=out)  # type: ignore[no-any-return]

@@ -7,12 +7,11 @@ r"""The life of a run: which moves there are, who may make them, and what follow
       `-> CANCELLED
 
 Everything else is refused. `control.store` makes each move in one transaction together with its event, so the state
-always equals the replay of the events.
+always equals what the events add up to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 from rlstudio.core.run_state import Reason, RunState
@@ -41,25 +40,12 @@ MOVES: dict[RunState | None, frozenset[RunState]] = {
 }
 
 ENDED = frozenset({S.COMPLETED, S.FAILED, S.INTERRUPTED, S.CANCELLED})
-RESUMABLE = frozenset({S.INTERRUPTED, S.FAILED})
 
 RETRIED: dict[RunState, frozenset[Reason]] = {
     S.INTERRUPTED: frozenset({Reason.ORPHANED, Reason.HUNG, Reason.STORAGE, Reason.SIGNAL}),
     S.FAILED: frozenset({Reason.ENV_FAULT}),
 }
 """Ends that may go away by themselves: a scheduler tries again. A stop by the user, a gate or a divergence stays."""
-
-
-def replay(states: Iterable[RunState]) -> RunState:
-    """The state after these moves; ValueError for a history that cannot be."""
-    current: RunState | None = None
-    for state in states:
-        if state not in MOVES[current]:
-            raise ValueError(f"{current or 'nothing'} cannot become {state}")
-        current = state
-    if current is None:
-        raise ValueError("no history")
-    return current
 
 
 def outcome_of_stop(state: RunState, desired: Desired, to: RunState, reason: Reason) -> tuple[RunState, Reason]:

@@ -17,8 +17,6 @@ from torch import Tensor
 
 Column = Tensor | dict[str, Tensor]
 
-CORE = ("observations", "actions", "rewards", "terminated", "truncated", "next_observations")
-
 
 class Batch:
     __slots__ = ("_columns", "_flat", "infos", "lead")
@@ -104,9 +102,6 @@ class Batch:
         """These columns as keyword arguments: `model(**batch.only(model.reads))`."""
         return {name: getattr(self, name) for name in names}
 
-    def as_dict(self) -> dict[str, Column]:
-        return dict(self._columns)
-
     def __repr__(self) -> str:
         inner = ", ".join(f"{label}{list(tensor.shape)}" for label, tensor in self._tensors())
         return f"Batch({inner})"
@@ -172,7 +167,10 @@ class Batch:
 
     @staticmethod
     def merge(batches: Sequence[Batch]) -> Batch:
-        """Rows of all batches, one after the other, along the first dimension; they must have the same columns."""
+        """Rows of all batches, one after the other, along the first dimension; they must have the same columns.
+
+        For code of users: the architecture draft promises it (decision 0003), and RLStudio itself never calls it.
+        """
         if not batches:
             raise ValueError("merge needs at least one Batch")
         first = batches[0]

@@ -37,11 +37,11 @@ class Part(NamedTuple):
 
 
 class Catalog:
-    def __init__(self, kind: str, builtin: Mapping[str, str], group: str | None = None) -> None:
-        """`kind` is the word for one part ("algo"); `group` is the entry point group, by default `rlstudio.<kind>s`."""
+    def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
+        """`kind` is the word for one part ("algo"); plug-ins come from the entry points `rlstudio.<kind>s`."""
         self.kind = kind
         self.builtin = {name: Part(target, "rlstudio") for name, target in builtin.items()}
-        self.group = group or f"rlstudio.{kind}s"
+        self.group = f"rlstudio.{kind}s"
 
     @cached_property
     def _plugins(self) -> dict[str, list[Part]]:

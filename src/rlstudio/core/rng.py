@@ -64,7 +64,8 @@ class SeedReport:
 def seed_all(seed: int, deterministic: bool = False) -> SeedReport:
     """Seed the global generators of Python, NumPy and (if loaded) torch, for third-party code that reads them.
 
-    RLStudio itself draws only from `Rng`. Nothing is drawn here, so the states are exactly those of the seed.
+    For code of users (decision 0008): RLStudio itself draws only from `Rng` and never calls this. Nothing is drawn
+    here, so the states are exactly those of the seed.
     """
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be between 0 and {2**32 - 1}, got {seed}")

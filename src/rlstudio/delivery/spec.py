@@ -28,7 +28,6 @@ Variant = Literal[
     "squashed-policy",
     "deterministic-policy",
 ]
-Sha256 = Field(pattern="^[0-9a-f]{64}$")
 
 
 class _Part(BaseModel):

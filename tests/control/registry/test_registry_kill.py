@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from rlstudio.control.registry.promotion import PromotionConfig
-from rlstudio.control.registry.records import Stage, replay
+from rlstudio.control.registry.records import Stage
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.workspace import Home
 from rlstudio.core.errors import StorageError
 from rlstudio.storage import failpoint
+from support.histories import stages_after
 from support.processes import in_child
 from support.registry_world import write_policy
 from support.sqlite_faults import sqlite_passes_failpoints
@@ -73,7 +74,7 @@ def production(root: Path) -> int:
     releases = Releases(Home(root / "runs"))
     known = releases.versions("pole")
     table = {(entry.model, entry.version): entry.stage for entry in known}
-    assert replay(releases.registry.history()) == table
+    assert stages_after(releases.registry.history()) == table
     assert sorted(entry.version for entry in known) == list(range(1, len(known) + 1))
     for entry in known:
         assert releases.bundle(entry).sha256 == entry.digest

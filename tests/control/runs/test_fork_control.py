@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rlstudio.control.queue.launchers import InProcessLauncher
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.runs import fork as forking
 from rlstudio.control.runs.adopt import known_run
@@ -22,6 +21,7 @@ from rlstudio.core.errors import Incompatible, StorageError, UserError
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from support.control_world import S, assert_history, request
+from support.launcher import InProcessLauncher
 
 
 def config(epochs: int = 3) -> ExperimentConfig:

@@ -12,7 +12,6 @@ import pytest
 
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue import runner
-from rlstudio.control.queue.launchers import InProcessLauncher
 from rlstudio.control.runs import lease as lease_module
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
@@ -30,6 +29,7 @@ from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
 from support.control_world import HERE, S, assert_history, owner
+from support.launcher import InProcessLauncher
 
 NEVER = 3600.0
 """Seconds between two heartbeats that no test waits for: such a heart only ever ends."""

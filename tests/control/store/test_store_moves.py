@@ -8,10 +8,11 @@ from itertools import product
 import pytest
 
 from rlstudio.control import lifecycle
-from rlstudio.control.lifecycle import ENDED, MOVES, Desired, backoff_seconds, is_retried, replay
+from rlstudio.control.lifecycle import ENDED, MOVES, Desired, backoff_seconds, is_retried
 from rlstudio.core.errors import Conflict, LeaseLost
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from support.control_world import S, assert_history, in_state, owner, request
+from support.histories import state_after
 
 OWNERS_MOVES = {  # written out, not derived: what the owner of a run may say, and what it becomes
     (S.STARTING, S.RUNNING),
@@ -64,11 +65,11 @@ def test_the_table_of_moves_is_the_one_of_the_plan():
     assert {state: set(map(str, to)) for state, to in MOVES.items()} == {s: set(to.split()) for s, to in plan.items()}
 
 
-def test_replay_refuses_what_cannot_be():
-    assert replay([S.QUEUED, S.STARTING, S.INTERRUPTED, S.QUEUED]) == S.QUEUED
+def test_a_history_that_cannot_be_is_refused():
+    assert state_after([S.QUEUED, S.STARTING, S.INTERRUPTED, S.QUEUED]) == S.QUEUED
     for history in ([], [S.RUNNING], [S.QUEUED, S.RUNNING], [S.QUEUED, S.CANCELLED, S.QUEUED], [S.QUEUED, S.QUEUED]):
         with pytest.raises(ValueError, match=r"cannot become|no history"):
-            replay(history)
+            state_after(history)
 
 
 def test_pauses_grow_and_end():

@@ -50,7 +50,8 @@ class Trainer:
 
     @torch.no_grad()
     def eval_step(self) -> Metrics:
-        """The losses on the newest Batch; nothing changes."""
+        """The losses on the newest Batch; nothing changes. For code of users: it is in the contract of a Trainer, and
+        the loop never calls it."""
         if self.source.last is None:
             raise RuntimeError("eval_step needs a Batch: call train_step first")
         return self.losses(self.source.last)

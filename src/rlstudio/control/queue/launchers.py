@@ -54,24 +54,3 @@ class SubprocessLauncher:
         if not self._home.url.startswith("sqlite:"):
             told[DATABASE_VARIABLE] = self._home.url
         return {**os.environ, **told}
-
-
-class InProcessLauncher:
-    """Trains the run here and now: for tests, notebooks and debuggers. `launch` returns when it has ended."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-
-    def launch(self, run: Run, devices: Sequence[int]) -> Process:
-        from rlstudio.control.queue import runner
-
-        return _Done(runner.main(run.id, run.token, self._home.runs_dir))
-
-
-class _Done:
-    def __init__(self, code: int) -> None:
-        self.pid = os.getpid()
-        self._code = code
-
-    def poll(self) -> int | None:
-        return self._code

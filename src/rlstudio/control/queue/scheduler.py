@@ -137,7 +137,7 @@ class Scheduler:
         try:
             devices = self._devices(claimed, beside)
             self.processes[run.id] = self._launcher.launch(claimed, devices)
-        except Exception as error:  # of whatever kind: launchers come from other packages too
+        except Exception as error:  # of whatever kind: the run must not stay claimed by a worker that goes on
             message = f"its process could not be started: {error}"
             self._give_back(run.id, claimed.token, Reason.STORAGE, message)
             return None

@@ -1,10 +1,9 @@
-"""What the registry gives out, and how its history adds up."""
+"""What the registry gives out."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -78,11 +77,3 @@ def parse_reference(text: str) -> tuple[str, int | Stage]:
     if found is not None and found["which"] in (Stage.PRODUCTION, Stage.STAGING):
         return found["model"], Stage(found["which"])
     raise UserError(f"{text!r}: name a version as MODEL:3, MODEL:production or MODEL:staging; see: rlctl models")
-
-
-def replay(decisions: Iterable[Decision]) -> dict[tuple[str, int], Stage]:
-    """The stages after all of these: what the table must say."""
-    stages: dict[tuple[str, int], Stage] = {}
-    for decision in decisions:
-        stages[decision.model, decision.version] = decision.stage
-    return stages

@@ -140,12 +140,6 @@ class Registry:
             raise Conflict(f"model {model}: version {current.version} is the first in production; none was before")
         return current, self.get(model, before)
 
-    def rollback(self, model: str, *, if_current: int | None = None, reason: str = "") -> Version:
-        """The version that was in production before the present one is there again."""
-        current, before = self.previous(model)
-        seen = current.version if if_current is None else if_current
-        return self.promote(model, before.version, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason)
-
     def _before(self, model: str, current: int) -> int | None:
         """Going back twice goes back two steps: versions that were rolled back from do not count."""
         line: list[int] = []

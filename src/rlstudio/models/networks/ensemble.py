@@ -58,16 +58,13 @@ class EnsembleMLP(nn.Module):
         """Features [K, N, D], for each member its own -> outputs [K, N, O]."""
         return self._through(x, self._layers)
 
-    def frozen(self, x: Tensor) -> Tensor:
-        """The same outputs; gradients reach `x` but no weight."""
-        return self._run(x, self._detached(self.members))
-
     def first(self, x: Tensor) -> Tensor:
-        """The outputs of the first member alone, frozen: [N, O]."""
+        """The outputs of the first member alone: [N, O]; gradients reach `x` but no weight."""
         return self._run(x, self._detached(1)).squeeze(0)
 
     def lowest(self, x: Tensor) -> Tensor:
-        """The lowest output of all members, frozen, row by row: [N]; for networks with a single output."""
+        """The lowest output of all members, row by row: [N]; for networks with a single output. Gradients reach `x` but
+        no weight."""
         layers = self._detached(self.members)
         if self.activation == "relu" and x.device.type == "cpu":
             return _LowestOnCpu.apply(x, *(tensor for pair in layers for tensor in pair))  # type: ignore[no-any-return, no-untyped-call]
