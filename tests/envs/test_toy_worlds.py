@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from rlstudio.envs.worlds.chain import Chain, chain_action_values, chain_values
-from rlstudio.envs.worlds.gridworld import GridWorld, gridworld_value
+from rlstudio.envs.worlds.chain import Chain
+from rlstudio.envs.worlds.gridworld import GridWorld
 from rlstudio.envs.worlds.identity import Identity, IdentityBox
 from rlstudio.envs.worlds.native import NativeVecEnv
+from support.closed_forms import chain_action_values, chain_values, gridworld_value
 
 GAMMA = 0.9
 

@@ -10,11 +10,11 @@ from rlstudio.data.collect.collector import Collector
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.worlds.chain import chain_action_values, chain_values
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from rlstudio.ops.returns import gae
+from support.closed_forms import chain_action_values, chain_values
 
 GAMMA = 0.9
 

@@ -20,19 +20,6 @@ from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
 
 
-def chain_values(gamma: float, n: int = 5, endless: bool = False) -> np.ndarray:
-    """V(i) [n] of the policy that always goes right, with or without a time limit."""
-    values: np.ndarray = gamma ** np.arange(n - 1, -1, -1.0)
-    return values / (1 - gamma) if endless else values
-
-
-def chain_action_values(gamma: float, n: int = 5, endless: bool = False) -> np.ndarray:
-    """Q(i, a) [n, 2]: left or right once, then always right."""
-    values = chain_values(gamma, n, endless)
-    left = gamma * values[np.maximum(np.arange(n) - 1, 0)]
-    return np.stack((left, values), 1)
-
-
 class Chain:
     id = "rlstudio/Chain-v0"
     state_size = 1

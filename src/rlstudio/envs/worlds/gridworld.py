@@ -20,21 +20,6 @@ from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
 STEP_REWARD, GOAL_REWARD = -1.0, 10.0
 
 
-def gridworld_value(gamma: float, size: int = 7, teleport: bool = True) -> float:
-    """The optimal discounted return from the start: every shortest way to the centre is as good as any other."""
-    far, near = 2 * (size // 2), 2 * (size // 2 - 1)  # steps from the start and from a landing cell
-
-    def walk(steps: int, afterwards: float) -> float:
-        return STEP_REWARD * (1 - gamma**steps) / (1 - gamma) + gamma ** (steps - 1) * (
-            GOAL_REWARD + gamma * afterwards
-        )
-
-    if not teleport:
-        return walk(far, 0.0)
-    landing = walk(near, 0.0) / (1 - gamma**near)
-    return walk(far, landing)
-
-
 class GridWorld:
     id = "rlstudio/GridWorld-v0"
     state_size = 3
