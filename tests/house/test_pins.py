@@ -34,11 +34,15 @@ def test_envs_is_every_family_but_the_large_one() -> None:
 
 
 def test_the_code_names_the_extras_as_the_project_does() -> None:
-    from rlstudio.envs.extras import ENVPOOL, MINARI
+    from rlstudio.control.sweep.samplers import CMAES, OPTUNA
+    from rlstudio.data.datasets.minari_files import MINARI
+    from rlstudio.delivery.graphs import ONNX, ONNXRUNTIME, ONNXSCRIPT
+    from rlstudio.envs.envpool.envpool_env import ENVPOOL
     from rlstudio.envs.extras import EXTRAS as KNOWN
 
     assert tuple(extra.name for extra in KNOWN) == FAMILIES
-    assert {ENVPOOL.name, MINARI.name} <= EXTRAS.keys()
+    for extra in (*KNOWN, ENVPOOL, MINARI, OPTUNA, CMAES, ONNX, ONNXSCRIPT, ONNXRUNTIME):
+        assert extra.name in EXTRAS
 
 
 @pytest.mark.parametrize("text", PINNED)

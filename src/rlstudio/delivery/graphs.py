@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 from rlstudio.core.errors import UserError, suggest
+from rlstudio.core.extras import Extra
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.ports import Port
-from rlstudio.envs.extras import Extra
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -33,7 +33,7 @@ EXAMPLE_ROWS = 3  # one row would be taken for a constant
 BATCH = "batch"
 _TYPES = {"float32": "tensor(float)", "uint8": "tensor(uint8)", "int64": "tensor(int64)"}
 
-_NEEDS = tuple(Extra("export", module, "(?!)", "") for module in ("onnx", "onnxscript", "onnxruntime"))
+ONNX, ONNXSCRIPT, ONNXRUNTIME = (Extra("export", module) for module in ("onnx", "onnxscript", "onnxruntime"))
 
 
 class Graph(NamedTuple):
@@ -50,7 +50,7 @@ def check_formats(formats: tuple[str, ...]) -> None:
                 f"--format: unknown {name!r}{suggest(name, known) or '; known: ' + ', '.join(sorted(known))}"
             )
     if "onnx" in formats:
-        for extra in _NEEDS:
+        for extra in (ONNX, ONNXSCRIPT, ONNXRUNTIME):
             extra.load("--format", "onnx")
 
 
@@ -85,7 +85,7 @@ def onnx_run(data: bytes, inputs: Sequence[Port], outputs: Sequence[Port]) -> Ru
 
     It is given as bytes and may refer to nothing outside of them: tensors in other files would be read from anywhere.
     """
-    onnx, onnxruntime = (_NEEDS[i].load("policy.onnx", "a graph") for i in (0, 2))
+    onnx, onnxruntime = (extra.load("policy.onnx", "a graph") for extra in (ONNX, ONNXRUNTIME))
     _check_contained(onnx.load_from_string(data))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -6,7 +6,6 @@ on every start, and MuJoCo writes its warnings into a file of the working direct
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -14,10 +13,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec as find_module
 from types import ModuleType
 
 from rlstudio.core.errors import UserError
+from rlstudio.core.extras import Extra
 
 
 def _quiet_ale(ale_py: ModuleType) -> None:
@@ -39,15 +38,9 @@ def _nothing(module: ModuleType) -> None:
 
 
 @dataclass(frozen=True)
-class Extra:
-    name: str
-    """Of the optional dependency: `pip install "rlstudio[name]"`."""
-
-    module: str
-    """What it brings."""
-
+class EnvExtra(Extra):
     ids: str
-    """Pattern of how they start."""
+    """Pattern of the beginning of its environment ids."""
 
     shown: str
     """The same for a reader."""
@@ -57,32 +50,15 @@ class Extra:
 
     prepare: Callable[[ModuleType], None] = _nothing
 
-    @property
-    def command(self) -> str:
-        return f'pip install "rlstudio[{self.name}]"'
-
-    @property
-    def installed(self) -> bool:
-        """Without importing it."""
-        if self.module in sys.modules:
-            return sys.modules[self.module] is not None
-        return find_module(self.module) is not None
-
     def load(self, field: str, wanted: str) -> ModuleType:
-        """Import it for `wanted`, the value of `field`; ids it has are registered then."""
-        try:
-            module = importlib.import_module(self.module)
-        except ImportError as error:
-            if isinstance(error, ModuleNotFoundError) and error.name == self.module:
-                raise UserError(f"{field}: {wanted} needs {self.module}; run `{self.command}`") from error
-            reason = " ".join(str(error).split())
-            raise UserError(f"{field}: {self.module} is installed but does not start: {reason}") from error
+        """Its ids are registered then, and it is quiet."""
+        module = super().load(field, wanted)
         self.prepare(module)
         return module
 
 
-BOX2D = Extra("box2d", "Box2D", "LunarLander|BipedalWalker|CarRacing", "LunarLander, BipedalWalker, CarRacing")
-MUJOCO = Extra(
+BOX2D = EnvExtra("box2d", "Box2D", "LunarLander|BipedalWalker|CarRacing", "LunarLander, BipedalWalker, CarRacing")
+MUJOCO = EnvExtra(
     "mujoco",
     "mujoco",
     "(Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer"
@@ -90,16 +66,13 @@ MUJOCO = Extra(
     "Ant, HalfCheetah, Hopper, Humanoid, ...",
     prepare=_quiet_mujoco,
 )
-MINIGRID = Extra("minigrid", "minigrid", "MiniGrid-|BabyAI-", "MiniGrid-*, BabyAI-*", registers=True)
-ATARI = Extra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers=True, prepare=_quiet_ale)
-ENVPOOL = Extra("envpool", "envpool", "(?!)", "vectorization: envpool")
-MINARI = Extra("minari", "minari", "(?!)", "train.dataset")
+MINIGRID = EnvExtra("minigrid", "minigrid", "MiniGrid-|BabyAI-", "MiniGrid-*, BabyAI-*", registers=True)
+ATARI = EnvExtra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers=True, prepare=_quiet_ale)
 
 EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
-"""Those that bring ids."""
 
 
-def extra_of(id: str, package: str = "") -> Extra | None:
+def extra_of(id: str, package: str = "") -> EnvExtra | None:
     """The extra that an id belongs to, installed or not; some ids of a `package` look like anybody's."""
     return next((extra for extra in EXTRAS if re.match(extra.ids, id) or package == extra.module), None)
 

@@ -16,10 +16,10 @@ import numpy as np
 from rlstudio.control.sweep.config import SamplerConfig
 from rlstudio.control.sweep.space import Axis, Params, Space
 from rlstudio.control.sweep.sweeps import Trial, TrialState
-from rlstudio.core.errors import UserError
+from rlstudio.core.extras import Extra
 from rlstudio.core.rng import Rng
 
-INSTALL = 'install it with: pip install "rlstudio[sweep]"'
+OPTUNA, CMAES = (Extra("sweep", module) for module in ("optuna", "cmaes"))
 SIGMA = 0.25
 """First spread of cmaes, as a share of each range."""
 
@@ -62,12 +62,8 @@ class Tpe:
     that several at once do not choose the same."""
 
     def __init__(self, cfg: SamplerConfig, space: Space, epochs: int) -> None:
-        try:
-            import optuna
-        except ModuleNotFoundError as error:
-            raise UserError(f"sampler.kind: tpe needs {error.name}; {INSTALL}") from None
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._optuna: Any = optuna
+        self._optuna: Any = OPTUNA.load("sampler.kind", "tpe")
+        self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         self._cfg = cfg
         self._space = space
         self._epochs = epochs
@@ -139,11 +135,7 @@ class CmaEs:
     generation n // population; each generation whose trials have all ended is told, in order."""
 
     def __init__(self, cfg: SamplerConfig, space: Space) -> None:
-        try:
-            import cmaes
-        except ModuleNotFoundError as error:
-            raise UserError(f"sampler.kind: cmaes needs {error.name}; {INSTALL}") from None
-        self._cmaes: Any = cmaes
+        self._cmaes: Any = CMAES.load("sampler.kind", "cmaes")
         self._space = space
         self._rng = Rng(cfg.seed, "sweep")
         self.population = population_of(cfg, len(space.axes))

@@ -23,11 +23,12 @@ from gymnasium import spaces as gym_spaces
 
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.errors import Incompatible, RLStudioError, UserError
+from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.data.replay.buffer import ReplayBuffer
-from rlstudio.envs.extras import MINARI
 from rlstudio.envs.gym.spaces import convert_spaces
 
+MINARI = Extra("minari", "minari")
 FIELD = "train.dataset"
 LONGEST = 200
 ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0-9]{1,6}")

@@ -19,14 +19,15 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Space, Spaces, describe
 from rlstudio.envs.envpool.envpool_task import Task, pool_task
-from rlstudio.envs.extras import ENVPOOL
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.seeds import EpisodeNoise
 
+ENVPOOL = Extra("envpool", "envpool")
 NEVER = 2**62  # a limit no episode reaches
 
 

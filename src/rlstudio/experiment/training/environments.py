@@ -5,14 +5,14 @@ from __future__ import annotations
 from rlstudio.core.config import parse
 from rlstudio.envs.check import EnvReport, check_env
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.extras import EXTRAS, Extra
+from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.make import EnvInfo, known_envs
 
 __all__ = ["EnvInfo", "EnvReport", "check", "known_envs", "missing_extras"]
 
 
-def missing_extras() -> list[Extra]:
+def missing_extras() -> list[EnvExtra]:
     """Families of environments that an installation could still have."""
     return [extra for extra in EXTRAS if not extra.installed]
 

@@ -1,0 +1,42 @@
+"""Packages that come with an extra of the installation: imported when they are needed, or one line that says how to
+install them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import ModuleType
+
+from rlstudio.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Extra:
+    name: str
+    """Of the optional dependency: `pip install "rlstudio[name]"`."""
+
+    module: str
+    """The module that comes with it."""
+
+    @property
+    def command(self) -> str:
+        return f'pip install "rlstudio[{self.name}]"'
+
+    @property
+    def installed(self) -> bool:
+        """Without importing it."""
+        if self.module in sys.modules:
+            return sys.modules[self.module] is not None
+        return find_spec(self.module) is not None
+
+    def load(self, field: str, wanted: str) -> ModuleType:
+        """Import the module for `wanted`, the value of `field`."""
+        try:
+            return importlib.import_module(self.module)
+        except ImportError as error:
+            if isinstance(error, ModuleNotFoundError) and error.name == self.module:
+                raise UserError(f"{field}: {wanted} needs {self.module}; run `{self.command}`") from error
+            reason = " ".join(str(error).split())
+            raise UserError(f"{field}: {self.module} is installed but does not start: {reason}") from error
