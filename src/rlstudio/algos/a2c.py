@@ -16,7 +16,6 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
-from rlstudio.algos.parts.advantages import advantages
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
@@ -33,6 +32,7 @@ from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer, RMSprop
+from rlstudio.ops.returns import advantages
 
 OPTIMIZERS = {"rmsprop": RMSprop, "adam": Optimizer}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
+import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor
 
@@ -23,7 +24,6 @@ from rlstudio.algos.parts.config import OffPolicyConfig
 from rlstudio.algos.parts.discounts import discounted_value, one_discount
 from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
 from rlstudio.algos.parts.judging import td_loss
-from rlstudio.algos.parts.row_weights import advantage_weights, planned
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
@@ -38,10 +38,13 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.experience import PlanningModel
 from rlstudio.models.policies.distributions import log_prob
-from rlstudio.ops.means import weighted_mean
+from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
+
+LARGEST_WEIGHT = 20.0
+"""Of exp(A / tau): a single lucky row must not be all that is learned."""
 
 
 class MBMPCConfig(OffPolicyConfig):
@@ -174,6 +177,18 @@ def mbmpc_loss(
         part, row = dynamics_loss(model.dynamics, rows, counts)
         loss, metrics = loss + cfg.dynamics_coef * part, metrics | row
     return loss, metrics | {"value_trust": model.value.trust, "loss": loss.detach()}
+
+
+def planned(windows: Batch, learning_starts: int) -> Tensor:
+    """Rows in which a planner acted count, those of the random start do not."""
+    weights_N: Tensor = (windows.rows >= learning_starts).float()
+    return weights_N if windows.weights is None else weights_N * windows.weights
+
+
+def advantage_weights(advantages_N: Tensor, weights_N: Tensor | None, tau: float) -> Tensor:
+    """exp(A / tau), with advantages in units of their spread (Peng et al. 2019, arXiv:1910.00177)."""
+    scaled_N = torch.exp(standardize(advantages_N, weights_N) / tau).clamp(max=LARGEST_WEIGHT)
+    return scaled_N if weights_N is None else scaled_N * weights_N
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
-from rlstudio.algos.parts.advantages import advantages
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
@@ -32,9 +31,9 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
-from rlstudio.ops.errors import value_errors
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
+from rlstudio.ops.returns import advantages, value_errors
 
 
 class PPOConfig(TrainConfig):

@@ -1,4 +1,4 @@
-"""Advantages and returns. Row t is transition t: `terminated` stops the bootstrap, `dones` cuts the trace.
+"""Advantages, returns and errors. Row t is transition t: `terminated` stops the bootstrap, `dones` cuts the trace.
 
 Dims: T steps, B environments. `next_values_TB[t]` is the value of the true successor of row t, so a time limit
 bootstraps and a death does not, and no value leaks over a reset.
@@ -8,6 +8,19 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from rlstudio.core.batch import Batch
+
+
+def advantages(rollout: Batch, values_TB: Tensor, next_values_TB: Tensor, gamma: float, lam: float) -> Tensor:
+    """GAE, [T, B]. `next_values_TB` is V at the true successor, so a time limit bootstraps and a death does not.
+
+    The trace stops at a row that does not count (the guard's zeros are no experience) and bootstraps there.
+    """
+    cuts_TB = rollout.dones
+    if rollout.weights is not None:
+        cuts_TB[:-1] |= rollout.weights[1:] == 0
+    return gae(rollout.rewards, values_TB, next_values_TB, rollout.terminated, cuts_TB, gamma, lam)
 
 
 def gae(
@@ -55,3 +68,15 @@ def n_step(rewards_KN: Tensor, dones_KN: Tensor, gamma: float) -> tuple[Tensor, 
     sums_N = (discounts_K[:, None] * live_KN * rewards_KN).sum(0)
     last_N = live_KN.sum(0).long() - 1
     return sums_N, last_N, gamma ** (last_N + 1).to(rewards_KN.dtype)
+
+
+def value_errors(values_N: Tensor, returns_N: Tensor, old_values_N: Tensor, clip: float | None) -> Tensor:
+    """(V - R)^2; with `clip`, the larger of it and the same for V kept within `clip` of the old value.
+
+    Like PPO's clipped ratio: a value that already moved far towards its return in this rollout gets no more push.
+    """
+    errors_N = (values_N - returns_N).square()
+    if clip is None:
+        return errors_N
+    near_N = old_values_N + (values_N - old_values_N).clamp(-clip, clip)
+    return torch.maximum(errors_N, (near_N - returns_N).square())
