@@ -285,3 +285,13 @@ def test_a_damaged_file_is_valid_or_refused_line_by_line(edits):
     else:
         told = []
     assert all(line.startswith("f.yaml") and line.isprintable() and len(line) < 400 for line in told)
+
+
+def test_importing_the_config_leaves_the_filters_of_warnings_alone() -> None:
+    """And says nothing itself, though pydantic would rather have another name for `register`."""
+    code = (
+        "import warnings, rlstudio.core.config; before = list(warnings.filters);"
+        "import rlstudio.experiment.config.experiment; assert warnings.filters == before, warnings.filters"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

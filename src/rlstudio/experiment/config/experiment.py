@@ -54,10 +54,6 @@ READING_ORDER = ("name", "env", "policy", "train")
 NOT_YET = object()
 
 
-# Every abstract class has a method of this name, which nobody calls on a config.
-warnings.filterwarnings("ignore", 'Field name "register" in "ExperimentConfig" shadows')
-
-
 def _derived_name(data: dict[str, Any]) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{data['policy'].algo}_{data['env'].id}")[:64]
 
@@ -66,100 +62,113 @@ def _nothing_given() -> Any:
     return {}
 
 
-class ExperimentConfig(Config):
-    not_hashed: ClassVar[tuple[str, ...]] = ("name", "env.seed", "tracking", "runtime", "resources", "ckpt", "register")
+with warnings.catch_warnings():
+    # Pydantic warns of the field `register`: the metaclass of its models has a method of that name for virtual
+    # subclasses (`abc.ABCMeta.register`), which no config needs.
+    warnings.filterwarnings("ignore", 'Field name "register" in "ExperimentConfig" shadows')
 
-    env: EnvConfig
-    """The world: which, how many copies, which seed."""
+    class ExperimentConfig(Config):
+        not_hashed: ClassVar[tuple[str, ...]] = (
+            "name",
+            "env.seed",
+            "tracking",
+            "runtime",
+            "resources",
+            "ckpt",
+            "register",
+        )
 
-    policy: PolicyConfig
-    """The algorithm and the network."""
+        env: EnvConfig
+        """The world: which, how many copies, which seed."""
 
-    name: str = Field(default_factory=_derived_name)
-    """What the run is called; by default `<algo>_<env>`."""
+        policy: PolicyConfig
+        """The algorithm and the network."""
 
-    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
-    """How patient collecting is with environments."""
+        name: str = Field(default_factory=_derived_name)
+        """What the run is called; by default `<algo>_<env>`."""
 
-    buffer: BufferConfig = Field(default_factory=BufferConfig)
-    """The replay buffer of off-policy algorithms."""
+        rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+        """How patient collecting is with environments."""
 
-    eval: EvalConfig = Field(default_factory=EvalConfig)
-    """How often and how long to evaluate."""
+        buffer: BufferConfig = Field(default_factory=BufferConfig)
+        """The replay buffer of off-policy algorithms."""
 
-    gates: GatesConfig = Field(default_factory=GatesConfig)
-    """Quality rules on evaluation."""
+        eval: EvalConfig = Field(default_factory=EvalConfig)
+        """How often and how long to evaluate."""
 
-    ckpt: CkptConfig = Field(default_factory=CkptConfig)
-    """When to save and what to keep; never changes a result."""
+        gates: GatesConfig = Field(default_factory=GatesConfig)
+        """Quality rules on evaluation."""
 
-    guardrails: GuardrailsConfig = Field(default_factory=GuardrailsConfig)
-    """Safety rules on every step."""
+        ckpt: CkptConfig = Field(default_factory=CkptConfig)
+        """When to save and what to keep; never changes a result."""
 
-    resources: ResourcesConfig = Field(default_factory=ResourcesConfig)
-    """What the run asks a scheduler for."""
+        guardrails: GuardrailsConfig = Field(default_factory=GuardrailsConfig)
+        """Safety rules on every step."""
 
-    runtime: RuntimeConfig = Field(default_factory=RuntimeConfig)
-    """Where the run computes."""
+        resources: ResourcesConfig = Field(default_factory=ResourcesConfig)
+        """What the run asks a scheduler for."""
 
-    tracking: TrackingConfig = Field(default_factory=TrackingConfig)
-    """Where metrics go besides the run folder."""
+        runtime: RuntimeConfig = Field(default_factory=RuntimeConfig)
+        """Where the run computes."""
 
-    register: RegisterConfig = Field(default_factory=RegisterConfig)
-    """What becomes of the policy when the run is done."""
+        tracking: TrackingConfig = Field(default_factory=TrackingConfig)
+        """Where metrics go besides the run folder."""
 
-    imports: tuple[str, ...] = Field((), max_length=32)
-    """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
+        register: RegisterConfig = Field(default_factory=RegisterConfig)
+        """What becomes of the policy when the run is done."""
 
-    # Last: its validator needs to know that every other section is valid.
-    train: SerializeAsAny[TrainConfig] = Field(default_factory=_nothing_given)
-    """How to learn; the fields are those of the algorithm."""
+        imports: tuple[str, ...] = Field((), max_length=32)
+        """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
 
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, value: str) -> str:
-        if not NAME.fullmatch(value):
-            raise ValueError("use 1 to 64 letters, digits, _ - or . (and neither - nor . first)")
-        if value == "last":
-            raise ValueError("`last` already means the newest run; choose another name")
-        return value
+        # Last: its validator needs to know that every other section is valid.
+        train: SerializeAsAny[TrainConfig] = Field(default_factory=_nothing_given)
+        """How to learn; the fields are those of the algorithm."""
 
-    @field_validator("imports")
-    @classmethod
-    def _module_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not MODULE.fullmatch(name):
-                raise ValueError(f"{name!a} is not the name of a module, like my_package.my_envs")
-        return tuple(dict.fromkeys(value))
+        @field_validator("name")
+        @classmethod
+        def _plain_name(cls, value: str) -> str:
+            if not NAME.fullmatch(value):
+                raise ValueError("use 1 to 64 letters, digits, _ - or . (and neither - nor . first)")
+            if value == "last":
+                raise ValueError("`last` already means the newest run; choose another name")
+            return value
 
-    @field_validator("train", mode="before")
-    @classmethod
-    def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
-            raise PydanticCustomError("not_judged", "train is judged once the other sections are valid")
-        return trainer_type(info.data["policy"].algo).Config.model_validate({} if value is None else value)
+        @field_validator("imports")
+        @classmethod
+        def _module_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+            for name in value:
+                if not MODULE.fullmatch(name):
+                    raise ValueError(f"{name!a} is not the name of a module, like my_package.my_envs")
+            return tuple(dict.fromkeys(value))
 
-    @model_validator(mode="before")
-    @classmethod
-    def _unknown_sections_first(cls, data: Any) -> Any:
-        """Pydantic finds unknown keys last, which would be after the import of the algorithm."""
-        unknown = isinstance(data, Mapping) and set(data) - cls.model_fields.keys()
-        return {**data, "train": NOT_YET} if unknown else data
+        @field_validator("train", mode="before")
+        @classmethod
+        def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
+            if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
+                raise PydanticCustomError("not_judged", "train is judged once the other sections are valid")
+            return trainer_type(info.data["policy"].algo).Config.model_validate({} if value is None else value)
 
-    @model_serializer(mode="wrap")
-    def _in_reading_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        return {name: data[name] for name in READING_ORDER if name in data} | data
+        @model_validator(mode="before")
+        @classmethod
+        def _unknown_sections_first(cls, data: Any) -> Any:
+            """Pydantic finds unknown keys last, which would be after the import of the algorithm."""
+            unknown = isinstance(data, Mapping) and set(data) - cls.model_fields.keys()
+            return {**data, "train": NOT_YET} if unknown else data
 
-    @classmethod
-    def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
-        return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+        @model_serializer(mode="wrap")
+        def _in_reading_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+            data: dict[str, Any] = handler(self)
+            return {name: data[name] for name in READING_ORDER if name in data} | data
 
-    @model_validator(mode="after")
-    def _agrees(self) -> ExperimentConfig:
-        _check_statements(self)
-        _check_sizes(self)
-        return self
+        @classmethod
+        def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
+            return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+
+        @model_validator(mode="after")
+        def _agrees(self) -> ExperimentConfig:
+            _check_statements(self)
+            _check_sizes(self)
+            return self
 
 
 def trainer_type(algo: str) -> Any:
