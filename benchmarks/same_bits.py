@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.page import table
-from benchmarks.trees import CommandFailed, Tree, base_revision, base_tree, working_tree
+from benchmarks.trees import CommandFailed, Tree, metric_records, run_folder, two_trees
 
 CLOCK = "clock"
 DATASET = "same/bits-v0"
@@ -107,9 +103,7 @@ def train(tree: Tree, run: ShortRun, place: Path) -> Path:
     """The folder in which the run lies; trained now unless it was before."""
     runs_dir = place / tree.title / run.name
     if not runs_dir.exists():
-        file = place / f"{run.name}.yaml"
-        file.write_text(json.dumps(run.experiment))  # JSON is YAML
-        tree.rlctl("launch", "-f", str(file), "--runs-dir", str(runs_dir), "-q", place=place)
+        tree.launch(run.experiment, runs_dir, place)
     return runs_dir
 
 
@@ -123,21 +117,18 @@ def record_dataset(tree: Tree, place: Path) -> None:
 
 def read_result(runs_dir: Path) -> Result:
     """The last checkpoint's hash and the metrics of the one run in the folder."""
-    manifests = sorted(runs_dir.glob("*/checkpoints/step-*/MANIFEST.json"))
+    folder = run_folder(runs_dir)
+    manifests = sorted(folder.glob("checkpoints/step-*/MANIFEST.json"))
     if not manifests:
-        raise CommandFailed(f"no checkpoint in {runs_dir}")
+        raise CommandFailed(f"{folder}: no checkpoint")
     state_hash: str = json.loads(manifests[-1].read_text(encoding="utf-8"))["state_hash"]
-    folder = manifests[-1].parents[2]
-    # Full files are metrics-0001.jsonl, -0002 and so on; metrics.jsonl is the last one.
-    files = [*sorted(folder.glob("metrics-*.jsonl")), folder / "metrics.jsonl"]
-    return Result(state_hash, read_metrics(line for file in files for line in file.read_text().splitlines()))
+    return Result(state_hash, results_of(metric_records(folder)))
 
 
-def read_metrics(lines: Iterable[str]) -> Records:
+def results_of(records: Iterable[dict[str, Any]]) -> Records:
     """Values by step, key and tags, without those of the clock. Which came first is no result: the order may differ."""
     metrics: Records = {}
-    for line in lines:
-        record = json.loads(line)
+    for record in records:
         if CLOCK not in record["tags"]:
             metrics.setdefault((record["step"], record["key"], tuple(record["tags"])), []).append(record["value"])
     return metrics
@@ -188,32 +179,21 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     args = arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the worktree is removed
-    with ExitStack() as stack:
-        try:
-            commit, how = base_revision(args.base)
-            trees = (stack.enter_context(base_tree(commit)), working_tree())
-            place = Path(tempfile.mkdtemp(prefix="rlstudio-same-bits-"))
-            if args.keep:
-                print(f"runs: {place}")
-            else:
-                stack.callback(shutil.rmtree, place, ignore_errors=True)
-            for tree in trees:
-                tree.check(place)
-        except CommandFailed as error:
-            print(error, file=sys.stderr)
-            return 2
-        print(f"base: {commit[:12]} ({how}); new: the working tree", flush=True)
-        started = time.monotonic()
-        rows, same = [], []
-        for run in args.runs:
-            row, is_same = compare(run, trees, place)
-            rows.append(row)
-            same.append(is_same)
-            print(f"{run.name:10} {'same' if is_same else 'DIFFERS'}", file=sys.stderr, flush=True)
-        print(table(["run", "state_hash", "metrics"], rows))
-        print(f"\n{sum(same)} of {len(same)} runs are the same; {time.monotonic() - started:.0f} s")
-        return 0 if all(same) else 1
+    started = time.monotonic()
+    rows, same = [], []
+    try:
+        with two_trees(args.base, args.keep) as (base, new, place):
+            for run in args.runs:
+                row, is_same = compare(run, (base, new), place)
+                rows.append(row)
+                same.append(is_same)
+                print(f"{run.name:10} {'same' if is_same else 'DIFFERS'}", file=sys.stderr, flush=True)
+    except CommandFailed as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(table(["run", "state_hash", "metrics"], rows))
+    print(f"\n{sum(same)} of {len(same)} runs are the same; {time.monotonic() - started:.0f} s")
+    return 0 if all(same) else 1
 
 
 if __name__ == "__main__":

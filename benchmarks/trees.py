@@ -6,7 +6,10 @@ process of this interpreter with the tree's `src` first on its path, and the fil
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.jobs import THREAD_VARIABLES
 from benchmarks.venvs import ROOT
@@ -45,6 +49,12 @@ class Tree:
         """What the command prints, run in the folder `place`."""
         return _output(self.command(*arguments), cwd=place, env=self.environment(place))
 
+    def launch(self, experiment: dict[str, Any], runs_dir: Path, place: Path, *options: str) -> None:
+        """Train the experiment to its end, in the foreground."""
+        file = place / f"{experiment['name']}.yaml"
+        file.write_text(json.dumps(experiment))  # JSON is YAML
+        self.rlctl("launch", "-f", str(file), "--runs-dir", str(runs_dir), "-q", *options, place=place)
+
     def environment(self, place: Path) -> dict[str, str]:
         """One thread, this tree's modules, datasets in `place`, and none of the caller's RLStudio settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RLSTUDIO_")}
@@ -58,6 +68,26 @@ class Tree:
         used = Path(_output(ask, cwd=place, env=self.environment(place)).strip())
         if not used.resolve().is_relative_to(self.root.resolve()):
             raise CommandFailed(f"{self.root}: its src is not used, but {used}; uninstall that RLStudio")
+
+
+@contextmanager
+def two_trees(base: str | None, keep: bool = False) -> Iterator[tuple[Tree, Tree, Path]]:
+    """The base, the working tree and a temporary folder for runs, which `keep` leaves; prints what is compared."""
+    commit, how = base_revision(base)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the worktree is removed
+    place = Path(tempfile.mkdtemp(prefix="rlstudio-runs-"))
+    try:
+        with base_tree(commit) as old:
+            new = working_tree()
+            old.check(place)
+            new.check(place)
+            print(
+                f"base: {commit[:12]} ({how}); new: the working tree" + (f"; runs: {place}" if keep else ""), flush=True
+            )
+            yield old, new, place
+    finally:
+        if not keep:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def working_tree() -> Tree:
@@ -90,6 +120,20 @@ def base_revision(given: str | None) -> tuple[str, str]:
     if merge_base != head:
         return merge_base, f"where this branch left {MAIN}"
     return commit_of("HEAD~1"), "HEAD~1"
+
+
+def run_folder(runs_dir: Path) -> Path:
+    """The folder of the one run that was launched into `runs_dir`."""
+    folders = sorted(path.parent for path in runs_dir.glob("*/metrics.jsonl"))
+    if len(folders) != 1:
+        raise CommandFailed(f"{runs_dir}: {len(folders)} runs with metrics where one was launched")
+    return folders[0]
+
+
+def metric_records(folder: Path) -> list[dict[str, Any]]:
+    """What the run wrote, oldest first: full files are metrics-0001.jsonl and so on, metrics.jsonl is the last one."""
+    files = [*sorted(folder.glob("metrics-*.jsonl")), folder / "metrics.jsonl"]
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def commit_of(revision: str) -> str:

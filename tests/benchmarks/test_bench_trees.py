@@ -5,16 +5,17 @@ import os
 from collections import Counter
 
 import pytest
-from benchmarks.same_bits import RUNS, compare, first_difference, read_metrics, read_result
+from benchmarks.same_bits import RUNS, compare, first_difference, read_result, results_of
 from benchmarks.trees import CommandFailed, Tree, base_revision, base_tree
 from benchmarks.venvs import ROOT
 
 from benchmarks import same_bits, trees
 from rlstudio.core.catalog import ALGOS
+from rlstudio.experiment.config import experiment_from
 
 
 def line(step, key, value, *tags):
-    return json.dumps({"ts": 0.0, "step": step, "key": key, "value": value, "tags": list(tags)})
+    return {"ts": 0.0, "step": step, "key": key, "value": value, "tags": list(tags)}
 
 
 def write_run(folder, hashes, lines):
@@ -22,8 +23,9 @@ def write_run(folder, hashes, lines):
         checkpoint = folder / "20260101-ppo" / "checkpoints" / f"step-{step:012d}"
         checkpoint.mkdir(parents=True)
         (checkpoint / "MANIFEST.json").write_text(json.dumps({"state_hash": state_hash}))
+    (folder / "20260101-ppo").mkdir(exist_ok=True)
     for name, part in lines.items():
-        (folder / "20260101-ppo" / name).write_text("".join(f"{text}\n" for text in part))
+        (folder / "20260101-ppo" / name).write_text("".join(f"{json.dumps(record)}\n" for record in part))
 
 
 @pytest.fixture
@@ -46,6 +48,12 @@ def test_fourteen_runs_and_every_algorithm():
     assert Counter(run.algo for run in RUNS)["ppo"] == Counter(run.algo for run in RUNS)["dqn"] == 3
 
 
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_experiments_are_valid_and_learn_before_they_end(run):
+    train = experiment_from(run.experiment).train
+    assert getattr(train, "learning_starts", 0) <= train.total_steps // 2
+
+
 def test_reads_the_last_checkpoint_and_all_files_of_metrics(tmp_path):
     files = {"metrics-0001.jsonl": [line(1, "a", 0.5)], "metrics.jsonl": [line(2, "a", None, "nan")]}
     write_run(tmp_path, {1: "old", 2: "last"}, files)
@@ -55,6 +63,9 @@ def test_reads_the_last_checkpoint_and_all_files_of_metrics(tmp_path):
 
 
 def test_a_run_without_a_checkpoint_is_an_error(tmp_path):
+    with pytest.raises(CommandFailed, match="0 runs with metrics"):
+        read_result(tmp_path)
+    write_run(tmp_path, {}, {"metrics.jsonl": []})
     with pytest.raises(CommandFailed, match="no checkpoint"):
         read_result(tmp_path)
 
@@ -75,7 +86,7 @@ def test_a_run_without_a_checkpoint_is_an_error(tmp_path):
 )
 def test_the_first_metric_that_differs_is_named(new, difference):
     base = [line(1, "a", 0.5), line(2, "b", 0.0), line(2, "speed", 1.0, "clock")]
-    assert first_difference(read_metrics(base), read_metrics(new)) == difference
+    assert first_difference(results_of(base), results_of(new)) == difference
 
 
 @pytest.mark.parametrize(("state_hash", "value", "same"), [("h", 1.0, True), ("other", 1.0, False), ("h", 2.0, False)])
