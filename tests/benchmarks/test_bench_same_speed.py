@@ -5,7 +5,7 @@ from benchmarks.same_speed import EXPERIMENTS, WARM_UP_EPOCHS, arguments, in_tur
 from benchmarks.trees import CommandFailed, Tree
 
 from benchmarks import same_speed
-from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.config.experiment import experiment_from
 
 
 def epoch(rate):

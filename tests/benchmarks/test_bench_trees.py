@@ -11,7 +11,7 @@ from benchmarks.venvs import ROOT
 
 from benchmarks import same_bits, trees
 from rlstudio.core.catalog import ALGOS
-from rlstudio.experiment.config import experiment_from
+from rlstudio.experiment.config.experiment import experiment_from
 
 
 def line(step, key, value, *tags):
