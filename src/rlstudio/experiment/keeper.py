@@ -11,7 +11,7 @@ from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, StorageError
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint import Checkpoints, Content, Found, Loaded
-from rlstudio.experiment.machine import differences
+from rlstudio.experiment.machine import differences, have_same_probe
 from rlstudio.experiment.manifest import CheckpointInfo
 from rlstudio.experiment.process import this_process
 from rlstudio.experiment.run_folder import RunFolder
@@ -59,7 +59,8 @@ class Keeper:
             return None
         for rejected in found.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
-        changed = differences(dict(found.loaded.info.fields["topology"]), topology)
+        then = dict(found.loaded.info.fields["topology"])
+        changed = differences(then, topology)
         if changed and not allow_inexact:
             raise Incompatible(
                 f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)});"
@@ -67,6 +68,8 @@ class Keeper:
             )
         if changed:
             self.mark_inexact(f"resumed on another topology: {', '.join(changed)}")
+        elif not have_same_probe(then, topology):
+            self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
         self.folder.event("resumed", env_steps=found.loaded.info.step, state_hash=found.loaded.info.state_hash)
         return found.loaded
 
