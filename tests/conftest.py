@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from deadlines import TEST_LIMIT
 from processes import signals_as_in_a_terminal
 
 # Before anything imports NumPy, torch or pygame.
@@ -12,6 +13,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+os.environ.setdefault("PYTEST_TIMEOUT", f"{TEST_LIMIT:.0f}")
 
 settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")

@@ -12,6 +12,7 @@ import typer
 from cli_scenario import Result, Rlctl
 from typer.main import get_command
 
+from deadlines import PATIENCE
 from rlstudio.cli import failures
 from rlstudio.cli.diff import diff
 from rlstudio.experiment import compare_runs
@@ -184,6 +185,6 @@ print(json.dumps([sorted({*heavy, "numpy", "yaml"} & at_import), sorted(heavy & 
 def test_it_never_imports_torch(place: Path) -> None:
     make(place, "one")
     done = subprocess.run(
-        [sys.executable, "-c", CODE, "one", "one"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", CODE, "one", "one"], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert json.loads(done.stderr.splitlines()[-1]) == [[], []]

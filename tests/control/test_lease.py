@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from world import HERE, S, assert_history, owner
 
+from deadlines import PATIENCE
 from rlstudio.control import lease as lease_module
 from rlstudio.control import runner
 from rlstudio.control.folders import folder_of
@@ -202,8 +203,8 @@ def test_the_heart_hears_of_a_loss_by_itself(home: Home) -> None:
     run, lease = leased(home, beat_seconds=0.01, on_lost=told.release)
     with lease_closed(lease):
         take_away(home.store, run.id)
-        assert told.acquire(timeout=60)
-        lease._heart.join(60)
+        assert told.acquire(timeout=PATIENCE)
+        lease._heart.join(PATIENCE)
         assert not lease._heart.is_alive()
         assert not told.acquire(blocking=False)
         with pytest.raises(LeaseLost):

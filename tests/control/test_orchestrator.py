@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deadlines import PATIENCE
 from rlstudio import orchestrator
 from rlstudio.control.home import Home
 from rlstudio.control.live import describe
@@ -21,7 +22,6 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config import experiment_from
 from rlstudio.experiment.process import send
 
-PATIENCE = 120.0
 TINY: dict[str, Any] = {
     "name": "tiny",
     "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 3},

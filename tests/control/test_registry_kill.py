@@ -14,6 +14,7 @@ import pytest
 from registry_world import write_policy
 from sqlite_faults import sqlite_passes_failpoints
 
+from deadlines import SLOWNESS
 from processes import in_child
 from rlstudio.control.home import Home
 from rlstudio.control.registry.promotion import PromotionConfig
@@ -22,7 +23,7 @@ from rlstudio.control.registry.releases import Releases
 from rlstudio.core.errors import StorageError
 from rlstudio.experiment import failpoint
 
-pytestmark = pytest.mark.timeout(900)  # each visits up to a hundred points
+pytestmark = pytest.mark.timeout(900 * SLOWNESS)  # each visits up to a hundred points
 
 QUICK = PromotionConfig(budget=20, margin=-100.0)
 

@@ -17,6 +17,7 @@ from sqlite_faults import sqlite_passes_failpoints
 from sweep_world import FakeWorker, drive, new_driver, search_of
 from world import clear
 
+from deadlines import SLOWNESS
 from rlstudio.control.store import database as database_module
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
@@ -26,7 +27,7 @@ from rlstudio.core.errors import StorageError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment import failpoint
 
-pytestmark = pytest.mark.timeout(1200)  # the slow ones make a few hundred sweeps each
+pytestmark = pytest.mark.timeout(1200 * SLOWNESS)  # the slow ones make a few hundred sweeps each
 
 SMALL: dict[str, Any] = {"trials": 3, "pruner": {"kind": "asha", "rungs": [3], "eta": 3}, "deterministic": True}
 

@@ -9,13 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from deadlines import PATIENCE
 from rlstudio.cli.describe import run_document
 from rlstudio.control.home import Home
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
-PATIENCE = 120.0
-"""Seconds after which a test gives up. Decides nothing while things work."""
-
 _started: list[subprocess.Popen[str]] = []
 
 LONG = """\

@@ -15,7 +15,6 @@ from rlctl_process import (
     COMMAND,
     HANGING_MODULE,
     LONG,
-    PATIENCE,
     end_all,
     rlctl,
     show,
@@ -24,6 +23,7 @@ from rlctl_process import (
     wait_until_trained,
 )
 
+from deadlines import PATIENCE
 from rlstudio import __version__
 from rlstudio.cli.app import main
 

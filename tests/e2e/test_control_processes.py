@@ -15,7 +15,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
+from rlctl_process import LONG, end_all, start, wait_for, wait_until_trained
+
+from deadlines import PATIENCE
 
 sys.path.append(str(Path(__file__).parents[1] / "control"))
 sys.path.append(str(Path(__file__).parents[1] / "repro"))

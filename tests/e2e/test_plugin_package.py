@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rlctl_process import PATIENCE, end_all, rlctl, show, start, wait_until_trained
+from rlctl_process import end_all, rlctl, show, start, wait_until_trained
+
+from deadlines import PATIENCE
 
 pytestmark = pytest.mark.real_process
 

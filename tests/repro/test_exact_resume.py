@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
+from deadlines import SLOWNESS
 from processes import in_child
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment import failpoint
@@ -46,7 +47,7 @@ def test_random_kills(algo, vectorization, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 * SLOWNESS)
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)
 def test_two_hundred_random_kills(algo, vectorization, tmp_path):
     cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs

@@ -25,6 +25,7 @@ import pytest
 from path_vectors import TEXTS, TRAPS, texts
 from typer.main import get_command
 
+from deadlines import SLOWNESS
 from rlstudio.cli import app
 from rlstudio.cli.app import main
 from rlstudio.control import service
@@ -39,7 +40,7 @@ from rlstudio.experiment.load import load_agent
 from rlstudio.experiment.manifest import MANIFEST, manifest_bytes
 from rlstudio.experiment.run_folder import RunFolder
 
-pytestmark = pytest.mark.timeout(200)  # of each test: a pipe that blocks is found here
+pytestmark = pytest.mark.timeout(200 * SLOWNESS)  # of each test: a pipe that blocks is found here
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
