@@ -124,11 +124,32 @@ def _help(path: Path, function: str) -> str:
     return (ast.get_docstring((named or callbacks)[0]) or "").partition("\n")[0]
 
 
+def python() -> str:
+    """The public functions and the methods of a run, with signatures and docstrings, from the source."""
+    folder = SOURCE / "orchestrator"
+    actions, handle = (ast.parse((folder / name).read_text()).body for name in ("actions.py", "handle.py"))
+    (run,) = (node for node in handle if isinstance(node, ast.ClassDef) and node.name == "Run")
+    sections = [("Functions of `rlstudio.orchestrator`", actions, ""), ("A `Run`", run.body, "run.")]
+    return "\n".join(f"### {title}\n\n{''.join(_entries(body, prefix))}" for title, body, prefix in sections)
+
+
+def _entries(body: list[ast.stmt], prefix: str) -> Iterator[str]:
+    for node in body:
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        node.args.args = [argument for argument in node.args.args if argument.arg != "self"]
+        is_property = any(ast.unparse(decorator) == "property" for decorator in node.decorator_list)
+        arguments = "" if is_property else f"({ast.unparse(node.args)})"
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        yield f"- `{prefix}{node.name}{arguments}{returns}`: {' '.join((ast.get_docstring(node) or '').split())}\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rooms": rooms,
     "layers": layers,
     "algorithms": algorithms,
     "commands": commands,
+    "python": python,
 }
 
 
