@@ -22,6 +22,7 @@ from typing import Any
 from rlstudio.core.contracts import Lease, VecEnv
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -284,6 +285,7 @@ class Session:
             "gradient_steps": self.trainer.gradient_steps,
             "epoch": self.position.epoch,
             "topology": self.topology,
+            "agent": describe_agent(self.trainer, self.env.spaces),
         }
         self.keeper.save(content, fields, self.memory.keeps())
 
