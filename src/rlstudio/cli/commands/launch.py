@@ -137,11 +137,7 @@ def resume(
 def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
     from rlstudio.cli.watch import run_seeds
     from rlstudio.control.runs import start as starting
-    from rlstudio.control.runs.folders import folder_of
-    from rlstudio.experiment.config.imports import import_modules
-    from rlstudio.experiment.run.load import load_imports
 
-    import_modules(load_imports(folder_of(home, run)))
     if detach:
         return tell_queued(home, [starting.requeue(home, run, overrides)], manner)
     session = starting.resume(home, run, overrides, allow_inexact=allow_inexact)

@@ -9,7 +9,6 @@ action = agent.act(observation)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,13 +20,14 @@ from rlstudio.data.collect.reward_scale import RewardScale
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.checkpoint.snapshot import load_weights
-from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.imports import import_stored
 from rlstudio.experiment.folder.run_folder import RunFolder, find_run
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
-__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_imports", "load_run", "read_config"]
+__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config"]
 
 
 class LoadedAgent(NamedTuple):
@@ -71,16 +71,10 @@ def _reward_scale(trainer: Trainer, loaded: Loaded) -> float:
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
-    """The run's own config, after importing the modules it was launched with."""
-    for module in load_imports(folder):
-        import_module(module)
-    return load_experiment(folder.config_path, overrides, stored=True)
-
-
-def load_imports(folder: RunFolder) -> tuple[str, ...]:
-    """Modules the run was launched with (`--import`); they register what its config names."""
-    data = read_file(folder.config_path).data
-    return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
+    """The run's own config, after importing the modules it was launched with: they register what it names."""
+    document = read_file(folder.config_path)
+    import_stored(document)
+    return experiment_from(document, overrides=overrides, stored=True)
 
 
 def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:
