@@ -14,6 +14,7 @@ from typer.main import get_command
 from rlstudio.cli import failures
 from rlstudio.cli.commands.diff import diff
 from rlstudio.experiment.analysis import compare_runs
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder, find_run
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
@@ -46,7 +47,7 @@ def rldiff(capsys: pytest.CaptureFixture[str]) -> Rlctl:
 def make(
     place: Path, name: str, config: str = CONFIG, loss: float = 0.5, epochs: int = 3, lineage: dict | None = None
 ) -> RunFolder:
-    folder = RunFolder.create(place / "runs", name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config)
+    folder = RunFolder.create(place / "runs", NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config))
     writer = MetricsWriter(folder.path)
     for epoch in range(1, epochs + 1):
         writer.write(records(64 * epoch, {"train/loss": 0.25 if epoch == 1 else loss, "train/kl": 0.125}))

@@ -20,6 +20,7 @@ from rlstudio.control.workspace import Home
 from rlstudio.core.errors import Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.control_world import HERE, S, owner, request
 
@@ -36,7 +37,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def stranger(runs_dir: Path, state: RunState = S.COMPLETED, name: str = "old") -> RunFolder:
     """A run that only its folder knows; an owned one is that of this living process."""
-    folder = RunFolder.create(runs_dir, name=name, algo="dqn", env_id="CartPole-v1", config_yaml=YAML, state=state)
+    folder = RunFolder.create(
+        runs_dir, NewRun(name=name, algo="dqn", env_id="CartPole-v1", config_yaml=YAML), state=state
+    )
     folder.close()
     return folder
 

@@ -26,6 +26,7 @@ from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, Us
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
@@ -492,7 +493,7 @@ def test_a_foreground_run_without_room_on_the_disk(home: Home, monkeypatch: pyte
     def full(*_: object, **__: object) -> None:
         raise StorageError("no space left on device")
 
-    monkeypatch.setattr("rlstudio.control.runs.start.create_folder", full)
+    monkeypatch.setattr(RunFolder, "create", full)
     with pytest.raises(StorageError):
         start(home, config())
     (run,) = home.store.runs()

@@ -13,14 +13,15 @@ import pytest
 from rlstudio.core.errors import RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, find_run, list_runs
 from rlstudio.experiment.folder.status import Status, parse_status
 from rlstudio.storage import failpoint
 
 
-def create(runs_dir, **changes):
+def create(runs_dir, state=RunState.STARTING, **changes):
     values = {"name": "cartpole", "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "algo: ppo\n"}
-    return RunFolder.create(runs_dir, **{**values, **changes})
+    return RunFolder.create(runs_dir, NewRun(**{**values, **changes}), state=state)
 
 
 def test_a_new_run_is_whole_and_private(tmp_path):
@@ -40,6 +41,12 @@ def test_a_new_run_is_whole_and_private(tmp_path):
     assert (status.state, status.name, status.seed, status.pid) == (RunState.STARTING, "cartpole", 3, os.getpid())
     assert (status.config_hash, status.total_epochs) == ("abc", 9)
     assert os.listdir(tmp_path / "runs") == [run.id]
+
+
+def test_what_a_run_began_with_can_be_read_back(tmp_path):
+    new = NewRun("walk", "dqn", "CartPole-v1", "a: 1\n", config_hash="abc", seed=3, total_epochs=9)
+    run = RunFolder.create(tmp_path, new)
+    assert NewRun.from_status(run.read_status(), run.read_config()) == new
 
 
 @pytest.mark.parametrize("env_id", ["ALE/Breakout-v5", "../../etc", "x" * 200, "", "ÄÖ", "a\nb"])

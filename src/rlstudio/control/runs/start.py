@@ -20,8 +20,9 @@ from rlstudio.core.errors import RunBusy
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
-from rlstudio.experiment.run.launch import Continuation, continuation, create_folder, rehearse
+from rlstudio.experiment.run.launch import Continuation, continuation, new_run, rehearse
 from rlstudio.experiment.run.session import Session
 
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
@@ -29,19 +30,8 @@ OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
-    return Request(
-        name=cfg.name,
-        algo=cfg.policy.algo,
-        env_id=cfg.env.id,
-        config_yaml=to_yaml(cfg),
-        config_hash=config_hash(cfg),
-        seed=cfg.env.seed,
-        total_epochs=cfg.train.epochs,
-        owner=current_owner(),
-        lineage=lineage(),
-        **asked_for(cfg.resources, cfg.runtime.device),
-        **origin,
-    )
+    asked = asked_for(cfg.resources, cfg.runtime.device)
+    return Request(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
 
 
 def current_owner() -> str:
@@ -59,9 +49,10 @@ def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
     env = rehearse(cfg)
     try:
-        run = home.store.create(request_of(cfg, **origin), owner=this_process())
+        request = request_of(cfg, **origin)
+        run = home.store.create(request, owner=this_process())
         with told_if_it_fails(home.store, run):
-            folder = create_folder(cfg, home.runs_dir, run.id)
+            folder = RunFolder.create(home.runs_dir, request, run_id=run.id)
             folder.event(EVENT, **home.store.lineage(run.id))
             lease = StoreLease(home.store, run, folder.path)
     except BaseException:

@@ -24,6 +24,7 @@ from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status, as_seen, parse_status
 from rlstudio.storage import jsonl
 from rlstudio.storage.folder import (
@@ -55,29 +56,18 @@ class RunFolder:
     def create(
         cls,
         runs_dir: Path,
+        new: NewRun,
         *,
-        name: str,
-        algo: str,
-        env_id: str,
-        config_yaml: str,
-        config_hash: str = "",
-        seed: int = 0,
-        total_epochs: int = 0,
         state: RunState = RunState.STARTING,
         run_id: str | None = None,
     ) -> RunFolder:
         """A new run, whole or not at all. In an owned state it belongs to this process; it may have its id already."""
         now = datetime.now(UTC)
-        ids = [run_id] if run_id else (new_run_id(algo, env_id) for _ in count())
+        ids = [run_id] if run_id else (new_run_id(new.algo, new.env_id) for _ in count())
         status = Status(
             id="",
-            name=name,
             state=state,
-            algo=algo,
-            env_id=env_id,
-            seed=seed,
-            config_hash=config_hash,
-            total_epochs=total_epochs,
+            **new.status_fields(),
             created_at=now.isoformat(timespec="milliseconds"),
             updated_at=now.isoformat(timespec="milliseconds"),
         )
@@ -87,7 +77,7 @@ class RunFolder:
             ensure_directory(runs_dir)
             runs = Folder(runs_dir, through_link=True)
             _remove_abandoned(runs)
-            return cls(runs_dir / _build(runs, status, config_yaml, now, ids))
+            return cls(runs_dir / _build(runs, status, new.config_yaml, now, ids))
         except StorageError as error:
             if is_full(error) or not is_users_mistake(error):
                 raise

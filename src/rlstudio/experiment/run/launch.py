@@ -11,6 +11,7 @@ from rlstudio.core.contracts import Lease, VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
@@ -34,16 +35,16 @@ def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
     """A new run that only its folder knows; `control` has runs that a store remembers."""
     env = rehearse(cfg)
     try:
-        folder = create_folder(cfg, runs_dir)
+        folder = RunFolder.create(runs_dir, new_run(cfg))
     except BaseException:
         env.close()
         raise
     return Session.open(folder, cfg, env=env)
 
 
-def create_folder(cfg: ExperimentConfig, runs_dir: Path, run_id: str | None = None) -> RunFolder:
-    return RunFolder.create(
-        runs_dir,
+def new_run(cfg: ExperimentConfig) -> NewRun:
+    """What the folder and the store of a run begin with."""
+    return NewRun(
         name=cfg.name,
         algo=cfg.policy.algo,
         env_id=cfg.env.id,
@@ -51,7 +52,6 @@ def create_folder(cfg: ExperimentConfig, runs_dir: Path, run_id: str | None = No
         config_hash=config_hash(cfg),
         seed=cfg.env.seed,
         total_epochs=cfg.train.epochs,
-        run_id=run_id,
     )
 
 
