@@ -73,7 +73,7 @@ def launch(
     import_modules(request.imports)
     chosen = choose(request)
     if dry_run:
-        _rehearse(chosen, json)
+        _dry_run(chosen, json)
         return 0
     from rlstudio.control.workspace import Home
 
@@ -174,13 +174,13 @@ def tell_queued(home: Home, queued: list[Run], manner: Manner) -> int:
     return 0
 
 
-def _rehearse(chosen: Chosen, json: bool) -> None:
+def _dry_run(chosen: Chosen, json: bool) -> None:
     """What would run, after the same refusals that `start` makes."""
     from rlstudio.core.config import config_hash, to_yaml
-    from rlstudio.experiment.run.launch import rehearse
+    from rlstudio.experiment.training.build import build
 
     cfg = chosen.experiments[0]
-    rehearse(cfg).close()
+    build(cfg).close()
     seeds = [experiment.env.seed for experiment in chosen.experiments]
     out = stdout()
     if json:

@@ -22,8 +22,9 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
-from rlstudio.experiment.run.launch import Continuation, continuation, new_run, rehearse
+from rlstudio.experiment.run.launch import Continuation, continuation, new_run
 from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.build import build
 
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
@@ -41,13 +42,13 @@ def current_owner() -> str:
 
 def enqueue(home: Home, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> Run:
     """Put a run into the queue, after everything that can be refused was refused."""
-    rehearse(cfg).close()
+    build(cfg).close()
     return home.store.create(request_of(cfg, **origin), key=key)
 
 
 def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
-    env = rehearse(cfg)
+    built = build(cfg)
     try:
         request = request_of(cfg, **origin)
         run = home.store.create(request, owner=this_process())
@@ -56,9 +57,9 @@ def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
             folder.event(EVENT, **home.store.lineage(run.id))
             lease = StoreLease(home.store, run, folder.path)
     except BaseException:
-        env.close()
+        built.close()
         raise
-    return _with_finalize(home, Session.open(folder, cfg, env=env, lease=lease))
+    return _with_finalize(home, Session.open(folder, cfg, built=built, lease=lease))
 
 
 def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:

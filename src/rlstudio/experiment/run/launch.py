@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlstudio.core.config import config_hash, to_yaml
-from rlstudio.core.contracts import Lease, VecEnv
+from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -15,31 +15,18 @@ from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
-from rlstudio.experiment.training.build import build_env, build_trainer
-from rlstudio.experiment.training.machine import pick_device, set_threads
-
-
-def rehearse(cfg: ExperimentConfig) -> VecEnv:
-    """Everything that can be refused is refused here, before a run appears; returns its environments."""
-    set_threads(cfg.runtime.threads)
-    env = build_env(cfg)
-    try:
-        build_trainer(cfg, env, pick_device(cfg.runtime.device))
-    except BaseException:
-        env.close()
-        raise
-    return env
+from rlstudio.experiment.training.build import build
 
 
 def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
     """A new run that only its folder knows; `control` has runs that a store remembers."""
-    env = rehearse(cfg)
+    built = build(cfg)
     try:
         folder = RunFolder.create(runs_dir, new_run(cfg))
     except BaseException:
-        env.close()
+        built.close()
         raise
-    return Session.open(folder, cfg, env=env)
+    return Session.open(folder, cfg, built=built)
 
 
 def new_run(cfg: ExperimentConfig) -> NewRun:
