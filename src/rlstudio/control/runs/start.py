@@ -6,7 +6,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -66,7 +65,7 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
     """Go on with a run in this process."""
     refuse_busy(run)
     folder = folder_of(home, run)
-    going = judged(home, run, overrides, allow_inexact=allow_inexact)
+    going = continuation(folder, overrides, state=run.state, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
     claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
     with told_if_it_fails(home.store, claimed):
@@ -78,7 +77,7 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
 def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
     """Go on with a run as soon as a worker has room for it."""
     refuse_busy(run)
-    reason, changes = _changes(run, judged(home, run, overrides))
+    reason, changes = _changes(run, continuation(folder_of(home, run), overrides, state=run.state))
     return home.store.resume(run.id, reason, changes=changes)
 
 
@@ -86,14 +85,6 @@ def refuse_busy(run: Run) -> None:
     if run.is_owned:
         whose = f"process {run.pid} on {run.host} is writing it"
         raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
-
-
-def judged(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
-    """What can be refused is refused before the run is touched. The store's word on its state counts."""
-    folder = folder_of(home, run)
-    if folder.read_status().state != run.state:
-        folder.write_status(replace(folder.read_status(), state=run.state, reason=run.reason, message=run.message))
-    return continuation(folder, overrides, allow_inexact=allow_inexact)
 
 
 def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
@@ -109,7 +100,8 @@ def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
     with told_if_it_fails(home.store, run):
         folder = folder_of(home, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
-        going = continuation(folder, [f"train.epochs={run.total_epochs}"] if is_extended else ())
+        longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
+        going = continuation(folder, longer, state=run.state)
         session = going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
     return _with_finalize(home, session)
 

@@ -67,7 +67,15 @@ def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: b
     return continuation(folder, overrides, allow_inexact=allow_inexact).open()
 
 
-def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
+def continuation(
+    folder: RunFolder,
+    overrides: Sequence[str] = (),
+    *,
+    state: RunState | None = None,
+    allow_inexact: bool = False,
+) -> Continuation:
+    """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
+    folder's: a process that died may not have written its last one."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -75,7 +83,7 @@ def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inex
             )
     cfg = read_config(folder, overrides)
     status = folder.read_status()
-    if status.state == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
+    if (state or status.state) == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
         raise UserError(
             f"run {folder.id}: it completed its {status.epoch} epochs;"
             f" extend it with: rlctl resume {folder.id} train.epochs={2 * status.epoch}"
