@@ -281,7 +281,7 @@ def test_a_run_that_could_not_begin_is_shown_with_its_reason(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(starting, "continuation", broken)
+    monkeypatch.setattr(starting, "continuation_of", broken)
     assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
     assert home.store.get(run_id).state == S.FAILED
     assert "ZeroDivisionError: ours" in rlctl("show", run_id).out

@@ -16,9 +16,9 @@ from rlstudio.delivery.export import export_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import find_run
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import load_run
 from support.export_toys import Case, config, quick_registry
+from support.sessions import start
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,15 +10,16 @@ from rlstudio.core.errors import CheckpointError, NoValidCheckpoint, UserError
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.checkpoint.manifest import VERSION, Origin
+from rlstudio.experiment.config.experiment import new_run
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.metrics.records import metric_files
 from rlstudio.experiment.run.fork import copy_checkpoint
-from rlstudio.experiment.run.launch import new_run, resume
 from rlstudio.experiment.run.load import load_run, read_config
 from rlstudio.storage.folder import Folder
+from support.sessions import resume
 from support.tiny_runs import assert_same_result, config, run_to_the_end
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstudio.control.runs.start import requeue, resume, serve, start
+from rlstudio.control.runs.start import requeue, resume_session, serve, start_session
 from rlstudio.control.store.records import Run
 from rlstudio.control.workspace import Home
 from rlstudio.core.errors import UserError
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def ended(home: Home, at_epoch: int) -> tuple[Run, RunFolder]:
-    with start(home, config("ppo", "native", **PPO)) as session:
+    with start_session(home, config("ppo", "native", **PPO)) as session:
         for tick in session:
             if tick.report and tick.epoch == at_epoch < 2:
                 break
@@ -42,7 +42,7 @@ def test_a_refusal_by_the_state_of_the_store_writes_nothing(home: Home) -> None:
     assert run.state == RunState.COMPLETED
     folder.write_status(replace(folder.read_status(), state=RunState.INTERRUPTED, reason=Reason.SIGNAL))
     before = files(folder)
-    for go_on in (resume, requeue):
+    for go_on in (resume_session, requeue):
         with pytest.raises(UserError, match="it completed its 2 epochs; extend it with"):
             go_on(home, run)
     assert files(folder) == before
@@ -60,7 +60,7 @@ def test_a_folder_that_is_ahead_of_the_store_does_not_stop_a_run(home: Home, que
         token = home.store.claim(run.id, this_process()).token
         session = serve(home, home.store.hand_over(run.id, token, this_process()), on_lost=lambda: None)
     else:
-        session = resume(home, run)
+        session = resume_session(home, run)
     with session:
         for _ in session:
             pass

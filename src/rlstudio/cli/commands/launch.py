@@ -81,9 +81,9 @@ def launch(
     if detach or key is not None:
         return _enqueue(home, chosen.experiments, key, Manner(quiet, json))
     from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs.start import start
+    from rlstudio.control.runs.start import start_session
 
-    starts = [partial(start, home, cfg) for cfg in chosen.experiments]
+    starts = [partial(start_session, home, cfg) for cfg in chosen.experiments]
     return run_seeds(starts, chosen.origin, Manner(quiet, json))
 
 
@@ -136,11 +136,11 @@ def resume(
 
 def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
     from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs import start as starting
+    from rlstudio.control.runs.start import requeue, resume_session
 
     if detach:
-        return tell_queued(home, [starting.requeue(home, run, overrides)], manner)
-    session = starting.resume(home, run, overrides, allow_inexact=allow_inexact)
+        return tell_queued(home, [requeue(home, run, overrides)], manner)
+    session = resume_session(home, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
         stretched = session.cfg.train.lr_schedule == "linear"

@@ -18,10 +18,10 @@ from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
-from rlstudio.experiment.run.launch import Continuation, continuation, new_run
+from rlstudio.experiment.run.continuation import Continuation, continuation_of
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build
 
@@ -45,7 +45,7 @@ def enqueue(home: Home, cfg: ExperimentConfig, *, key: str | None = None, **orig
     return home.store.create(request_of(cfg, **origin), key=key)
 
 
-def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
+def start_session(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
     built = build(cfg)
     try:
@@ -61,11 +61,11 @@ def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     return _with_finalize(home, Session.open(folder, cfg, built=built, lease=lease))
 
 
-def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
+def resume_session(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
     folder = folder_of(home, run)
-    going = continuation(folder, overrides, state=run.state, allow_inexact=allow_inexact)
+    going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
     claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
     with told_if_it_fails(home.store, claimed):
@@ -77,7 +77,7 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
 def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
     """Go on with a run as soon as a worker has room for it."""
     refuse_busy(run)
-    reason, changes = _changes(run, continuation(folder_of(home, run), overrides, state=run.state))
+    reason, changes = _changes(run, continuation_of(folder_of(home, run), overrides, state=run.state))
     return home.store.resume(run.id, reason, changes=changes)
 
 
@@ -101,7 +101,7 @@ def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
         folder = folder_of(home, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
-        going = continuation(folder, longer, state=run.state)
+        going = continuation_of(folder, longer, state=run.state)
         session = going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
     return _with_finalize(home, session)
 

@@ -1,6 +1,6 @@
 """Session: one run in one process, from its folder to its result.
 
-    with start(cfg, runs_dir) as session:
+    with orchestrator.session(config) as session:
         for tick in session:
             ...
 

@@ -1,50 +1,23 @@
-"""Start or continue a run: from a config to a Session that is ready to iterate."""
+"""Go on with a run that is there: whether it may, and the Session that continues it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
-from rlstudio.experiment.training.build import build
-
-
-def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
-    """A new run that only its folder knows; `control` has runs that a store remembers."""
-    built = build(cfg)
-    try:
-        folder = RunFolder.create(runs_dir, new_run(cfg))
-    except BaseException:
-        built.close()
-        raise
-    return Session.open(folder, cfg, built=built)
-
-
-def new_run(cfg: ExperimentConfig) -> NewRun:
-    """What the folder and the store of a run begin with."""
-    return NewRun(
-        name=cfg.name,
-        algo=cfg.policy.algo,
-        env_id=cfg.env.id,
-        config_yaml=to_yaml(cfg),
-        config_hash=config_hash(cfg),
-        seed=cfg.env.seed,
-        total_epochs=cfg.train.epochs,
-    )
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """A run that may go on, judged before anything is taken or changed."""
+    """A run that may go on; nothing of it is taken or changed until it is opened."""
 
     folder: RunFolder
     cfg: ExperimentConfig
@@ -62,12 +35,7 @@ class Continuation:
         return session
 
 
-def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
-    """Continue a run where its newest good checkpoint left it; `train.epochs=N` extends it."""
-    return continuation(folder, overrides, allow_inexact=allow_inexact).open()
-
-
-def continuation(
+def continuation_of(
     folder: RunFolder,
     overrides: Sequence[str] = (),
     *,
