@@ -15,10 +15,11 @@ from rlstudio.cli import failures
 from rlstudio.cli.commands.diff import diff
 from rlstudio.experiment.analysis import compare_runs
 from rlstudio.experiment.folder.new_run import NewRun
-from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from support.cli_scenario import Result, Rlctl
+from support.tiny_runs import only_run
 
 CONFIG = "env: {id: CartPole-v1, seed: 3}\ntrain: {lr: 0.001}\n"
 
@@ -149,7 +150,7 @@ def test_a_real_run_with_itself(rldiff: Rlctl, trained: Path) -> None:
     assert result.code == 0
     assert result.document["topology"] == []
     assert result.document["metrics"]["same_values"] > 10
-    assert compare_runs.topology_of(find_run(trained, "last"))["num_envs"] == 4
+    assert compare_runs.topology_of(only_run(trained))["num_envs"] == 4
 
 
 def test_trouble_is_two_or_more(rldiff: Rlctl, place: Path) -> None:

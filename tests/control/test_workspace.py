@@ -106,9 +106,11 @@ def test_ambiguous_and_unknown(home: Home) -> None:
         home.find("lats")
     with pytest.raises(RunNotFound, match="rlctl ls"):
         home.find("")
-    for strange in ("%", "_", "*", "../runs", "'; drop table run", "\\"):
-        with pytest.raises(RunNotFound):
+    paths = ("..", ".", "/", "../secret", "a/../../b", "%2e%2e", "..%2f", "\0", "~", "C:\\", "．．")
+    for strange in ("%", "_", "*", "../runs", "'; drop table run", "\\", "a\nb", "x" * 10_000, *paths):
+        with pytest.raises(RunNotFound) as told:
             home.find(strange)
+        assert "\n" not in str(told.value)
 
 
 def test_many_that_begin_so_are_not_all_named(home: Home) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.errors import NoValidCheckpoint, UserError
+from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
 from rlstudio.core.yaml_file import read_file
 from rlstudio.data.collect.reward_scale import RewardScale
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
@@ -22,7 +22,7 @@ from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.checkpoint.snapshot import load_weights
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import import_stored
-from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
@@ -42,9 +42,13 @@ class LoadedAgent(NamedTuple):
 
 
 def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
-    """The agent of a run folder; `checkpoint` is `last`, `best` or a number of environment steps."""
-    path = Path(run)
-    folder = find_run(path.parent, path.name)
+    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps."""
+    folder = RunFolder(Path(run))
+    if not RUN_ID.fullmatch(folder.id) or not folder.exists:
+        newest = 'orchestrator.get("last").agent()'
+        raise RunNotFound(
+            f"{str(run)!r}: is not the folder of a run; rlctl ls lists them, and {newest} takes the newest"
+        )
     return load_run(folder, checkpoint).agent
 
 
