@@ -1,9 +1,12 @@
-"""What holds for every test: one thread, no deadline decided by a clock, no display."""
+"""What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
 import os
 
 import pytest
 from hypothesis import settings
+
+from support.deadlines import TEST_LIMIT
+from support.processes import signals_as_in_a_terminal
 
 # Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -11,8 +14,17 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
+os.environ.setdefault("PYTEST_TIMEOUT", f"{TEST_LIMIT:.0f}")
+
 settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals():
+    """In each process that runs tests, not in the one that only hands them out: its workers inherit from it."""
+    with signals_as_in_a_terminal():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.settings import ROWS, SOLVE_ROW
 
 from benchmarks import compare, jobs, records, venvs
+from support.deadlines import PATIENCE
 
 PEERS = Path(jobs.__file__).parent / "peers"
 
@@ -63,7 +64,7 @@ def runners(tmp_path, monkeypatch):
 
 def run(runners: Path, script: str, **job):
     (runners / "some_runner.py").write_text(script)
-    return jobs.run_job(Path(sys.executable), "some_runner", {"threads": 3, **job}, timeout=60)
+    return jobs.run_job(Path(sys.executable), "some_runner", {"threads": 3, **job}, timeout=PATIENCE)
 
 
 @pytest.mark.real_process

@@ -19,6 +19,7 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from support.cli_scenario import Result, Rlctl
+from support.deadlines import PATIENCE
 from support.tiny_runs import only_run
 
 CONFIG = "env: {id: CartPole-v1, seed: 3}\ntrain: {lr: 0.001}\n"
@@ -187,6 +188,6 @@ print(json.dumps([sorted({*heavy, "numpy", "yaml"} & at_import), sorted(heavy & 
 def test_it_never_imports_torch(place: Path) -> None:
     make(place, "one")
     done = subprocess.run(
-        [sys.executable, "-c", CODE, "one", "one"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", CODE, "one", "one"], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert json.loads(done.stderr.splitlines()[-1]) == [[], []]

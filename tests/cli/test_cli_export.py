@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_scenario import Rlctl, everything
+from support.deadlines import PATIENCE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sb3"
 
@@ -136,7 +137,7 @@ def test_serve_policy_answers_until_it_is_asked_to_stop(bundle: Path, place: Pat
     try:
         assert server.stdout is not None
         address = server.stdout.readline().split(" at ")[1].split(",")[0]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not (place / "token").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         token = (place / "token").read_text().strip()
@@ -146,10 +147,10 @@ def test_serve_policy_answers_until_it_is_asked_to_stop(bundle: Path, place: Pat
             json.dumps({"observations": [[0.0, 0.0, 0.0, 0.0]]}).encode(),
             {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             assert json.loads(answer.read())["actions"] in ([0], [1])
         server.terminate()
-        out, err = server.communicate(timeout=60)
+        out, err = server.communicate(timeout=PATIENCE)
         assert server.returncode == 0, err
         assert err == ""
         assert token not in out

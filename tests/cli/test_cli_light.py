@@ -12,6 +12,7 @@ import pytest
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
+from support.deadlines import PATIENCE
 
 CODE = """
 import sys
@@ -33,7 +34,7 @@ def loaded_by(*args: str, **variables: str) -> tuple[str, set[str]]:
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode in (0, 2), done.stderr

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from rlstudio.agents.rebuild import model_spec, rebuilt
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import Incompatible, ParityFailed
 from rlstudio.delivery import parity
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, module_run
-from rlstudio.delivery.rebuild import model_spec, rebuilt
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.training.build import build_env, build_trainer
 from support.export_toys import CASES, PLANNING, quick_registry, trained
@@ -64,7 +64,7 @@ def test_an_agent_that_plans_is_refused_by_name(algo):
     cfg = experiment_from({"env": {"id": "CartPole-v1"}, "policy": {"algo": algo}})
     agent = build_trainer(cfg, build_env(cfg)).agent
     with pytest.raises(Incompatible, match=r"a \w+ Model cannot be exported; those that can: policy-"):
-        model_spec(agent.model, cfg.policy.network)
+        model_spec(agent.model)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -113,9 +113,8 @@ def assert_plain(data, policy):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_agent_built_again_from_its_weights_is_the_same(case, recorded):
     agent, policy, rows = recorded(case.id)
-    _, cfg = trained(case.id)
     weights = {name: tensor.numpy().copy() for name, tensor in agent.model.state_dict().items()}
-    again = rebuilt(agent.spaces, model_spec(agent.model, cfg.policy.network), weights, "weights")
+    again = rebuilt(agent.spaces, model_spec(agent.model), weights)
     shown = {port.part: rows.inputs[port.name][:8] for port in policy.observations}
     carry = {port.part: rows.inputs[port.name][:8] for port in policy.carry} or None
     acted = again.step(shown.get("", shown), carry)

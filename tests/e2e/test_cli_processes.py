@@ -14,11 +14,11 @@ import pytest
 
 from rlstudio import __version__
 from rlstudio.cli.app import main
+from support.deadlines import PATIENCE
 from support.rlctl_process import (
     COMMAND,
     HANGING_MODULE,
     LONG,
-    PATIENCE,
     end_all,
     rlctl,
     show,

@@ -30,9 +30,10 @@ from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from support.deadlines import PATIENCE
 from support.postgres import Postgres
 from support.processes import in_child
-from support.rlctl_process import LONG, PATIENCE, end_all, start, wait_for, wait_until_trained
+from support.rlctl_process import LONG, end_all, start, wait_for, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 

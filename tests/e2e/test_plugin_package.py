@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.rlctl_process import PATIENCE, end_all, rlctl, show, start, wait_until_trained
+from support.deadlines import PATIENCE
+from support.rlctl_process import end_all, rlctl, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 

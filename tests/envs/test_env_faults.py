@@ -12,6 +12,7 @@ from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.seeds import EpisodeNoise
+from support.deadlines import PATIENCE, SLOWNESS
 
 MISFITS = {
     "shape": r"shape \(2,\), its space says \(3,\)",
@@ -25,8 +26,13 @@ def faulty(fault, where="step", at=3, once=None):
     return Recipe(EnvConfig(id="toys/Faulty-v0", kwargs={"fault": fault, "where": where, "at": at, "once": once}))
 
 
+HANGS = round(1.5 * SLOWNESS, 1)
+"""Seconds after which a worker is taken for one that hangs."""
+
+
 def workers(recipe, num_envs=2, **options):
-    options = {"workers": 1, "step_timeout": 1.5, "max_restarts": 1} | options
+    patience = HANGS if recipe.cfg.kwargs.get("fault") in ("hang", "spin") else PATIENCE
+    options = {"workers": 1, "step_timeout": patience, "max_restarts": 1} | options
     return ProcessVecEnv(recipe, num_envs, 5, **options)
 
 
@@ -90,7 +96,7 @@ def test_a_broken_close_is_forgiven():
         ("exit", "its worker exited with code 3"),
         ("kill", "its worker killed by SIGKILL"),
         ("segv", "its worker killed by SIGSEGV"),
-        pytest.param("hang", "its worker hung: no answer within 1.5 s", marks=pytest.mark.slow),
+        pytest.param("hang", f"its worker hung: no answer within {HANGS:g} s", marks=pytest.mark.slow),
     ],
 )
 def test_a_worker_that_fails_again_and_again_is_named(fault, where, what):
@@ -176,7 +182,9 @@ def test_a_hanging_env_is_replaced_and_then_named(tmp_path):
     assert (tmp_path / "done").exists()
     vec.close()
     vec = workers(faulty("hang", at=30), max_restarts=0)
-    with pytest.raises(EnvFault, match=r"env 0 .*hung: no answer within 1.5 s; episode 0 .*, step 29, last action 1"):
+    with pytest.raises(
+        EnvFault, match=rf"env 0 .*hung: no answer within {HANGS:g} s; episode 0 .*, step 29, last action 1"
+    ):
         play(vec, 40)
 
 

@@ -16,6 +16,7 @@ import pytest
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
+from support.deadlines import PATIENCE
 
 pytestmark = pytest.mark.real_process
 
@@ -24,9 +25,9 @@ def cartpole(num_envs=4, **options):
     return ProcessVecEnv(Recipe(EnvConfig(id="CartPole-v1")), num_envs, 3, **({"workers": 2} | options))
 
 
-def gone(pids, within=10.0):
+def gone(pids):
     """Whether these processes end; the time is only there to give up."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
             return True

@@ -8,8 +8,9 @@ import pytest
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, open_bundle, write_bundle
-from rlstudio.delivery.spec import ModelSpec, Origin, Spec, derived
+from rlstudio.delivery.spec import Origin, Spec, derived
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.spec import ModelSpec
 from rlstudio.storage import failpoint
 from support.processes import in_child
 

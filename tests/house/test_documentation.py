@@ -88,12 +88,12 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-FILLED = [page for page in DOCS.rglob("*.md") if re.search(r"<!-- (fields|file) ", page.read_text())]
+FILLED = [page for page in DOCS.rglob("*.md") if re.search(r"<!-- (fields|file|table) ", page.read_text())]
 
 
 @pytest.mark.parametrize("page", FILLED, ids=lambda page: page.name)
 def test_field_tables_and_files_are_those_of_the_code(page: Path) -> None:
-    assert load(DOCS / "fields.py").render(page.read_text()) == page.read_text(), "run: .venv/bin/python docs/fields.py"
+    assert load(DOCS / "fill.py").render(page.read_text()) == page.read_text(), "run: .venv/bin/python docs/fill.py"
 
 
 def test_every_exit_code_is_documented() -> None:

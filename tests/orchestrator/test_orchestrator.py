@@ -20,8 +20,8 @@ from rlstudio.core.process import send
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.orchestrator.live import describe
+from support.deadlines import PATIENCE
 
-PATIENCE = 120.0
 TINY: dict[str, Any] = {
     "name": "tiny",
     "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 3},

@@ -11,6 +11,7 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.storage import failpoint
+from support.deadlines import SLOWNESS
 from support.kills import kill_until_done, timed_reference
 from support.processes import in_child
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
@@ -30,7 +31,7 @@ def test_random_kills(algo, vectorization, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 * SLOWNESS)
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)
 def test_two_hundred_random_kills(algo, vectorization, tmp_path):
     cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs

@@ -38,9 +38,10 @@ from rlstudio.experiment.config.experiment import NAME
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.storage.verified import MANIFEST
+from support.deadlines import SLOWNESS
 from support.path_vectors import TEXTS, TRAPS, texts
 
-pytestmark = pytest.mark.timeout(200)  # of each test: a pipe that blocks is found here
+pytestmark = pytest.mark.timeout(200 * SLOWNESS)  # of each test: a pipe that blocks is found here
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",

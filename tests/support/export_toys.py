@@ -16,10 +16,11 @@ import pytest
 from gymnasium import spaces
 
 from rlstudio.agents.agent import Agent
+from rlstudio.agents.rebuild import model_spec
+from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.delivery.export import export_agent
-from rlstudio.delivery.rebuild import model_spec
 from rlstudio.delivery.spec import Origin
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
@@ -180,9 +181,14 @@ def recorded(env: str) -> str:
         return str(write_dataset("x-v0", episodes, agent.spaces, None, algorithm="", code="", description=""))
 
 
-@cache
 def trained(case_id: str) -> tuple[Agent, ExperimentConfig]:
     """The agent after a few updates: no weight and no statistic is as it was at birth."""
+    trainer, cfg = trained_trainer(case_id)
+    return trainer.agent, cfg
+
+
+@cache
+def trained_trainer(case_id: str) -> tuple[Trainer, ExperimentConfig]:
     case = next(case for case in CASES if case.id == case_id)
     cfg = config(case)
     env = build_env(cfg)
@@ -191,7 +197,7 @@ def trained(case_id: str) -> tuple[Agent, ExperimentConfig]:
         trainer.progress(0.0)
         trainer.train_step()
     env.close()
-    return trainer.agent, cfg
+    return trainer, cfg
 
 
 @contextmanager
@@ -221,7 +227,7 @@ def ship(case_id: str, target: Path, formats=ALL):
     return export_agent(
         agent,
         target,
-        model=model_spec(agent.model, cfg.policy.network),
+        model=model_spec(agent.model),
         formats=formats,
         name="toy",
         algo=cfg.policy.algo,

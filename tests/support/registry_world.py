@@ -8,8 +8,9 @@ import numpy as np
 
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, write_bundle
-from rlstudio.delivery.spec import ModelSpec, Origin, Spec, derived
+from rlstudio.delivery.spec import Origin, Spec, derived
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.spec import ModelSpec
 
 SPACES = Spaces(Box((4,), "float32", (-10.0,), (10.0,)), Discrete(2))
 MODEL = ModelSpec(variant="policy-only", network=NetworkConfig(hidden_sizes=()))

@@ -11,11 +11,9 @@ from typing import Any
 
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.control.workspace import Home
+from support.deadlines import PATIENCE
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
-PATIENCE = 120.0
-"""Seconds after which a test gives up. Decides nothing while things work."""
-
 _started: list[subprocess.Popen[str]] = []
 
 LONG = """\

@@ -28,7 +28,7 @@ from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.data.replay.windows import WindowSource, transitions
-from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.runtime import EnvFacts, LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised
@@ -74,25 +74,23 @@ class Diffusion(Trainer):
 
     def __init__(self, cfg: DiffusionConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        variant = partial(TrajectoryModel, horizon=cfg.planner.horizon)
-        self.prior = build_model(variant, runtime.spaces, network, rng.fork("init"), runtime.device)
+        self.prior = _prior(cfg, runtime, network, rng)
         self.average = Target(self.prior)
         self.average.model.normalizer = self.prior.normalizer  # of the data, the same for both
-        dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
-        learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
-        value = None
-        if cfg.planner.value == "own":
-            value = LearnedValue(self.prior.shown, network, rng.fork("value"), cfg.gamma).to(runtime.device)
-        self.model = DiffusionModel(self.average.model, learned, value)
-        self.score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma, own=value)
-        self.planner = DiffusionPlanner(cfg.planner, self.model.prior)
-        self.agent = PlanningAgent(self.planner, self.score, runtime.spaces, self.model, runtime.device)
+        self.agent = _agent(cfg, runtime, network, rng, self.average.model)
+        self.model: DiffusionModel = self.agent.model
+        self.score, self.planner = self.agent.score, self.agent.planner
+        learned, value = self.model.dynamics, self.model.value
         self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
         step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
         judges = nn.ModuleList(part for part in (learned, value) if part is not None)
         self.optimizer, self.judge_optimizer = step(self.prior), step(judges) if len(judges) else None
         self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
         self.rng = rng.fork("update")
+
+    @classmethod
+    def build_agent(cls, cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
+        return _agent(cfg, env, network, rng, _prior(cfg, env, network, rng).requires_grad_(False))
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -168,6 +166,24 @@ def diffusion_loss(model: TrajectoryModel, batch: Batch, times_N: Tensor, noise:
     guessed = model(noised(data, times_N, noise), times_N, batch.observations[0])
     loss = weighted_mean((guessed - data).square().mean(-1), live.squeeze(-1))
     return loss, {"loss": loss.detach()}
+
+
+def _prior(cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> TrajectoryModel:
+    variant = partial(TrajectoryModel, horizon=cfg.planner.horizon)
+    return build_model(variant, env.spaces, network, rng.fork("init"), env.device)
+
+
+def _agent(
+    cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng, prior: TrajectoryModel
+) -> PlanningAgent:
+    dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
+    learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
+    value = None
+    if cfg.planner.value == "own":
+        value = LearnedValue(prior.shown, network, rng.fork("value"), cfg.gamma).to(env.device)
+    model = DiffusionModel(prior, learned, value)
+    score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=value)
+    return PlanningAgent(DiffusionPlanner(cfg.planner, prior), score, env.spaces, model, env.device)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.runtime import EnvFacts, LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -99,15 +99,10 @@ class MBMPC(Trainer):
 
     def __init__(self, cfg: MBMPCConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
-        learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
-        variant = partial(PlanningModel, dynamics=learned, gamma=cfg.gamma)
-        self.model = build_model(variant, runtime.spaces, network, rng.fork("init"), runtime.device)
-        actions = runtime.spaces.action
-        planner = build_planner(cfg.planner, actions, self.model.policy)
+        self.agent = self.build_agent(cfg, runtime, network, rng)
+        self.model: PlanningModel = self.agent.model
+        actions, learned = runtime.spaces.action, self.model.dynamics
         assert isinstance(actions, Box | Discrete)  # or there were no planner
-        score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma, own=self.model.value)
-        self.agent = PlanningAgent(planner, score, runtime.spaces, self.model, runtime.device)
         self.source = ReplaySource(
             runtime.collector(self.agent, rng.fork("collector"), RandomStart(actions, cfg.learning_starts)),
             runtime.replay(),
@@ -127,6 +122,16 @@ class MBMPC(Trainer):
             )
         self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
         self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+
+    @classmethod
+    def build_agent(cls, cfg: MBMPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
+        dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
+        learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
+        variant = partial(PlanningModel, dynamics=learned, gamma=cfg.gamma)
+        model = build_model(variant, env.spaces, network, rng.fork("init"), env.device)
+        planner = build_planner(cfg.planner, env.spaces.action, model.policy)
+        score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=model.value)
+        return PlanningAgent(planner, score, env.spaces, model, env.device)
 
     def train_step(self) -> Metrics:
         windows = self.source.next()

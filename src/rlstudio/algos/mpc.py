@@ -22,7 +22,7 @@ from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.runtime import EnvFacts, LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
@@ -61,16 +61,21 @@ class MPC(Trainer):
     off_policy = False
 
     def __init__(self, cfg: MPCConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
-        if cfg.planner.kind in ("guided", "diffusion"):
-            raise Incompatible(f"planner {cfg.planner.kind}: follows what was learned, and mpc learns nothing; use cem")
         self.cfg = cfg
-        self.model = nn.Module()  # nothing to keep, and a checkpoint says so
-        dynamics = build_dynamics(cfg.dynamics, runtime, rng.fork("dynamics"))
-        score = build_score(cfg.planner, dynamics, runtime.env_id, gamma=cfg.gamma)
-        planner = build_planner(cfg.planner, runtime.spaces.action)
-        self.agent = PlanningAgent(planner, score, runtime.spaces, self.model, runtime.device)
+        self.agent = self.build_agent(cfg, runtime, network, rng)
+        self.model = self.agent.model
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
         self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps)
+
+    @classmethod
+    def build_agent(cls, cfg: MPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
+        if cfg.planner.kind in ("guided", "diffusion"):
+            raise Incompatible(f"planner {cfg.planner.kind}: follows what was learned, and mpc learns nothing; use cem")
+        dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
+        score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma)
+        planner = build_planner(cfg.planner, env.spaces.action)
+        nothing = nn.Module()  # to keep, and a checkpoint says so
+        return PlanningAgent(planner, score, env.spaces, nothing, env.device)
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:

@@ -1,0 +1,1 @@
+"""`rlctl`: the command line."""

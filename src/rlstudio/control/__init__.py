@@ -1,0 +1,1 @@
+"""Many runs: the store, starting and resuming, the queue, sweeps, the registry."""

@@ -1,0 +1,1 @@
+"""What every room may use: Batch, spaces, contracts, config, catalog, randomness, run states, errors."""

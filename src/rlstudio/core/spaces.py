@@ -13,6 +13,8 @@ import numpy as np
 
 from rlstudio.core.errors import UserError
 
+LARGEST = 10**8  # numbers in one space; beyond it a file is wrong, not large
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -126,6 +128,24 @@ def from_json(value: dict[str, Any]) -> Space:
         case "dict":
             return Dict(tuple((name, from_json(entry)) for name, entry in value["entries"].items()))  # type: ignore[misc]
     raise UserError(f"unknown space kind {value['kind']!r}; known: box, dict, discrete, multi_discrete")
+
+
+def check_sizes(space: Space) -> None:
+    """ValueError where no such space can be meant: what comes from a file is checked before anything is built of it."""
+    leaves: tuple[Leaf, ...] = tuple(entry for _, entry in space.items()) if isinstance(space, Dict) else (space,)
+    for leaf in leaves:
+        sizes = leaf.shape if isinstance(leaf, Box) else leaf.nvec if isinstance(leaf, MultiDiscrete) else (leaf.n,)
+        if any(type(n) is not int or n < 1 for n in sizes) or _numbers(leaf, sizes) > LARGEST:
+            raise ValueError(f"impossible sizes {list(sizes)[:8]}")
+        if isinstance(leaf, Box):
+            if leaf.dtype not in ("float32", "uint8"):
+                raise ValueError(f"unknown dtype {leaf.dtype!r}")
+            if any(len(side) not in (1, leaf.size) for side in (leaf.low, leaf.high)):
+                raise ValueError("bounds of another size")
+
+
+def _numbers(leaf: Leaf, sizes: tuple[int, ...]) -> int:
+    return leaf.size if isinstance(leaf, Box) else sum(sizes)
 
 
 def describe(space: Space) -> str:

@@ -1,0 +1,1 @@
+"""From environment steps to Batches."""

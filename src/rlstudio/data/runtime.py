@@ -11,9 +11,24 @@ from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
 
 
-class LocalRuntime:
-    """`world` is what the environments are copies of, for who plans in its equations; None where nobody said."""
+class EnvFacts:
+    """What is known of the environments without having one: enough to act in them, not to learn from them.
 
+    `world` is what they are copies of, for who plans in its equations; None where nobody said.
+    """
+
+    def __init__(self, spaces: Spaces, world: EnvConfig | None = None, device: str = "cpu") -> None:
+        self.spaces = spaces
+        self.world = world
+        self.device = device
+
+    @property
+    def env_id(self) -> str:
+        """The name of the world, empty where nobody said."""
+        return "" if self.world is None else self.world.id
+
+
+class LocalRuntime(EnvFacts):
     reduce = None
 
     def __init__(
@@ -24,24 +39,14 @@ class LocalRuntime:
         device: str = "cpu",
         world: EnvConfig | None = None,
     ) -> None:
+        super().__init__(env.spaces, world, device)
         self.env = env
         self.guard = guard
         self.replay_capacity = replay_capacity
-        self.device = device
-        self.world = world
-
-    @property
-    def spaces(self) -> Spaces:
-        return self.env.spaces
 
     @property
     def num_envs(self) -> int:
         return self.env.num_envs
-
-    @property
-    def env_id(self) -> str:
-        """The name of the world, empty where nobody said."""
-        return "" if self.world is None else self.world.id
 
     def collector(self, agent: Agent, rng: Rng, explore: Explore | None = None) -> Collector:
         return Collector(self.env, agent, rng, explore, self.guard)

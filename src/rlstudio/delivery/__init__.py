@@ -1,0 +1,1 @@
+"""From a trained agent to what ships: bundle, graphs, parity."""

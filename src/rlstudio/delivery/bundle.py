@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, StorageError, UserError
+from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Incompatible, StorageError, UserError
 from rlstudio.core.yaml_file import read_text
 from rlstudio.delivery.spec import Spec, read_spec
 from rlstudio.storage.folder import (
@@ -85,9 +85,12 @@ class Bundle:
 
     def agent(self) -> Agent:
         """The agent built again from its weights."""
-        from rlstudio.delivery.rebuild import rebuilt
+        from rlstudio.agents.rebuild import rebuilt
 
-        return rebuilt(self.spec.spaces, self.spec.model, self.weights(), f"{self.path}: {WEIGHTS}")
+        try:
+            return rebuilt(self.spec.spaces, self.spec.model, self.weights())
+        except Incompatible as error:
+            raise BundleError(f"{self.path}: {WEIGHTS}: {error}") from error
 
     def policy(self) -> Agent:
         """What acts: by the graph where there is one, else the agent built again. Offers `act` and `episode`."""

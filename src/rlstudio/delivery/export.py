@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstudio.agents.agent import Agent
+from rlstudio.agents.rebuild import model_spec
 from rlstudio.core.config import to_yaml
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, to_json
@@ -17,13 +18,13 @@ from rlstudio.delivery import card, parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
-from rlstudio.delivery.rebuild import model_spec
-from rlstudio.delivery.spec import ModelSpec, Origin, Spec, derived
+from rlstudio.delivery.spec import Origin, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.load import LoadedAgent, load_run
+from rlstudio.models.spec import ModelSpec
 
 DEFAULT_FORMATS = ("bundle", "onnx", "torch-export")
 
@@ -52,7 +53,7 @@ def export_run(
     return export_agent(
         loaded.agent,
         target,
-        model=model_spec(loaded.agent.model, cfg.policy.network),
+        model=model_spec(loaded.agent.model),
         formats=formats,
         name=cfg.name,
         algo=cfg.policy.algo,

@@ -8,41 +8,21 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.errors import BundleError, RLStudioError
-from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Space, Spaces, from_json, to_json
+from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_sizes, from_json, to_json
 from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
-from rlstudio.models.config import NetworkConfig
+from rlstudio.models.spec import ModelSpec
 
-LARGEST = 10**8  # numbers in one observation; beyond it a file is wrong, not large
 MEMORIES = {"none": (), "gru": ("h",), "lstm": ("h", "c")}
 SQUASHED = ("squashed-policy", "deterministic-policy")
-
-Variant = Literal[
-    "policy-value",
-    "policy-only",
-    "recurrent-policy-value",
-    "q-value",
-    "quantile-value",
-    "squashed-policy",
-    "deterministic-policy",
-]
 Sha256 = Field(pattern="^[0-9a-f]{64}$")
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class ModelSpec(_Part):
-    """Enough to build the Model again."""
-
-    variant: Variant
-    network: NetworkConfig
-    quantiles: PositiveInt = Field(1, le=10_000)
-    dueling: bool = False
 
 
 class Origin(_Part):
@@ -131,7 +111,7 @@ def read_spec(data: bytes, label: str) -> Spec:
         spec = Spec.model_validate_json(data)
         spaces = spec.spaces
         for space in (spaces.observation, spaces.action):
-            _check(space)
+            check_sizes(space)
         same = spec.derived == derived(spaces, spec.model)
     except ValidationError as error:
         first = error.errors()[0]
@@ -151,20 +131,3 @@ def _carried(model: ModelSpec) -> dict[str, tuple[int, ...]]:
     if model.variant != "recurrent-policy-value":
         return {}
     return {part: (2, network.memory_size) for part in MEMORIES[network.memory]}  # of the policy and of the values
-
-
-def _check(space: Space) -> None:
-    leaves: tuple[Leaf, ...] = tuple(entry for _, entry in space.items()) if isinstance(space, Dict) else (space,)
-    for leaf in leaves:
-        sizes = leaf.shape if isinstance(leaf, Box) else leaf.nvec if isinstance(leaf, MultiDiscrete) else (leaf.n,)
-        if any(type(n) is not int or n < 1 for n in sizes) or _product(leaf, sizes) > LARGEST:
-            raise ValueError(f"impossible sizes {list(sizes)[:8]}")
-        if isinstance(leaf, Box):
-            if leaf.dtype not in ("float32", "uint8"):
-                raise ValueError(f"unknown dtype {leaf.dtype!r}")
-            if any(len(side) not in (1, leaf.size) for side in (leaf.low, leaf.high)):
-                raise ValueError("bounds of another size")
-
-
-def _product(leaf: Leaf, sizes: tuple[int, ...]) -> int:
-    return leaf.size if isinstance(leaf, Box) else sum(sizes)

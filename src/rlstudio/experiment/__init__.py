@@ -1,0 +1,1 @@
+"""One run in one process, from its config to its result."""

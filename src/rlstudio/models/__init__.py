@@ -1,0 +1,1 @@
+"""Networks that only predict: observations in, policies, values or dynamics out."""

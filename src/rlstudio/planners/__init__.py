@@ -1,0 +1,1 @@
+"""Search over action sequences against a score."""

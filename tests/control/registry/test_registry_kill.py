@@ -18,11 +18,12 @@ from rlstudio.control.registry.releases import Releases
 from rlstudio.control.workspace import Home
 from rlstudio.core.errors import StorageError
 from rlstudio.storage import failpoint
+from support.deadlines import SLOWNESS
 from support.processes import in_child
 from support.registry_world import write_policy
 from support.sqlite_faults import sqlite_passes_failpoints
 
-pytestmark = pytest.mark.timeout(900)  # each visits up to a hundred points
+pytestmark = pytest.mark.timeout(900 * SLOWNESS)  # each visits up to a hundred points
 
 QUICK = PromotionConfig(budget=20, margin=-100.0)
 

@@ -31,6 +31,7 @@ from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
 from support.control_world import HERE, S, assert_history, owner
+from support.deadlines import PATIENCE
 
 NEVER = 3600.0
 """Seconds between two heartbeats that no test waits for: such a heart only ever ends."""
@@ -203,8 +204,8 @@ def test_the_heart_hears_of_a_loss_by_itself(home: Home) -> None:
     run, lease = leased(home, beat_seconds=0.01, on_lost=told.release)
     with lease_closed(lease):
         take_away(home.store, run.id)
-        assert told.acquire(timeout=60)
-        lease._heart.join(60)
+        assert told.acquire(timeout=PATIENCE)
+        lease._heart.join(PATIENCE)
         assert not lease._heart.is_alive()
         assert not told.acquire(blocking=False)
         with pytest.raises(LeaseLost):

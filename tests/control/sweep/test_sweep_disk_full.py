@@ -23,10 +23,11 @@ from rlstudio.core.errors import StorageError
 from rlstudio.core.run_state import RunState
 from rlstudio.storage import failpoint
 from support.control_world import clear
+from support.deadlines import SLOWNESS
 from support.sqlite_faults import sqlite_passes_failpoints
 from support.sweep_world import FakeWorker, drive, new_driver, search_of
 
-pytestmark = pytest.mark.timeout(1200)  # the slow ones make a few hundred sweeps each
+pytestmark = pytest.mark.timeout(1200 * SLOWNESS)  # the slow ones make a few hundred sweeps each
 
 SMALL: dict[str, Any] = {"trials": 3, "pruner": {"kind": "asha", "rungs": [3], "eta": 3}, "deterministic": True}
 

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from rlstudio.experiment.lineage import lineage as module
 from rlstudio.experiment.lineage.git import commit_of
 from rlstudio.experiment.lineage.lineage import EVENT, installed_versions, lineage, lock_hash, recorded_lineage
 from rlstudio.experiment.lineage.secrets import MASK, masked
+from support.deadlines import PATIENCE
 
 KEYS = {"code", "lock_hash", "versions", "host", "platform", "hardware", "command", "user"}
 
@@ -52,18 +52,10 @@ def test_it_is_json_and_holds_each_key() -> None:
     assert told["host"] == os.uname().nodename
 
 
-def test_it_is_quick_and_never_imports_torch() -> None:
-    code = "import sys; from rlstudio.experiment.lineage.lineage import lineage; lineage(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+def test_it_imports_nothing_that_takes_long() -> None:
+    code = "import sys; from rlstudio.experiment.lineage import lineage; lineage(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert not {"torch", "numpy", "gymnasium", "pydantic"} & set(done.stdout.split())
-    best = min(_seconds(lineage) for _ in range(5))
-    assert best < 0.2  # some 20 ms on an idle machine; this one may be busy
-
-
-def _seconds(function) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
 
 
 def test_an_event_keeps_it_and_the_last_start_counts(tmp_path: Path) -> None:
@@ -163,11 +155,10 @@ def test_a_working_directory_that_is_gone_is_null(tmp_path: Path, monkeypatch: p
 
 def test_a_git_that_hangs_or_is_none_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "git"
-    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    fake.write_text("#!/bin/sh\nexec sleep 1000000\n")
     fake.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr("rlstudio.experiment.lineage.git.SECONDS", 0.1)
-    assert _seconds(lambda: commit_of(tmp_path)) < 5
     assert commit_of(tmp_path) is None
     fake.write_text("not a program")
     assert commit_of(tmp_path) is None
@@ -281,7 +272,7 @@ def test_gpus_from_the_files_of_the_driver(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("script", "expected"),
-    [("echo 'NVIDIA H200'; echo 'NVIDIA H200'", ["NVIDIA H200"] * 2), ("exit 9", []), ("exec sleep 60", [])],
+    [("echo 'NVIDIA H200'; echo 'NVIDIA H200'", ["NVIDIA H200"] * 2), ("exit 9", []), ("exec sleep 1000000", [])],
 )
 def test_gpus_from_nvidia_smi(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, expected: list[str]
@@ -360,5 +351,6 @@ def test_masking_never_fails_and_keeps_the_count(argv: list[str]) -> None:
     assert len(masked(argv)) == len(argv)
 
 
-def test_masking_a_huge_argument_is_quick() -> None:
-    assert _seconds(lambda: masked(["a" * 200_000, "a:" * 100_000, "://" * 60_000, "token " * 30_000])) < 5
+def test_masking_a_huge_argument_ends() -> None:
+    """A pattern that looks at every pair of places would take hours."""
+    assert len(masked(["a" * 4_000_000, "a:" * 2_000_000, "://" * 1_000_000, "token " * 600_000])) == 4

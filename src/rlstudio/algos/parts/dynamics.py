@@ -20,7 +20,7 @@ from rlstudio.core.config import Config, refuse
 from rlstudio.core.contracts import Metrics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.runtime import EnvFacts
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dynamics_of
 from rlstudio.models.config import Activation
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -62,14 +62,14 @@ class DynamicsConfig(Config):
         return self
 
 
-def build_dynamics(cfg: DynamicsConfig, runtime: LocalRuntime, rng: Rng) -> AnalyticDynamics | LearnedDynamics:
+def build_dynamics(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> AnalyticDynamics | LearnedDynamics:
     """What does not fit the world is refused by name."""
     if cfg.kind == "analytic":
-        return _equations(runtime)
+        return _equations(env)
     ensemble = cfg.kind == "ensemble"
     members = cfg.members if ensemble else 1
     return LearnedDynamics(
-        runtime.spaces,
+        env.spaces,
         members=members,
         spread=ensemble,
         hidden_sizes=cfg.hidden_sizes,
@@ -77,12 +77,12 @@ def build_dynamics(cfg: DynamicsConfig, runtime: LocalRuntime, rng: Rng) -> Anal
         particles=(cfg.particles or members) if ensemble else 1,
         noise=cfg.noise and ensemble,
         rng=rng,
-        judge=_equations(runtime) if cfg.reward == "known" else None,
-    ).to(runtime.device)
+        judge=_equations(env) if cfg.reward == "known" else None,
+    ).to(env.device)
 
 
-def _equations(runtime: LocalRuntime) -> AnalyticDynamics:
-    world = runtime.world
+def _equations(env: EnvFacts) -> AnalyticDynamics:
+    world = env.world
     if world is None:
         raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
     return dynamics_of(world)

@@ -10,9 +10,12 @@ from rlstudio.agents.agent import Agent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.rng import Rng
 from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.data.replay.source import ReplaySource
+from rlstudio.data.runtime import EnvFacts
+from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
 
@@ -27,6 +30,12 @@ class Trainer:
     agent: Agent
     source: StreamSource | ReplaySource | DatasetSource
     optimizer: Optimizer
+
+    @classmethod
+    def build_agent(cls, cfg: Any, env: EnvFacts, network: NetworkConfig, rng: Rng) -> Agent | None:
+        """What acts, alone: without environments, and without what it learns from or with. Only for an agent that its
+        Model and the spaces do not describe, as one that plans; None leaves it to `__init__`."""
+        return None
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:

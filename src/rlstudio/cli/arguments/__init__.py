@@ -1,0 +1,1 @@
+"""What commands take: options, completion, experiments, bundles."""

@@ -1,0 +1,1 @@
+"""Versions of trained policies and which one is in production."""

@@ -1,0 +1,1 @@
+"""Runs that the store knows: started, resumed, forked, adopted, removed."""

@@ -1,0 +1,1 @@
+"""What is remembered of all runs, and each change as one transaction."""

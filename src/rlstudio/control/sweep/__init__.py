@@ -1,0 +1,1 @@
+"""Searching the settings of an experiment."""

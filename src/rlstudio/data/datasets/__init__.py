@@ -1,0 +1,1 @@
+"""Recorded episodes in Minari files, read as a source."""

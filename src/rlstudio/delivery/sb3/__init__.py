@@ -1,0 +1,1 @@
+"""Policies that Stable-Baselines3 trained, read without pickle."""

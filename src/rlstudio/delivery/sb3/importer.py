@@ -15,22 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlstudio.agents.rebuild import blank_agent
 from rlstudio.core.config import to_yaml
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces, describe
 from rlstudio.delivery.bundle import Bundle, check_target
 from rlstudio.delivery.export import DEFAULT_FORMATS, export_agent
 from rlstudio.delivery.graphs import check_formats
-from rlstudio.delivery.rebuild import blank_agent
 from rlstudio.delivery.sb3.torch_archive import read_torch_archive
 from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
-from rlstudio.delivery.spec import ModelSpec, Origin
+from rlstudio.delivery.spec import Origin
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.checkpoint.snapshot import load_weights
 from rlstudio.experiment.config.experiment import experiment_from
+from rlstudio.models.build import load_weights
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.encoder import flat_size
+from rlstudio.models.spec import ModelSpec
 
 MAX_DATA = 64 << 20
 MAX_POLICY = 256 << 20

@@ -1,0 +1,1 @@
+"""EnvPool: worlds in C++ behind the same contract."""

@@ -1,0 +1,1 @@
+"""Looking at runs afterwards: comparing, curves, films, datasets, planning with what was trained."""

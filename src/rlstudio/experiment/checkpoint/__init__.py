@@ -1,0 +1,1 @@
+"""What a run resumes from: files, hashes, segments, versions."""

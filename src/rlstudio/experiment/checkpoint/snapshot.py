@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 
 from rlstudio.algos.parts.trainer import Trainer
@@ -19,6 +17,7 @@ from rlstudio.core.contracts import Stateful
 from rlstudio.core.errors import CheckpointError
 from rlstudio.experiment.checkpoint.checkpoints import Content
 from rlstudio.experiment.checkpoint.manifest import VERSION
+from rlstudio.models.build import load_weights
 
 
 def capture(
@@ -49,13 +48,3 @@ def restore(content: Content, trainer: Trainer, parts: Mapping[str, Stateful]) -
             raise CheckpointError(
                 f"the checkpoint does not fit {name}: {str(error).splitlines()[-1].strip()}"
             ) from error
-
-
-def load_weights(model: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
-    """Names, shapes and dtypes must be the Model's own."""
-    expected = model.state_dict()
-    for name, array in weights.items():
-        own = expected.get(name)
-        if own is not None and (tuple(own.shape) != array.shape or own.numpy(force=True).dtype != array.dtype):
-            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, the Model has {own.dtype}{list(own.shape)}")
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()}, strict=True)

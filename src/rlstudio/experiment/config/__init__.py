@@ -1,0 +1,1 @@
+"""The experiment file: its sections, presets, schema, and the modules it names."""

@@ -1,0 +1,1 @@
+"""Where a run comes from: command, code, versions, host, with secrets masked."""

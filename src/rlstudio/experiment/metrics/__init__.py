@@ -1,0 +1,1 @@
+"""What a run measures: records, writing, reading, sinks."""

@@ -1,0 +1,1 @@
+"""A run from start to end: session, resume, fork, signals; and its agent afterwards."""

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
-from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
 from rlstudio.core.yaml_file import read_file
-from rlstudio.data.collect.reward_scale import RewardScale
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
-from rlstudio.experiment.checkpoint.snapshot import load_weights
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import import_stored
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.run.rebuild import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
@@ -57,21 +54,8 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     cfg = read_config(folder)
     set_threads(cfg.runtime.threads)
     loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
-    env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
-    try:
-        trainer = build_trainer(cfg, env)
-    finally:
-        env.close()
-    load_weights(trainer.agent.model, loaded.content["module_state"]["model"])
-    return LoadedAgent(trainer.agent, cfg, loaded, _reward_scale(trainer, loaded))
-
-
-def _reward_scale(trainer: Trainer, loaded: Loaded) -> float:
-    scale = trainer.stateful().get("reward_scale")
-    if not isinstance(scale, RewardScale):
-        return 1.0
-    scale.load_state_dict(loaded.content["trainer_state"]["reward_scale"])
-    return float(scale.std)
+    agent, reward_scale = agent_of(cfg, loaded)
+    return LoadedAgent(agent, cfg, loaded, reward_scale)
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:

@@ -15,7 +15,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Fou
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.training.machine import differences
+from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
 
@@ -59,7 +59,8 @@ class Keeper:
             return None
         for rejected in found.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
-        changed = differences(dict(found.loaded.info.fields["topology"]), topology)
+        then = dict(found.loaded.info.fields["topology"])
+        changed = differences(then, topology)
         if changed and not allow_inexact:
             raise Incompatible(
                 f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)});"
@@ -67,6 +68,8 @@ class Keeper:
             )
         if changed:
             self.mark_inexact(f"resumed on another topology: {', '.join(changed)}")
+        elif not have_same_probe(then, topology):
+            self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
         self.folder.event("resumed", env_steps=found.loaded.info.step, state_hash=found.loaded.info.state_hash)
         return found.loaded
 

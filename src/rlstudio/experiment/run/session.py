@@ -23,6 +23,7 @@ from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -285,6 +286,7 @@ class Session:
             "gradient_steps": self.trainer.gradient_steps,
             "epoch": self.position.epoch,
             "topology": self.topology,
+            "agent": describe_agent(self.trainer, self.env.spaces),
         }
         self.keeper.save(content, fields, self.memory.keeps())
 

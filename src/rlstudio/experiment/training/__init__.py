@@ -1,0 +1,1 @@
+"""The parts a run trains with, the loop, and the machine it computes on."""

@@ -1,8 +1,8 @@
 """The machine a run computes on: thread counts, and the topology that exact resume depends on.
 
 Bits depend on more than the seed: on the number of environments that act together, on threads, on the acting kernel, on
-library versions and on the processor's instruction set. All of it is recorded, and a resume on something else is
-refused unless it is asked for by name.
+library versions and on the code that libraries choose for the processor. All of it is recorded, the last as a
+fingerprint of what it computes, and a resume on something else is refused unless it is asked for by name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import Incompatible
+from rlstudio.experiment.training.numerics import fingerprint, probe_of
 
 LIBRARIES = ("torch", "numpy", "gymnasium")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -55,11 +56,17 @@ def topology(trainer: Trainer, env: VecEnv, device: str, threads: int) -> dict[s
         "threads": threads,
         "machine": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
+        "numerics": fingerprint(device),
         **{name: version(name) for name in LIBRARIES},
     }
 
 
 def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Where two topologies differ, as short phrases."""
-    names = sorted(then.keys() | now.keys())
-    return [f"{name} {then.get(name)} -> {now.get(name)}" for name in names if then.get(name) != now.get(name)]
+    """Where two topologies differ, as short phrases. Fingerprints of two probes are unknown, not different."""
+    names = (then.keys() | now.keys()) - (set() if have_same_probe(then, now) else {"numerics"})
+    return [f"{name} {then.get(name)} -> {now.get(name)}" for name in sorted(names) if then.get(name) != now.get(name)]
+
+
+def have_same_probe(then: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether the fingerprints of both can be compared: the oldest checkpoints have none, and a probe may change."""
+    return probe_of(then.get("numerics", "")) == probe_of(now.get("numerics", ""))

@@ -1,0 +1,1 @@
+"""Networks without a meaning of their own: MLP, CNN, memories, ensembles, the normalizer."""

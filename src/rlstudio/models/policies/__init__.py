@@ -1,0 +1,1 @@
+"""Models that choose or rate actions, and the distributions they give."""

@@ -1,4 +1,5 @@
-"""An agent from its description and its weights: no environment, no algorithm, no trainer."""
+"""The one way from stored weights to an agent: by the description of its Model and the spaces, without environment,
+algorithm or trainer. Checkpoints (`experiment/run/load.py`) and bundles (`delivery/bundle.py`) both hold these."""
 
 from __future__ import annotations
 
@@ -12,17 +13,15 @@ from rlstudio.agents.agent import Agent
 from rlstudio.agents.bounded import BoundedAgent
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.agents.q_value import QValueAgent
-from rlstudio.core.errors import BundleError, Incompatible
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.delivery.spec import ModelSpec
-from rlstudio.experiment.checkpoint.snapshot import load_weights
-from rlstudio.models.build import build_model
-from rlstudio.models.config import NetworkConfig
+from rlstudio.models.build import build_model, load_weights
 from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
 from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.models.spec import ModelSpec
 
 
 class _Kind(NamedTuple):
@@ -41,11 +40,12 @@ KINDS: dict[str, _Kind] = {
 }
 
 
-def model_spec(model: nn.Module, network: NetworkConfig) -> ModelSpec:
-    """The description of a Model; one of somebody else's kind has none."""
+def model_spec(model: nn.Module) -> ModelSpec:
+    """The description of a Model that `build_model` built; one of somebody else's kind has none."""
     variant: Any = getattr(model, "variant", type(model).__name__)
     kind = KINDS.get(variant)
-    if kind is None or not isinstance(model, kind.model):
+    network = getattr(model, "network", None)
+    if kind is None or not isinstance(model, kind.model) or network is None:
         raise Incompatible(f"a {variant} Model cannot be exported; those that can: {', '.join(KINDS)}")
     return ModelSpec(
         variant=variant,
@@ -53,6 +53,16 @@ def model_spec(model: nn.Module, network: NetworkConfig) -> ModelSpec:
         quantiles=getattr(model, "quantiles", 1),
         dueling=isinstance(getattr(model, "q_net", None), Dueling),
     )
+
+
+def described(agent: Any) -> ModelSpec | None:
+    """The description of an agent's Model where that and the spaces suffice to act as it does: not of an agent that
+    plans, nor of a class of somebody else's, which may do more than the one it extends."""
+    model = getattr(agent, "model", None)
+    kind = KINDS.get(getattr(model, "variant", ""))
+    if kind is None or type(model) is not kind.model or type(agent) is not kind.agent or not hasattr(model, "network"):
+        return None
+    return model_spec(agent.model)
 
 
 def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
@@ -67,13 +77,11 @@ def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
     return kind.agent(model, spaces)
 
 
-def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray], label: str) -> Agent:
+def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray]) -> Agent:
     """The agent with these weights; names, shapes and dtypes must be those of its Model."""
     try:
         agent = blank_agent(spaces, spec)
         load_weights(agent.model, weights)
     except (ValueError, RuntimeError, Incompatible, KeyError) as error:
-        raise BundleError(
-            f"{label}: does not fit the Model of the spec: {str(error).splitlines()[-1].strip()}"
-        ) from error
+        raise Incompatible(f"does not fit the Model of the spec: {str(error).splitlines()[-1].strip()}") from error
     return agent

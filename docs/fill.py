@@ -1,0 +1,191 @@
+"""Fills in what these pages say of the code, so that the two cannot drift apart.
+
+A page marks a place and `python docs/fill.py` rewrites what stands between; a test compares:
+
+    <!-- fields module:Class --> <!-- /fields -->     the settings of a Config; of one that extends another only its own
+    <!-- file path --> <!-- /file -->                 a file of the repository
+    <!-- table rooms --> <!-- /table -->              one of `TABLES` below
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+FIELDS = re.compile(r"(<!-- fields ([\w.]+):(\w+) -->\n).*?(<!-- /fields -->)", re.DOTALL)
+FILE = re.compile(r"(<!-- file (\S+) -->\n).*?(<!-- /file -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+SOURCE = ROOT / "src/rlstudio"
+LIMITS = (("minimum", "≥ {}"), ("exclusiveMinimum", "> {}"), ("maximum", "≤ {}"), ("exclusiveMaximum", "< {}"))
+
+
+def render(page: str) -> str:
+    """The page with every marked place as the code has it now."""
+    page = FIELDS.sub(lambda m: f"{m[1]}\n{settings(getattr(import_module(m[2]), m[3]))}\n{m[4]}", page)
+    page = FILE.sub(lambda m: f"{m[1]}\n```python\n{(ROOT / m[2]).read_text()}```\n\n{m[3]}", page)
+    return TABLE.sub(lambda m: f"{m[1]}\n{TABLES[m[2]]()}\n{m[3]}", page)
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines) + "\n"
+
+
+def first_line(path: Path) -> str:
+    """Of a module's docstring, without importing it."""
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+
+
+def rooms() -> str:
+    """Every package, a room above the rooms inside it, in the order of the layers."""
+    found = [path.parent.relative_to(SOURCE).parts for path in SOURCE.rglob("__init__.py")]
+    order = [room for layer in reversed(_layers("rooms see only lower rooms")) for room in layer]
+
+    def rank(parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+        return order.index(parts[0]), parts[1:]
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for parts in sorted(filter(None, found), key=rank):
+            folder = SOURCE.joinpath(*parts)
+            files = sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+            yield f"`{'/'.join(parts)}`", first_line(folder / "__init__.py"), str(files)
+
+    return table(("room", "what it holds", "files"), rows())
+
+
+def _layers(name: str) -> list[list[str]]:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (contract for contract in contracts if contract["name"] == name)
+    return [[room.strip().removeprefix("rlstudio.") for room in layer.split("|")] for layer in contract["layers"]]
+
+
+def layers() -> str:
+    """Who may import whom, as import-linter checks it."""
+    drawn = [
+        _drawing(_layers(name))
+        for name in ("rooms see only lower rooms", "inside experiment", "inside control", "inside cli")
+    ]
+    titles = ("rlstudio", "experiment", "control", "cli")
+    height = max(map(len, drawn))
+    columns = []
+    for title, lines in zip(titles, drawn, strict=True):
+        cells = [title, "-" * len(title), *lines, *[""] * (height - len(lines))]
+        width = max(map(len, cells)) + 4
+        columns.append([cell.ljust(width) for cell in cells])
+    return "```\n" + "".join("".join(row).rstrip() + "\n" for row in zip(*columns, strict=True)) + "```\n"
+
+
+def _drawing(layered: list[list[str]]) -> list[str]:
+    return [" | ".join(layer) for layer in layered]
+
+
+def algorithms() -> str:
+    from rlstudio.core.catalog import ALGOS
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, part in ALGOS.builtin.items():
+            file = part.module.removeprefix("rlstudio.").replace(".", "/") + ".py"
+            yield f"[`{name}`](algorithms/{name}.md)", f"`{file}`", ALGOS.summary(name)
+
+    return table(("algo", "file", "what it is"), rows())
+
+
+def commands() -> str:
+    """Every command of `rlctl`, where its code lies, and the first line of its help."""
+    from rlstudio.cli.app import SECTIONS
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for section, named in SECTIONS.items():
+            for command, where in named.items():
+                module, _, function = where.partition(":")
+                path = SOURCE / f"cli/commands/{module}.py"
+                yield section, f"`{command}`", f"`cli/commands/{module}.py`", _help(path, function)
+
+    return table(("for", "command", "file", "what it does"), rows())
+
+
+def _help(path: Path, function: str) -> str:
+    """The first docstring line of a command; of a group that of its callback."""
+    body = ast.parse(path.read_text()).body
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    named = [node for node in functions if node.name == function]
+    callbacks = [node for node in functions if any("callback" in ast.unparse(part) for part in node.decorator_list)]
+    return (ast.get_docstring((named or callbacks)[0]) or "").partition("\n")[0]
+
+
+def python() -> str:
+    """The public functions and the methods of a run, with signatures and docstrings, from the source."""
+    folder = SOURCE / "orchestrator"
+    actions, handle = (ast.parse((folder / name).read_text()).body for name in ("actions.py", "handle.py"))
+    (run,) = (node for node in handle if isinstance(node, ast.ClassDef) and node.name == "Run")
+    sections = [("Functions of `rlstudio.orchestrator`", actions, ""), ("A `Run`", run.body, "run.")]
+    return "\n".join(f"### {title}\n\n{''.join(_entries(body, prefix))}" for title, body, prefix in sections)
+
+
+def _entries(body: list[ast.stmt], prefix: str) -> Iterator[str]:
+    for node in body:
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        node.args.args = [argument for argument in node.args.args if argument.arg != "self"]
+        is_property = any(ast.unparse(decorator) == "property" for decorator in node.decorator_list)
+        arguments = "" if is_property else f"({ast.unparse(node.args)})"
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        yield f"- `{prefix}{node.name}{arguments}{returns}`: {' '.join((ast.get_docstring(node) or '').split())}\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "rooms": rooms,
+    "layers": layers,
+    "algorithms": algorithms,
+    "commands": commands,
+    "python": python,
+}
+
+
+def settings(config: type[BaseModel]) -> str:
+    own = [name for name in config.model_fields if name in config.__annotations__]
+    properties = config.model_json_schema()["properties"]
+    lines = ["| field | default | values | meaning |", "|---|---|---|---|"]
+    for name in own:
+        field, schema = config.model_fields[name], properties[name]
+        default = "required" if field.is_required() else f"`{_plain(schema.get('default'))}`"
+        default = "its own" if field.default_factory is not None else default
+        meaning = " ".join((field.description or "").split())
+        lines.append(f"| `{name}` | {default} | {_values(schema)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _values(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return ", or ".join(_values(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{_plain(value)}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{_plain(schema['const'])}`"
+    if "$ref" in schema:
+        return "section"
+    kind = {"array": "list", "object": "mapping", "string": "text", "boolean": "true, false"}.get(
+        schema.get("type", "any"), schema.get("type", "any")
+    )
+    limits = [form.format(f"{schema[key]:.15g}") for key, form in LIMITS if key in schema]
+    return " ".join([kind, ", ".join(limits)]).strip()
+
+
+if __name__ == "__main__":
+    for path in sorted(DOCS.rglob("*.md")):
+        path.write_text(render(path.read_text()))

@@ -1,0 +1,79 @@
+"""The agent of a checkpoint: by what the manifest says of it, without environment, replay and trainer.
+
+A manifest describes spaces and Model; an agent that plans is built by its algorithm, from the spaces and the config of
+the run. Only `_through_trainer` builds everything that training needs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rlstudio.agents.agent import Agent
+from rlstudio.agents.rebuild import rebuilt
+from rlstudio.core.catalog import ALGOS
+from rlstudio.core.errors import CheckpointError, Incompatible
+from rlstudio.core.rng import Rng
+from rlstudio.data.collect.reward_scale import RewardScale
+from rlstudio.data.runtime import EnvFacts
+from rlstudio.experiment.checkpoint.agent_spec import AgentSpec, read_agent, reward_scale_of
+from rlstudio.experiment.checkpoint.checkpoints import Loaded
+from rlstudio.experiment.checkpoint.manifest import folder_name
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.models.build import load_weights
+from rlstudio.storage.verified import MANIFEST
+
+
+class Acting(NamedTuple):
+    agent: Agent
+    reward_scale: float  # what rewards were divided by in training, and the agent's value with them
+
+
+def agent_of(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
+    """What acts, on the CPU. CheckpointError where the weights are not those of the Model that is described."""
+    spec = read_agent(checkpoint.info)
+    agent = None if spec is None else _described(spec, cfg, checkpoint)
+    if spec is None or agent is None:
+        return _through_trainer(cfg, checkpoint)
+    return Acting(agent, spec.reward_scale)
+
+
+def _described(spec: AgentSpec, cfg: ExperimentConfig, checkpoint: Loaded) -> Agent | None:
+    """None where neither the manifest nor the algorithm knows how to build it alone."""
+    weights = checkpoint.content["module_state"].get("model", {})
+    agent = _planning(spec, cfg) if spec.model is None else None
+    try:
+        if spec.model is not None:
+            return rebuilt(spec.spaces, spec.model, weights)
+        if agent is not None:
+            load_weights(agent.model, weights)
+        return agent
+    except (Incompatible, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise CheckpointError(
+            f"{folder_name(checkpoint.info.step)}: its weights are not of the agent that its {MANIFEST} describes:"
+            f" {reason}; take another checkpoint"
+        ) from error
+
+
+def _planning(spec: AgentSpec, cfg: ExperimentConfig) -> Agent | None:
+    build = getattr(ALGOS.load(cfg.policy.algo), "build_agent", None)  # a Trainer need not extend ours
+    if build is None:
+        return None
+    agent: Agent | None = build(cfg.train, EnvFacts(spec.spaces, cfg.env), cfg.policy.network, Rng(cfg.env.seed))
+    return agent
+
+
+def _through_trainer(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
+    """For a checkpoint of an older RLStudio, and for an agent that only its own Trainer knows how to build: with one
+    environment, and memory for the whole replay."""
+    env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
+    try:
+        trainer = build_trainer(cfg, env)
+    finally:
+        env.close()
+    load_weights(trainer.agent.model, checkpoint.content["module_state"]["model"])
+    scale = trainer.stateful().get("reward_scale")
+    if isinstance(scale, RewardScale):
+        scale.load_state_dict(checkpoint.content["trainer_state"]["reward_scale"])
+    return Acting(trainer.agent, reward_scale_of(trainer))
