@@ -12,7 +12,6 @@ import argparse
 import sys
 import tempfile
 import time
-from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from benchmarks.page import replace_between, table
 from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
+from rlstudio import orchestrator
 from rlstudio.experiment.config.experiment import load_experiment
-from rlstudio.experiment.run.launch import start
 
 STORE = RESULTS / "model_based.jsonl"
 PAGE = ROOT / "docs" / "algorithms" / "mbmpc.md"
@@ -53,7 +52,7 @@ def identity(case: Case) -> str:
 def run(case: Case, seed: int) -> dict[str, Any]:
     cfg = load_experiment(case.config, [*case.overrides, f"env.seed={seed}", "runtime.threads=1"])
     began, used = time.perf_counter(), time.process_time()
-    with tempfile.TemporaryDirectory() as runs, start(cfg, Path(runs)) as session:
+    with tempfile.TemporaryDirectory() as runs, orchestrator.session(cfg, runs_dir=runs) as session:
         env_steps = [tick.env_steps for tick in session][-1]
         evaluation = session.evaluation
     assert evaluation is not None

@@ -46,12 +46,15 @@ def latency(command: list[str], repeats: int) -> float:
 
 
 def _make_runs(folder: Path, count: int) -> None:
+    from rlstudio.experiment.folder.new_run import NewRun
     from rlstudio.experiment.folder.run_folder import RunFolder
     from rlstudio.experiment.folder.status import RunState
 
     for number in range(count):
         RunFolder.create(
-            folder, name=f"run{number}", algo="ppo", env_id="CartPole-v1", config_yaml="", state=RunState.COMPLETED
+            folder,
+            NewRun(name=f"run{number}", algo="ppo", env_id="CartPole-v1", config_yaml=""),
+            state=RunState.COMPLETED,
         )
 
 

@@ -1,12 +1,12 @@
-"""Load what was trained and act with it: python load_agent.py [runs/last]"""
+"""Load what was trained and act with it: python load_agent.py [RUN]"""
 
 import sys
 
 import gymnasium as gym
 
-from rlstudio.experiment.run.load import load_agent
+from rlstudio import orchestrator
 
-agent = load_agent(sys.argv[1] if len(sys.argv) > 1 else "runs/last")  # or checkpoint="best"
+agent = orchestrator.get(sys.argv[1] if len(sys.argv) > 1 else "last").agent()  # or agent("best")
 episode = agent.episode()  # keeps what an agent remembers or plans; one that does neither has agent.act as well
 env = gym.make("CartPole-v1")
 

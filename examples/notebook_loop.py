@@ -2,23 +2,18 @@
 # A whole run from Python, cell by cell: editors and Jupyter (through jupytext) read this file as a notebook.
 
 # %% The experiment: a file, or plain data.
-from pathlib import Path
+from rlstudio import orchestrator
 
-from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.run.launch import resume, start
-
-cfg = experiment_from(
-    {
-        "name": "from_a_notebook",
-        "env": {"id": "CartPole-v1", "num_envs": 8, "seed": 1},
-        "policy": {"algo": "ppo"},
-        "train": {"epochs": 8, "steps_per_epoch": 2048, "rollout_steps": 32, "lr": 1e-3, "gae_lambda": 0.8},
-    }
-)
+config = {
+    "name": "from_a_notebook",
+    "env": {"id": "CartPole-v1", "num_envs": 8, "seed": 1},
+    "policy": {"algo": "ppo"},
+    "train": {"epochs": 8, "steps_per_epoch": 2048, "rollout_steps": 32, "lr": 1e-3, "gae_lambda": 0.8},
+}
 
 # %% Train until it is good enough. Leaving the loop leaves a run that goes on later, bit for bit.
 curve = []
-with start(cfg, Path("runs")) as session:
+with orchestrator.session(config) as session:
     for tick in session:
         if tick.report:
             curve.append((tick.env_steps, tick.report.metrics["rollout/return_mean"]))
@@ -29,7 +24,7 @@ print(session.status.state, session.folder.path)
 
 # %% Go on with the same run, to the end.
 if session.status.state == "INTERRUPTED":
-    with resume(session.folder) as session:
+    with orchestrator.get(session.folder.id).session() as session:
         for tick in session:
             if tick.report:
                 curve.append((tick.env_steps, tick.report.metrics["rollout/return_mean"]))

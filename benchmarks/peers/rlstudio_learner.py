@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from pathlib import Path
 
 from episodes import play
 from measure import answer, job
 
+from rlstudio import orchestrator
 from rlstudio.envs.make import make_single
 from rlstudio.experiment.config.experiment import load_experiment
 from rlstudio.experiment.metrics.reader import read_metrics
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import load_agent
 
 
@@ -22,7 +21,7 @@ def main() -> None:
     cfg = load_experiment(spec["config"], overrides)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as runs:
-        with start(cfg, Path(runs)) as session:
+        with orchestrator.session(cfg, runs_dir=runs) as session:
             env_steps = [tick.env_steps for tick in session][-1]
         seconds = time.perf_counter() - began
         curve = [(x.step, x.value) for x in read_metrics(session.folder.path, ["eval/return_mean"])]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from measure import Job, Window, answer, job, since
 
+from rlstudio import orchestrator
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.loop import Tick
 
@@ -145,7 +144,7 @@ def _until(session: Session, done: Callable[[Tick], bool]) -> None:
 
 def main() -> None:
     spec = job()
-    with tempfile.TemporaryDirectory() as folder, start(experiment(spec), Path(folder)) as session:
+    with tempfile.TemporaryDirectory() as folder, orchestrator.session(experiment(spec), runs_dir=folder) as session:
         answer(**{"rate": rate, "solve": solve, "checkpoint": checkpoint}[spec["what"]](spec, session))
 
 

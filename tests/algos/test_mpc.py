@@ -7,10 +7,10 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import load_run
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from support.sessions import start
 
 
 def config(**train_fields):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
 
@@ -103,7 +104,7 @@ def test_every_problem_of_a_file_is_named(rlctl: Rlctl, place: Path) -> None:
 
 def run_in(place: Path, state: RunState = RunState.INTERRUPTED, name: str = "some") -> RunFolder:
     folder = RunFolder.create(
-        place / "runs", name=name, algo="ppo", env_id="CartPole-v1", config_yaml="{}", state=state
+        place / "runs", NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml="{}"), state=state
     )
     folder.close()
     return folder

@@ -17,6 +17,7 @@ from rlstudio.control.workspace import Home
 from rlstudio.core import process
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
 from support.launcher import InProcessLauncher
@@ -201,7 +202,7 @@ def test_stop_between_two_tries(rlctl: Rlctl, home: Home, sent: list[object]) ->
 
 
 def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) -> None:
-    folder = RunFolder.create(place / "runs", name="far", algo="ppo", env_id="CartPole-v1", config_yaml="{}")
+    folder = RunFolder.create(place / "runs", NewRun(name="far", algo="ppo", env_id="CartPole-v1", config_yaml="{}"))
     status = folder.read_status()
     folder.write_status(type(status)(**{**vars(status), "host": "elsewhere", "state": S.RUNNING}))
     done = rlctl("stop", "far")
@@ -280,7 +281,7 @@ def test_a_run_that_could_not_begin_is_shown_with_its_reason(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(starting, "continuation", broken)
+    monkeypatch.setattr(starting, "continuation_of", broken)
     assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
     assert home.store.get(run_id).state == S.FAILED
     assert "ZeroDivisionError: ours" in rlctl("show", run_id).out
@@ -291,7 +292,7 @@ def test_a_run_that_could_not_begin_is_shown_with_its_reason(
 
 def test_adopt_and_gc(rlctl: Rlctl, home: Home, place: Path) -> None:
     folder = RunFolder.create(
-        place / "usb", name="old", algo="ppo", env_id="CartPole-v1", config_yaml="{}", state=S.FAILED
+        place / "usb", NewRun(name="old", algo="ppo", env_id="CartPole-v1", config_yaml="{}"), state=S.FAILED
     )
     folder.close()
     done = rlctl("adopt", folder.path)

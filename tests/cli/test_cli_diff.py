@@ -14,11 +14,13 @@ from typer.main import get_command
 from rlstudio.cli import failures
 from rlstudio.cli.commands.diff import diff
 from rlstudio.experiment.analysis import compare_runs
-from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.folder.new_run import NewRun
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from support.cli_scenario import Result, Rlctl
 from support.deadlines import PATIENCE
+from support.tiny_runs import only_run
 
 CONFIG = "env: {id: CartPole-v1, seed: 3}\ntrain: {lr: 0.001}\n"
 
@@ -47,7 +49,7 @@ def rldiff(capsys: pytest.CaptureFixture[str]) -> Rlctl:
 def make(
     place: Path, name: str, config: str = CONFIG, loss: float = 0.5, epochs: int = 3, lineage: dict | None = None
 ) -> RunFolder:
-    folder = RunFolder.create(place / "runs", name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config)
+    folder = RunFolder.create(place / "runs", NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config))
     writer = MetricsWriter(folder.path)
     for epoch in range(1, epochs + 1):
         writer.write(records(64 * epoch, {"train/loss": 0.25 if epoch == 1 else loss, "train/kl": 0.125}))
@@ -149,7 +151,7 @@ def test_a_real_run_with_itself(rldiff: Rlctl, trained: Path) -> None:
     assert result.code == 0
     assert result.document["topology"] == []
     assert result.document["metrics"]["same_values"] > 10
-    assert compare_runs.topology_of(find_run(trained, "last"))["num_envs"] == 4
+    assert compare_runs.topology_of(only_run(trained))["num_envs"] == 4
 
 
 def test_trouble_is_two_or_more(rldiff: Rlctl, place: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.deadlines import PATIENCE
 
@@ -44,10 +45,7 @@ def loaded_by(*args: str, **variables: str) -> tuple[str, set[str]]:
 def run(place: Path) -> RunFolder:
     folder = RunFolder.create(
         place / "runs",
-        name="sleeper",
-        algo="ppo",
-        env_id="CartPole-v1",
-        config_yaml="{}",
+        NewRun(name="sleeper", algo="ppo", env_id="CartPole-v1", config_yaml="{}"),
         state=RunState.INTERRUPTED,
     )
     folder.close()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from support.cli_scenario import Rlctl
+from support.tiny_runs import only_run
 
 
 @pytest.fixture
@@ -83,11 +84,10 @@ def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
     run, bundle = (rlctl("eval", what, "--planner", "cem", *FIRST).document["planner"] for what in ("last", "shipped"))
     assert bundle["returns"] == run["returns"]
     from rlstudio.delivery.bundle import open_bundle
-    from rlstudio.experiment.folder.run_folder import find_run
     from rlstudio.experiment.run.load import load_run
 
     scale = open_bundle("shipped").spec.reward_scale
-    assert scale == load_run(find_run(Path("runs"), "last")).reward_scale
+    assert scale == load_run(only_run(Path("runs"))).reward_scale
     assert scale > 1.0
 
 
@@ -130,11 +130,10 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) 
 
 def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
     from rlstudio.experiment.analysis.replan import value_of
-    from rlstudio.experiment.folder.run_folder import find_run
     from rlstudio.experiment.run.load import load_run
 
     assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
-    loaded = load_run(find_run(Path("runs"), "last"))
+    loaded = load_run(only_run(Path("runs")))
     assert loaded.reward_scale > 1.0
     seen = torch.zeros(1, 4)
     own, scaled = value_of(loaded.agent.model), value_of(loaded.agent.model, loaded.reward_scale)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl
 
@@ -34,7 +35,7 @@ CHECKPOINT = {"step": int, "epoch": int, "state_hash": str, "path": str, "size":
 
 def make(place: Path, name: str = "some", state: RunState = RunState.COMPLETED) -> RunFolder:
     folder = RunFolder.create(
-        place / "runs", name=name, algo="ppo", env_id="CartPole-v1", config_yaml="{}", state=state
+        place / "runs", NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml="{}"), state=state
     )
     folder.close()
     return folder

@@ -20,6 +20,7 @@ from rlstudio.control.workspace import Home
 from rlstudio.core.errors import Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.control_world import HERE, S, owner, request
 
@@ -36,7 +37,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def stranger(runs_dir: Path, state: RunState = S.COMPLETED, name: str = "old") -> RunFolder:
     """A run that only its folder knows; an owned one is that of this living process."""
-    folder = RunFolder.create(runs_dir, name=name, algo="dqn", env_id="CartPole-v1", config_yaml=YAML, state=state)
+    folder = RunFolder.create(
+        runs_dir, NewRun(name=name, algo="dqn", env_id="CartPole-v1", config_yaml=YAML), state=state
+    )
     folder.close()
     return folder
 
@@ -103,9 +106,11 @@ def test_ambiguous_and_unknown(home: Home) -> None:
         home.find("lats")
     with pytest.raises(RunNotFound, match="rlctl ls"):
         home.find("")
-    for strange in ("%", "_", "*", "../runs", "'; drop table run", "\\"):
-        with pytest.raises(RunNotFound):
+    paths = ("..", ".", "/", "../secret", "a/../../b", "%2e%2e", "..%2f", "\0", "~", "C:\\", "．．")
+    for strange in ("%", "_", "*", "../runs", "'; drop table run", "\\", "a\nb", "x" * 10_000, *paths):
+        with pytest.raises(RunNotFound) as told:
             home.find(strange)
+        assert "\n" not in str(told.value)
 
 
 def test_many_that_begin_so_are_not_all_named(home: Home) -> None:

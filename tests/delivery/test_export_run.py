@@ -14,11 +14,10 @@ from rlstudio.delivery import graphs as graph_formats
 from rlstudio.delivery import parity
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
-from rlstudio.experiment.folder.run_folder import find_run
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import load_run
 from support.export_toys import Case, config, quick_registry
+from support.sessions import start
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +40,7 @@ def run(tmp_path_factory):
     with start(cfg, runs) as session:
         for _ in session:
             pass
-    return find_run(runs, "last")
+    return session.folder
 
 
 def everything(folder):
@@ -91,8 +90,7 @@ def test_from_a_run_that_is_training(tmp_path):
     with start(cfg, tmp_path / "runs") as session:
         for tick in session:
             if tick.report is not None and 2 <= tick.report.epoch <= 4:
-                folder = find_run(tmp_path / "runs", "last")
-                bundle = export_run(folder, tmp_path / f"b{tick.report.epoch}", formats=("bundle",))
+                bundle = export_run(session.folder, tmp_path / f"b{tick.report.epoch}", formats=("bundle",))
                 assert bundle.spec.origin.checkpoint <= tick.report.env_steps
                 exported += 1
     assert exported == 3

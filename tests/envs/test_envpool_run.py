@@ -5,7 +5,7 @@ import pytest
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.run.launch import resume, start
+from support.sessions import resume, start
 
 TRAIN = {
     "ppo": {"epochs": 4, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},

@@ -9,6 +9,7 @@ import pytest
 
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.storage import failpoint
@@ -112,7 +113,7 @@ def test_a_new_run_is_whole_or_not_there(tmp_path, monkeypatch):
         def killed(runs=runs, point=point):
             failpoint.restart()
             monkeypatch.setenv(failpoint.VARIABLE, f"{point}:torn")
-            RunFolder.create(runs, name="n", algo="dqn", env_id="Chain", config_yaml="a: 1\n")
+            RunFolder.create(runs, NewRun(name="n", algo="dqn", env_id="Chain", config_yaml="a: 1\n"))
 
         status = in_child(killed)
         for seen in list_runs(runs):

@@ -19,7 +19,6 @@ from rlstudio.core.rng import Rng
 from rlstudio.envs.worlds.catalog import make_world
 from rlstudio.envs.worlds.equations import REWARD_RANGES, analytic_dynamics
 from rlstudio.experiment.metrics.reader import read_metrics
-from rlstudio.experiment.run.launch import start
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -28,6 +27,7 @@ from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from rlstudio.planners.score import Score
+from support.sessions import start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 pytestmark = pytest.mark.gpu

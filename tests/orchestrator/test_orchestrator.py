@@ -64,6 +64,21 @@ def test_run_trains_here_and_is_known_to_everybody(runs_dir: Path) -> None:
     assert run.id in repr(run)
 
 
+def test_a_session_is_a_run_that_the_store_knows_and_can_be_left_and_gone_on_with(runs_dir: Path) -> None:
+    with orchestrator.session(TINY, "train.epochs=4", seed=5, name="looped", runs_dir=runs_dir) as session:
+        for tick in session:
+            if tick.report and tick.epoch == 2:
+                break
+    run = orchestrator.get("looped", runs_dir=runs_dir)
+    assert (run.id, run.state, run.status.epoch) == (session.folder.id, RunState.INTERRUPTED, 2)
+    assert run.lineage["versions"]["rlstudio"]
+    with run.session() as again:
+        epochs = [tick.epoch for tick in again if tick.report]
+    assert (epochs, run.state) == ([3, 4], RunState.COMPLETED)
+    straight = orchestrator.run(TINY, "train.epochs=4", seed=5, runs_dir=runs_dir, progress=False)
+    assert straight.status.state_hash == run.status.state_hash
+
+
 def test_a_config_may_be_a_file_plain_data_or_an_experiment(runs_dir: Path, tmp_path: Path) -> None:
     shipped = ["train.epochs=1", "train.steps_per_epoch=64", "train.rollout_steps=8", "train.batch_size=64"]
     small = [*shipped, "eval.every_epochs=0", "eval.final_episodes=1"]

@@ -1,24 +1,25 @@
 """A child forked from a checkpoint goes on exactly as its parent did, and depends on nothing of it."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import CheckpointError, NoValidCheckpoint, UserError
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.checkpoint.manifest import VERSION, Origin
+from rlstudio.experiment.config.experiment import new_run
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.metrics.records import metric_files
 from rlstudio.experiment.run.fork import copy_checkpoint
-from rlstudio.experiment.run.launch import resume
 from rlstudio.experiment.run.load import load_run, read_config
 from rlstudio.storage.folder import Folder
+from support.sessions import resume
 from support.tiny_runs import assert_same_result, config, run_to_the_end
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"
@@ -49,10 +50,7 @@ def infos(run):
 
 
 def new_child(parent, runs_dir):
-    cfg = read_config(parent)
-    facts = {"name": "child", "algo": cfg.policy.algo, "env_id": cfg.env.id, "seed": cfg.env.seed}
-    hashed = {"config_yaml": to_yaml(cfg), "config_hash": config_hash(cfg), "total_epochs": cfg.train.epochs}
-    return RunFolder.create(runs_dir, **facts, **hashed)
+    return RunFolder.create(runs_dir, replace(new_run(read_config(parent)), name="child"))
 
 
 def fork(parent, checkpoint, runs_dir):

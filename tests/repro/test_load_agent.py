@@ -16,15 +16,16 @@ from rlstudio.delivery.export import export_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.checkpoint.manifest import folder_name, manifest_bytes
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.run import rebuild
 from rlstudio.experiment.run.fork import copy_checkpoint
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import load_agent, load_run
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.orchestrator.handle import Run
 from support.export_toys import Case, config
+from support.sessions import start
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"
 SEEN = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
@@ -190,7 +191,7 @@ def test_an_agent_of_somebody_elses_is_built_by_its_own_trainer(tmp_path, monkey
 def test_a_forked_run_begins_with_the_description_of_its_parent(parents, tmp_path):
     parent = parents["dqn"]
     text = parent.config_path.read_text()
-    child = RunFolder.create(tmp_path, name="child", algo="dqn", env_id="CartPole-v1", config_yaml=text)
+    child = RunFolder.create(tmp_path, NewRun("child", "dqn", "CartPole-v1", text))
     with FileLease(child.path) as lease:
         info = copy_checkpoint(parent, "last", child, lease)
     assert info.fields["agent"] == Checkpoints(parent.path, parent.id, lease=None).list()[0].fields["agent"]

@@ -19,13 +19,13 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.checkpoint.manifest import OWN
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.run.launch import start
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training import machine
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.experiment.training.numerics import PROBE
 from support.golden_runs import GOLDEN, SEGMENT_ROWS
+from support.sessions import start
 from support.tiny_runs import assert_same_result, run_to_the_end
 
 

@@ -26,11 +26,11 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.reader import read_metrics
-from rlstudio.experiment.run.launch import resume, start
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from support.processes import in_child
+from support.sessions import resume, start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 

@@ -12,12 +12,12 @@ from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.judging.guardrails import Guardrails
-from rlstudio.experiment.run.launch import resume, start
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
 from rlstudio.experiment.training.build import build_env, build_trainer
 from support.processes import in_child
+from support.sessions import resume, start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 

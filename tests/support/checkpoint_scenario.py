@@ -12,6 +12,7 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.checkpoint.manifest import VERSION
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.metrics.records import Record
@@ -38,7 +39,7 @@ HASHES = {state_hash(content(step)): step for step in (*STEPS, 400)}
 
 
 def new_run(root: Path) -> Path:
-    return RunFolder.create(root, name="scenario", algo="ppo", env_id="Chain", config_yaml="a: 1\n").path
+    return RunFolder.create(root, NewRun(name="scenario", algo="ppo", env_id="Chain", config_yaml="a: 1\n")).path
 
 
 def advance(run_dir: Path, steps: tuple[int, ...]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rlstudio.data.replay import buffer as replay
 from rlstudio.experiment.checkpoint.manifest import VERSION
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.run.launch import start
+from support.sessions import start
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEGMENT_ROWS = 64

@@ -8,8 +8,8 @@ from pathlib import Path
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.folder.run_folder import RunFolder, list_runs
-from rlstudio.experiment.run.launch import resume, start
 from support.metrics import first_difference
+from support.sessions import resume, start
 
 TRAIN = {
     "a2c": {"epochs": 12, "steps_per_epoch": 120, "rollout_steps": 5, "normalize_rewards": True},

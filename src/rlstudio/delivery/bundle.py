@@ -96,21 +96,17 @@ class Bundle:
         if CONFIG not in self.files:
             raise UserError(f"{self.path}: names no environment; import it again with --env")
         from rlstudio.experiment.config.experiment import experiment_from
+        from rlstudio.experiment.config.imports import import_stored, stored_imports
 
         label = str(self.path / CONFIG)
         try:
             document = read_text(self.read(CONFIG).decode(), label)
         except (UnicodeDecodeError, ConfigError) as error:
             raise BundleError(f"{label}: {error}") from error
-        named = document.data.get("imports") if isinstance(document.data, dict) else None
-        wanted = [str(module) for module in named or ()]
-        if missing := [module for module in wanted if module not in allowed]:
+        if missing := [module for module in stored_imports(document) if module not in allowed]:
             options = " ".join(f"--import {module}" for module in missing)
             raise UserError(f"{self.path}: its environment is registered by {', '.join(missing)}; allow it: {options}")
-        from importlib import import_module
-
-        for module in wanted:
-            import_module(module)
+        import_stored(document)
         return experiment_from(document, stored=True)
 
 

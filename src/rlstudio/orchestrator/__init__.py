@@ -6,6 +6,10 @@
     run.metrics("eval/return_mean")                                            # a DataFrame where there is pandas
     agent = run.agent()                                                        # acts: agent.act(observation)
 
+    with orchestrator.session("configs/ppo/cartpole.yaml") as session:         # the same, one training step at a time
+        for tick in session:
+            ...
+
     runs = [orchestrator.launch(config, seed=seed) for seed in range(4)]       # in the background, as slots are free
     for run in runs:
         run.wait()
@@ -14,7 +18,7 @@ A configuration is a file, a dict or an `ExperimentConfig`; overrides are writte
 is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
 """
 
-from rlstudio.orchestrator.actions import get, launch, promote, resume, rollback, run, runs, stop, sweep
+from rlstudio.orchestrator.actions import get, launch, promote, resume, rollback, run, runs, session, stop, sweep
 from rlstudio.orchestrator.handle import Run
 
-__all__ = ["Run", "get", "launch", "promote", "resume", "rollback", "run", "runs", "stop", "sweep"]
+__all__ = ["Run", "get", "launch", "promote", "resume", "rollback", "run", "runs", "session", "stop", "sweep"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlstudio.control.registry.records import Version
     from rlstudio.control.sweep.report import Summary as SweepSummary
     from rlstudio.experiment.config.experiment import ExperimentConfig
+    from rlstudio.experiment.run.session import Session
 
     Configuration = str | Path | Mapping[str, Any] | ExperimentConfig
 
@@ -27,10 +28,22 @@ def run(
     progress: bool = True,
 ) -> Run:
     """Train an experiment here, until it is done. An error ends it and is raised; the run says the same."""
-    from rlstudio.control.runs.start import start
+    begun = session(config, *overrides, seed=seed, name=name, runs_dir=runs_dir)
+    return train(begun, _home(runs_dir), progress)
 
-    home = _home(runs_dir)
-    return train(start(home, _experiment(config, [*overrides, *named_settings(seed, name)])), home, progress)
+
+def session(
+    config: Configuration,
+    *overrides: str,
+    seed: int | None = None,
+    name: str | None = None,
+    runs_dir: str | Path | None = None,
+) -> Session:
+    """A new run here, with the loop in your own hands: `with session(config) as session: for tick in session: ...`.
+    Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
+    from rlstudio.control.runs.start import start_session
+
+    return start_session(_home(runs_dir), _experiment(config, [*overrides, *named_settings(seed, name)]))
 
 
 def launch(

@@ -131,10 +131,14 @@ class Run:
 
     def resume(self, *overrides: str, progress: bool = True) -> Run:
         """Go on with it here, until it is done; `train.epochs=N` extends it."""
-        from rlstudio.control.runs.adopt import known_run
-        from rlstudio.control.runs.start import resume
+        return train(self.session(*overrides), self._home, progress)
 
-        return train(resume(self._home, known_run(self._home, self.id), overrides), self._home, progress)
+    def session(self, *overrides: str) -> Session:
+        """Go on with it here, with the loop in your own hands: `with run.session() as session: for tick in session`."""
+        from rlstudio.control.runs.adopt import known_run
+        from rlstudio.control.runs.start import resume_session
+
+        return resume_session(self._home, known_run(self._home, self.id), overrides)
 
     def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:
         """A child from one of its checkpoints, in the queue."""

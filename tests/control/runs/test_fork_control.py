@@ -13,7 +13,7 @@ from rlstudio.control.runs import fork as forking
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fork import fork, fork_later
 from rlstudio.control.runs.relatives import family
-from rlstudio.control.runs.start import start
+from rlstudio.control.runs.start import start_session
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.workspace import Home
@@ -48,7 +48,7 @@ def train(session: Any) -> str:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """With one finished run in it, called `parent`."""
     home = Home(tmp_path_factory.mktemp("fork") / "runs")
-    train(start(home, config()))
+    train(start_session(home, config()))
     yield home
     home.store.database.close()
 
@@ -92,7 +92,7 @@ def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Home, parent: Run)
     assert [run.id for run in scheduler.tick().started] == [queued.id]
     child = home.store.get(queued.id)
     assert (child.state, child.epoch) == (S.COMPLETED, 5)
-    longer = home.store.get(train(start(home, config(epochs=5))))
+    longer = home.store.get(train(start_session(home, config(epochs=5))))
     assert child.state_hash == longer.state_hash
     assert_history(home.store, child.id)
 

@@ -15,7 +15,7 @@ from rlstudio.control.queue import runner
 from rlstudio.control.runs import lease as lease_module
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
-from rlstudio.control.runs.start import enqueue, requeue, resume, serve, start
+from rlstudio.control.runs.start import enqueue, requeue, resume_session, serve, start_session
 from rlstudio.control.store.reaper import TTL_SECONDS
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
@@ -25,6 +25,7 @@ from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, Us
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
@@ -127,12 +128,12 @@ class lease_closed:
 @pytest.mark.usefixtures("long_beats")
 def test_a_frozen_owner_that_continues_changes_nothing(home: Home) -> None:
     """Frozen between two updates, taken for dead, its run finished by another; then it goes on."""
-    session = start(home, config(epochs=50))
+    session = start_session(home, config(epochs=50))
     ticks = iter(session)
     while next(ticks).epoch < 2:
         pass
     run = take_away(home.store, session.folder.id)
-    successor = resume(home, run)
+    successor = resume_session(home, run)
     with successor:
         for tick in successor:
             if tick.epoch > 4:
@@ -152,7 +153,7 @@ def test_a_frozen_owner_that_continues_changes_nothing(home: Home) -> None:
 @pytest.mark.usefixtures("long_beats")
 def test_everything_is_refused_after_a_reap_alone(home: Home) -> None:
     """The store knows it before anybody else has touched the folder."""
-    session = start(home, config(epochs=50))
+    session = start_session(home, config(epochs=50))
     ticks = iter(session)
     while next(ticks).epoch < 2:
         pass
@@ -278,7 +279,7 @@ def test_a_store_that_is_away_for_a_moment_ends_no_run(
     home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Away(home.store, monkeypatch)
-    with start(home, config(epochs=6)) as session:
+    with start_session(home, config(epochs=6)) as session:
         for tick in session:
             if tick.epoch == 2 and not away.is_away:
                 away.is_away = True
@@ -312,7 +313,7 @@ def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
     home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Away(home.store, monkeypatch)
-    session = start(home, config(epochs=50))
+    session = start_session(home, config(epochs=50))
 
     def train() -> None:
         with session:
@@ -375,7 +376,7 @@ def test_a_wish_comes_with_the_heartbeat(
     """No signal: the run ends at its next safe point, with a checkpoint."""
     defaults = {"beat_seconds": 0.01, "on_lost": lambda: None}
     monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", defaults)
-    session = start(home, config(epochs=10**6, ckpt={"every_seconds": None, "every_epochs": None}))
+    session = start_session(home, config(epochs=10**6, ckpt={"every_seconds": None, "every_epochs": None}))
 
     def train() -> None:
         with session:
@@ -408,7 +409,7 @@ def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Home) -> None:
 
 @pytest.mark.usefixtures("long_beats")
 def test_leaving_the_loop_interrupts(home: Home) -> None:
-    with start(home, config(epochs=50)) as session:
+    with start_session(home, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:
                 break
@@ -419,7 +420,7 @@ def test_leaving_the_loop_interrupts(home: Home) -> None:
 
 @pytest.mark.usefixtures("long_beats")
 def test_released_without_a_word(home: Home) -> None:
-    session = start(home, config())
+    session = start_session(home, config())
     session.close()
     run = home.store.get(session.folder.id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
@@ -493,9 +494,9 @@ def test_a_foreground_run_without_room_on_the_disk(home: Home, monkeypatch: pyte
     def full(*_: object, **__: object) -> None:
         raise StorageError("no space left on device")
 
-    monkeypatch.setattr("rlstudio.control.runs.start.create_folder", full)
+    monkeypatch.setattr(RunFolder, "create", full)
     with pytest.raises(StorageError):
-        start(home, config())
+        start_session(home, config())
     (run,) = home.store.runs()
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
@@ -526,10 +527,10 @@ def test_the_runner_trains_what_was_claimed(home: Home) -> None:
 @pytest.mark.usefixtures("long_beats")
 def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
     """The row says for how long; the folder hears of it from the process that goes on."""
-    with start(home, config(epochs=2)) as session:
+    with start_session(home, config(epochs=2)) as session:
         for _ in session:
             pass
-    with start(home, config(epochs=4)) as straight:
+    with start_session(home, config(epochs=4)) as straight:
         for _ in straight:
             pass
     queued = requeue(home, home.store.get(session.folder.id), ["train.epochs=4"])
@@ -552,13 +553,13 @@ def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
 
 @pytest.mark.usefixtures("long_beats")
 def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(home: Home) -> None:
-    with start(home, config(epochs=50)) as session:
+    with start_session(home, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:
                 break
     session.folder.path.rename(home.runs_dir / "put-away")
     with pytest.raises(UserError, match="its folder is not in"):
-        resume(home, home.store.get(session.folder.id))
+        resume_session(home, home.store.get(session.folder.id))
     with pytest.raises(UserError, match="its folder is not in"):
         requeue(home, home.store.get(session.folder.id))
     assert not session.folder.path.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from rlstudio.control.sweep.rungs import brackets_of, promoted, score
 from rlstudio.control.sweep.samplers import make_sampler
 from rlstudio.control.sweep.search import from_json, load_search
 from rlstudio.control.sweep.sweeps import Trial, TrialState
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, UserError
 from support.sweep_world import SWEEP, search_of
 
 FILE = """\
@@ -84,6 +85,18 @@ def test_a_sweep_is_the_same_from_the_store(file: Path) -> None:
     assert again.base == search.base
     assert again.cfg.space == search.cfg.space
     assert again.to_json() == search.to_json()
+
+
+def test_a_stored_sweep_imports_its_modules_and_says_which_is_missing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = load_search(file, imports=["world_of_a_sweep"]).to_json()
+    with pytest.raises(UserError, match=r"^sweep mine: imports: world_of_a_sweep: ModuleNotFound.*or install it$"):
+        from_json(stored)
+    (file.parent / "world_of_a_sweep.py").touch()
+    monkeypatch.syspath_prepend(file.parent)
+    assert from_json(stored).base.imports == ("world_of_a_sweep",)
+    assert "world_of_a_sweep" in sys.modules
 
 
 CONDITIONAL: dict[str, Any] = {

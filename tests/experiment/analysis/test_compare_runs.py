@@ -23,6 +23,7 @@ from rlstudio.experiment.analysis.compare_runs import (
     compare_runs,
     differences,
 )
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.records import CLOCK, Record
 from rlstudio.experiment.metrics.writer import MetricsWriter
@@ -267,7 +268,7 @@ def test_large_files_are_never_whole_in_memory(tmp_path: Path) -> None:
 
 
 def run(runs_dir: Path, config_yaml: str) -> RunFolder:
-    folder = RunFolder.create(runs_dir, name="a", algo="ppo", env_id="CartPole-v1", config_yaml=config_yaml)
+    folder = RunFolder.create(runs_dir, NewRun(name="a", algo="ppo", env_id="CartPole-v1", config_yaml=config_yaml))
     folder.close()
     return folder
 

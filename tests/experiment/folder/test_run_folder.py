@@ -10,17 +10,18 @@ from dataclasses import replace
 
 import pytest
 
-from rlstudio.core.errors import RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.errors import RunBusy, StorageError, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, find_run, list_runs
+from rlstudio.experiment.folder.new_run import NewRun
+from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs
 from rlstudio.experiment.folder.status import Status, parse_status
 from rlstudio.storage import failpoint
 
 
-def create(runs_dir, **changes):
+def create(runs_dir, state=RunState.STARTING, **changes):
     values = {"name": "cartpole", "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "algo: ppo\n"}
-    return RunFolder.create(runs_dir, **{**values, **changes})
+    return RunFolder.create(runs_dir, NewRun(**{**values, **changes}), state=state)
 
 
 def test_a_new_run_is_whole_and_private(tmp_path):
@@ -40,6 +41,12 @@ def test_a_new_run_is_whole_and_private(tmp_path):
     assert (status.state, status.name, status.seed, status.pid) == (RunState.STARTING, "cartpole", 3, os.getpid())
     assert (status.config_hash, status.total_epochs) == ("abc", 9)
     assert os.listdir(tmp_path / "runs") == [run.id]
+
+
+def test_what_a_run_began_with_can_be_read_back(tmp_path):
+    new = NewRun("walk", "dqn", "CartPole-v1", "a: 1\n", config_hash="abc", seed=3, total_epochs=9)
+    run = RunFolder.create(tmp_path, new)
+    assert NewRun.from_status(run.read_status(), run.read_config()) == new
 
 
 @pytest.mark.parametrize("env_id", ["ALE/Breakout-v5", "../../etc", "x" * 200, "", "ÄÖ", "a\nb"])
@@ -210,42 +217,6 @@ def test_list_is_newest_first_and_passes_over_what_is_no_run(tmp_path):
     os.mkfifo(tmp_path / "20990105-a-pipe")
     assert [s.id for s in list_runs(tmp_path)] == sorted((run.id for run in runs), reverse=True)
     assert list_runs(tmp_path / "nothing") == []
-
-
-def test_find_by_id_prefix_name_and_last(tmp_path):
-    old, new = create(tmp_path, name="walk"), create(tmp_path, name="walk", algo="dqn")
-    other = create(tmp_path, name="run")
-    newest_walk = max(old.id, new.id)
-    assert find_run(tmp_path, old.id).id == old.id
-    assert find_run(tmp_path, old.id[:-1]).id == old.id
-    assert find_run(tmp_path, "walk").id == newest_walk
-    assert find_run(tmp_path, "last").id == max(old.id, new.id, other.id)
-
-
-def test_what_cannot_be_found_gets_a_suggestion(tmp_path):
-    with pytest.raises(RunNotFound, match="no runs in"):
-        find_run(tmp_path, "last")
-    run = create(tmp_path, name="cartpole-fast")
-    create(tmp_path)
-    with pytest.raises(RunNotFound, match=r"did you mean cartpole-fast\?"):
-        find_run(tmp_path, "cartpole-fats")
-    with pytest.raises(RunNotFound, match=r"2 runs begin so .*give more"):
-        find_run(tmp_path, run.id[:8])
-    with pytest.raises(RunNotFound):
-        find_run(tmp_path, "")
-
-
-@pytest.mark.parametrize(
-    "ref",
-    ["..", ".", "/", "../secret", "a/../../b", "%2e%2e", "..%2f", "\0", "~", "*", "a\nb", "x" * 10000, "C:\\", "．．"],
-)
-def test_a_reference_is_never_a_path(tmp_path, ref):
-    runs = tmp_path / "runs"
-    create(runs)
-    (tmp_path / "secret").mkdir()
-    with pytest.raises(RunNotFound) as caught:
-        find_run(runs, ref)
-    assert "\n" not in str(caught.value)
 
 
 # -- events and the end -----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlstudio
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage import lineage as module
 from rlstudio.experiment.lineage.git import commit_of
@@ -58,7 +59,7 @@ def test_it_imports_nothing_that_takes_long() -> None:
 
 
 def test_an_event_keeps_it_and_the_last_start_counts(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, name="a", algo="ppo", env_id="CartPole-v1", config_yaml="{}")
+    folder = RunFolder.create(tmp_path, NewRun(name="a", algo="ppo", env_id="CartPole-v1", config_yaml="{}"))
     assert recorded_lineage(folder) is None
     told = lineage()
     folder.event(EVENT, **{**told, "host": "elsewhere"})

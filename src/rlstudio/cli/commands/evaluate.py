@@ -194,9 +194,8 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
     from rlstudio.control.workspace import Home
 
     folder = Home(runs_dir).folder_to_read(run)
-    from rlstudio.experiment.run.load import load_imports, load_run
+    from rlstudio.experiment.run.load import load_run
 
-    import_modules(load_imports(folder))
     loaded = load_run(folder, checkpoint)
     return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
 

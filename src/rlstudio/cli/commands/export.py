@@ -54,7 +54,6 @@ def export(
     """
     from rlstudio.control.registry.records import is_reference
     from rlstudio.control.workspace import Home
-    from rlstudio.experiment.config.imports import import_modules
 
     if is_reference(run):
         if (checkpoint, format) != ("last", DEFAULT_FORMATS):
@@ -64,9 +63,7 @@ def export(
     formats = _formats(format)
     folder = Home(runs_dir).folder_to_read(run)
     from rlstudio.delivery.export import export_run
-    from rlstudio.experiment.run.load import load_imports
 
-    import_modules(load_imports(folder))
     _tell(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
 
 

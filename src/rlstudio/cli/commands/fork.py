@@ -34,16 +34,11 @@ def fork(
     """
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Home
-    from rlstudio.experiment.config.imports import import_modules
 
     home = Home(runs_dir)
     parent = known_run(home, run)
     manner = Manner(quiet, json)
     from rlstudio.control.runs import fork as forking
-    from rlstudio.control.runs.folders import folder_of
-    from rlstudio.experiment.run.load import load_imports
-
-    import_modules(load_imports(folder_of(home, parent)))
 
     if detach:
         return tell_queued(home, [forking.fork_later(home, parent, at, overrides or ())], manner)

@@ -73,7 +73,7 @@ def launch(
     import_modules(request.imports)
     chosen = choose(request)
     if dry_run:
-        _rehearse(chosen, json)
+        _dry_run(chosen, json)
         return 0
     from rlstudio.control.workspace import Home
 
@@ -81,9 +81,9 @@ def launch(
     if detach or key is not None:
         return _enqueue(home, chosen.experiments, key, Manner(quiet, json))
     from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs.start import start
+    from rlstudio.control.runs.start import start_session
 
-    starts = [partial(start, home, cfg) for cfg in chosen.experiments]
+    starts = [partial(start_session, home, cfg) for cfg in chosen.experiments]
     return run_seeds(starts, chosen.origin, Manner(quiet, json))
 
 
@@ -136,15 +136,11 @@ def resume(
 
 def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
     from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs import start as starting
-    from rlstudio.control.runs.folders import folder_of
-    from rlstudio.experiment.config.imports import import_modules
-    from rlstudio.experiment.run.load import load_imports
+    from rlstudio.control.runs.start import requeue, resume_session
 
-    import_modules(load_imports(folder_of(home, run)))
     if detach:
-        return tell_queued(home, [starting.requeue(home, run, overrides)], manner)
-    session = starting.resume(home, run, overrides, allow_inexact=allow_inexact)
+        return tell_queued(home, [requeue(home, run, overrides)], manner)
+    session = resume_session(home, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
         stretched = session.cfg.train.lr_schedule == "linear"
@@ -178,13 +174,13 @@ def tell_queued(home: Home, queued: list[Run], manner: Manner) -> int:
     return 0
 
 
-def _rehearse(chosen: Chosen, json: bool) -> None:
+def _dry_run(chosen: Chosen, json: bool) -> None:
     """What would run, after the same refusals that `start` makes."""
     from rlstudio.core.config import config_hash, to_yaml
-    from rlstudio.experiment.run.launch import rehearse
+    from rlstudio.experiment.training.build import build
 
     cfg = chosen.experiments[0]
-    rehearse(cfg).close()
+    build(cfg).close()
     seeds = [experiment.env.seed for experiment in chosen.experiments]
     out = stdout()
     if json:

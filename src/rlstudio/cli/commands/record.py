@@ -28,15 +28,11 @@ def record(
     rlctl record last --episodes 50 --dataset cartpole/expert-v0
     """
     from rlstudio.control.workspace import Home
-    from rlstudio.experiment.config.imports import import_modules
 
     folder = Home(runs_dir).folder_to_read(run)
     from rlstudio.experiment.analysis.dataset import record_run
-    from rlstudio.experiment.run.load import load_imports, read_config
 
-    import_modules(load_imports(folder))
-    chosen = read_config(folder).env.seed if seed is None else seed
-    done = record_run(folder, dataset, episodes=episodes, seed=chosen, checkpoint=checkpoint)
+    done = record_run(folder, dataset, episodes=episodes, seed=seed, checkpoint=checkpoint)
     if json:
         facts = {"dataset": dataset, "path": str(done.path), "episodes": done.episodes, "steps": done.steps}
         stdout().document({**facts, "return_mean": done.return_mean})

@@ -62,7 +62,7 @@ def promote(
     cfg = parse(PromotionConfig, {**settings, "max_std": max_std, "worst_return": worst_return}, "promote")
     refuse_empty_reason(force)  # before a version is made
     releases = _releases(runs_dir)
-    version = _version(releases, what, model, checkpoint, runs_dir)
+    version = releases.version(what, model, checkpoint)
     try:
         release = releases.promote(
             version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
@@ -131,22 +131,6 @@ def _releases(runs_dir: Path) -> Releases:
     from rlstudio.control.workspace import Home
 
     return Releases(Home(runs_dir))
-
-
-def _version(releases: Releases, what: str, model: str, checkpoint: str, runs_dir: Path) -> Version:
-    """A version that is there, or a new one; the modules of a run are imported as everywhere."""
-    from rlstudio.control.registry.records import check_model, is_reference
-    from rlstudio.control.workspace import Home
-    from rlstudio.delivery.bundle import is_bundle
-
-    if model:
-        check_model(model)
-    if model and not is_bundle(what) and not is_reference(what):
-        from rlstudio.experiment.config.imports import import_modules
-        from rlstudio.experiment.run.load import load_imports
-
-        import_modules(load_imports(Home(runs_dir).folder_to_read(what)))
-    return releases.version(what, model, checkpoint)
 
 
 def _document(version: Version) -> dict[str, Any]:

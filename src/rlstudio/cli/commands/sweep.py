@@ -74,7 +74,6 @@ def sweep(
     if file is None:
         if deterministic or name is not None or modules or dry_run:
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
-        import_modules(_modules_of(home, str(resume)))
         driver = resume_sweep(home, str(resume), max_concurrent, take_over=take_over)
     else:
         import_modules(modules or ())
@@ -88,13 +87,6 @@ def sweep(
             return 0
         driver = begin_sweep(home, search, max_concurrent)
     return _drive(home, driver, json)
-
-
-def _modules_of(home: Home, name: str) -> tuple[str, ...]:
-    from rlstudio.control.sweep.report import summary_of
-
-    experiment: Any = summary_of(home.store, name).cfg.experiment
-    return tuple(experiment.get("imports") or ())
 
 
 def _drive(home: Home, driver: Driver, json: bool) -> int:

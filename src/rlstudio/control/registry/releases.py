@@ -112,6 +112,7 @@ class Releases:
             return self.find(what)
         if not model:
             raise UserError(f"promote {what!r}: say which model it becomes a version of with --model NAME")
+        check_model(model)
         if is_bundle(what):
             if checkpoint != "last":
                 raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")

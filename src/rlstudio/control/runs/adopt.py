@@ -92,26 +92,18 @@ def adopt(home: Home, folder: RunFolder) -> Run:
         found = Checkpoints(folder.path, folder.id, lease=None).list()
     except (StorageError, CheckpointError):
         found = []
-    request = Request(
-        name=status.name,
-        algo=status.algo,
-        env_id=status.env_id,
-        config_yaml=folder.read_config(),
-        config_hash=status.config_hash,
-        seed=status.seed,
-        total_epochs=status.total_epochs,
-        **_asked_for(folder),
-    )
+    config_yaml = folder.read_config()
+    request = Request.from_status(status, config_yaml, **_asked_for(config_yaml, str(folder.config_path)))
     told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
     # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
     reason = status.reason or Reason.ADOPTED
     return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)
 
 
-def _asked_for(folder: RunFolder) -> dict[str, Any]:
-    """What its config asks a scheduler for. One that cannot be read is refused when the run is to go on, not here."""
+def _asked_for(config_yaml: str, source: str) -> dict[str, Any]:
+    """What a config asks a scheduler for. One that cannot be read is refused when the run is to go on, not here."""
     try:
-        data = read_text(folder.read_config(), str(folder.config_path)).data
+        data = read_text(config_yaml, source).data
         resources, runtime = (data.get(name) or {} for name in ("resources", "runtime"))
         return asked_for(parse(ResourcesConfig, Document(resources, "resources")), str(runtime.get("device")))
     except (ConfigError, AttributeError):  # not a mapping where one belongs

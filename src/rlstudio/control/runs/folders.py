@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlstudio.control.store.records import Run
 from rlstudio.control.workspace import Home
 from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT
 
@@ -16,18 +17,8 @@ def folder_of(home: Home, run: Run) -> RunFolder:
         if home.store.checkpoints(run.id):
             # It is elsewhere, or was deleted: to begin anew under the same name would pass for going on.
             raise UserError(f"run {run.id}: its folder is not in {home.runs_dir}; name where it is with --runs-dir")
-        folder = RunFolder.create(
-            home.runs_dir,
-            name=run.name,
-            algo=run.algo,
-            env_id=run.env_id,
-            config_yaml=home.store.config_yaml(run.id),
-            config_hash=run.config_hash,
-            seed=run.seed,
-            total_epochs=run.total_epochs,
-            state=run.state,
-            run_id=run.id,
-        )
+        new = NewRun.from_status(run.status, home.store.config_yaml(run.id))
+        folder = RunFolder.create(home.runs_dir, new, state=run.state, run_id=run.id)
         folder.event(EVENT, **home.store.lineage(run.id))
         folder.close()
     return folder

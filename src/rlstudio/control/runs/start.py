@@ -6,7 +6,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,29 +18,20 @@ from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
-from rlstudio.experiment.run.launch import Continuation, continuation, create_folder, rehearse
+from rlstudio.experiment.run.continuation import Continuation, continuation_of
 from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.build import build
 
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 
 def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
-    return Request(
-        name=cfg.name,
-        algo=cfg.policy.algo,
-        env_id=cfg.env.id,
-        config_yaml=to_yaml(cfg),
-        config_hash=config_hash(cfg),
-        seed=cfg.env.seed,
-        total_epochs=cfg.train.epochs,
-        owner=current_owner(),
-        lineage=lineage(),
-        **asked_for(cfg.resources, cfg.runtime.device),
-        **origin,
-    )
+    asked = asked_for(cfg.resources, cfg.runtime.device)
+    return Request(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
 
 
 def current_owner() -> str:
@@ -51,30 +41,31 @@ def current_owner() -> str:
 
 def enqueue(home: Home, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> Run:
     """Put a run into the queue, after everything that can be refused was refused."""
-    rehearse(cfg).close()
+    build(cfg).close()
     return home.store.create(request_of(cfg, **origin), key=key)
 
 
-def start(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
+def start_session(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
-    env = rehearse(cfg)
+    built = build(cfg)
     try:
-        run = home.store.create(request_of(cfg, **origin), owner=this_process())
+        request = request_of(cfg, **origin)
+        run = home.store.create(request, owner=this_process())
         with told_if_it_fails(home.store, run):
-            folder = create_folder(cfg, home.runs_dir, run.id)
+            folder = RunFolder.create(home.runs_dir, request, run_id=run.id)
             folder.event(EVENT, **home.store.lineage(run.id))
             lease = StoreLease(home.store, run, folder.path)
     except BaseException:
-        env.close()
+        built.close()
         raise
-    return _with_finalize(home, Session.open(folder, cfg, env=env, lease=lease))
+    return _with_finalize(home, Session.open(folder, cfg, built=built, lease=lease))
 
 
-def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
+def resume_session(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
     folder = folder_of(home, run)
-    going = judged(home, run, overrides, allow_inexact=allow_inexact)
+    going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
     claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
     with told_if_it_fails(home.store, claimed):
@@ -86,7 +77,7 @@ def resume(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact
 def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
     """Go on with a run as soon as a worker has room for it."""
     refuse_busy(run)
-    reason, changes = _changes(run, judged(home, run, overrides))
+    reason, changes = _changes(run, continuation_of(folder_of(home, run), overrides, state=run.state))
     return home.store.resume(run.id, reason, changes=changes)
 
 
@@ -94,14 +85,6 @@ def refuse_busy(run: Run) -> None:
     if run.is_owned:
         whose = f"process {run.pid} on {run.host} is writing it"
         raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
-
-
-def judged(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
-    """What can be refused is refused before the run is touched. The store's word on its state counts."""
-    folder = folder_of(home, run)
-    if folder.read_status().state != run.state:
-        folder.write_status(replace(folder.read_status(), state=run.state, reason=run.reason, message=run.message))
-    return continuation(folder, overrides, allow_inexact=allow_inexact)
 
 
 def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
@@ -117,7 +100,8 @@ def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
     with told_if_it_fails(home.store, run):
         folder = folder_of(home, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
-        going = continuation(folder, [f"train.epochs={run.total_epochs}"] if is_extended else ())
+        longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
+        going = continuation_of(folder, longer, state=run.state)
         session = going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
     return _with_finalize(home, session)
 

@@ -12,20 +12,14 @@ from typing import Any
 from rlstudio.control.lifecycle import Desired, is_retried
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(NewRun):
     """A run to be: what it is, what it asks for and where it comes from."""
 
-    name: str
-    algo: str
-    env_id: str
-    config_yaml: str
-    config_hash: str
-    seed: int = 0
-    total_epochs: int = 0
     owner: str = ""
     lineage: Mapping[str, Any] | None = None
     parent_id: str | None = None

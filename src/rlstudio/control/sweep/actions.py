@@ -24,7 +24,7 @@ from rlstudio.core.run_state import Reason
 from rlstudio.core.yaml_file import read_text
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.metrics.reader import read_series
-from rlstudio.experiment.run.launch import rehearse
+from rlstudio.experiment.training.build import build
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
@@ -84,7 +84,7 @@ def _found(data: Any, path: str) -> Any:
 
 def begin_sweep(home: Home, search: Search, max_concurrent: int | None = None) -> Driver:
     """A new sweep, after everything that can be refused was refused."""
-    rehearse(search.base).close()
+    build(search.base).close()
     sweeps = Sweeps(home.store.database)
     cfg = search.cfg
     sweep = sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)

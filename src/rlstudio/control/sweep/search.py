@@ -16,6 +16,7 @@ from rlstudio.core.config import parse
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.yaml_file import Document, read_file
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.imports import import_stored
 from rlstudio.experiment.config.presets import locate
 
 OWN = {
@@ -85,10 +86,13 @@ def overrides(params: Mapping[str, Any]) -> list[str]:
 
 
 def from_json(text: str) -> Search:
+    """A sweep as the store has it, after importing the modules it was begun with."""
     cfg = parse(SweepConfig, json.loads(text), "sweep")
     if not isinstance(cfg.experiment, dict):
         raise ConfigError(f"sweep {cfg.name}: the store was tampered with; start it anew under another name")
-    return Search(cfg, experiment_from(cfg.experiment, f"sweep {cfg.name}", stored=True))
+    experiment = Document(cfg.experiment, f"sweep {cfg.name}")
+    import_stored(experiment)
+    return Search(cfg, experiment_from(experiment, stored=True))
 
 
 def load_search(

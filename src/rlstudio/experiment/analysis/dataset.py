@@ -32,10 +32,13 @@ class Recorded(NamedTuple):
     return_mean: float
 
 
-def record_run(folder: RunFolder, dataset: str, *, episodes: int, seed: int, checkpoint: str = "last") -> Recorded:
-    """A new dataset; the run is only read."""
+def record_run(
+    folder: RunFolder, dataset: str, *, episodes: int, seed: int | None = None, checkpoint: str = "last"
+) -> Recorded:
+    """A new dataset; the run is only read. Without a seed, the run's own."""
     check_new(dataset)
     loaded = load_run(folder, checkpoint)
+    seed = loaded.cfg.env.seed if seed is None else seed
     played = play(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
     lineage = recorded_lineage(folder) or {}
     code = (lineage.get("code") or {}).get("rlstudio") or {}

@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.config import Config, apply_overrides, parse, refuse
+from rlstudio.core.config import Config, apply_overrides, config_hash, parse, refuse, to_yaml
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
@@ -44,6 +44,7 @@ from rlstudio.experiment.config.sections import (
     RuntimeConfig,
     TrackingConfig,
 )
+from rlstudio.experiment.folder.new_run import NewRun
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -215,6 +216,19 @@ def _check_sizes(cfg: ExperimentConfig) -> None:
         rows, what = (steps * num_envs if steps else epoch), "one rollout"
     if cfg.train.batch_size is not None and cfg.train.batch_size > rows:
         refuse(("train", "batch_size"), f"{cfg.train.batch_size} rows, but {what} has only {rows}; lower it")
+
+
+def new_run(cfg: ExperimentConfig) -> NewRun:
+    """What the folder and the store of a run begin with."""
+    return NewRun(
+        name=cfg.name,
+        algo=cfg.policy.algo,
+        env_id=cfg.env.id,
+        config_yaml=to_yaml(cfg),
+        config_hash=config_hash(cfg),
+        seed=cfg.env.seed,
+        total_epochs=cfg.train.epochs,
+    )
 
 
 def load_experiment(

@@ -19,11 +19,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
+from rlstudio.core.errors import RunNotFound, StorageError, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.lease import FileLease
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status, as_seen, parse_status
 from rlstudio.storage import jsonl
 from rlstudio.storage.abandoned import sweep_abandoned
@@ -47,29 +48,18 @@ class RunFolder:
     def create(
         cls,
         runs_dir: Path,
+        new: NewRun,
         *,
-        name: str,
-        algo: str,
-        env_id: str,
-        config_yaml: str,
-        config_hash: str = "",
-        seed: int = 0,
-        total_epochs: int = 0,
         state: RunState = RunState.STARTING,
         run_id: str | None = None,
     ) -> RunFolder:
         """A new run, whole or not at all. In an owned state it belongs to this process; it may have its id already."""
         now = datetime.now(UTC)
-        ids = [run_id] if run_id else (new_run_id(algo, env_id) for _ in count())
+        ids = [run_id] if run_id else (new_run_id(new.algo, new.env_id) for _ in count())
         status = Status(
             id="",
-            name=name,
             state=state,
-            algo=algo,
-            env_id=env_id,
-            seed=seed,
-            config_hash=config_hash,
-            total_epochs=total_epochs,
+            **new.status_fields(),
             created_at=timestamp(now),
             updated_at=timestamp(now),
         )
@@ -79,7 +69,7 @@ class RunFolder:
             ensure_directory(runs_dir)
             runs = Folder(runs_dir, through_link=True)
             sweep_abandoned(runs)
-            return cls(runs_dir / _build(runs, status, config_yaml, now, ids))
+            return cls(runs_dir / _build(runs, status, new.config_yaml, now, ids))
         except StorageError as error:
             if is_full(error) or not is_users_mistake(error):
                 raise
@@ -182,27 +172,14 @@ class RunFolder:
 
 def list_runs(runs_dir: Path) -> list[Status]:
     """Every run, newest first. Folders that are not runs, or too damaged to tell, are left out."""
-    return list(_statuses(runs_dir))
-
-
-def find_run(runs_dir: Path, ref: str) -> RunFolder:
-    """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest of all."""
-    ids = run_ids(runs_dir)
-    if ref in ids:
-        return RunFolder(runs_dir / ref)
-    newest = next((status for status in _statuses(runs_dir) if ref in ("last", status.name)), None)
-    if newest is not None:
-        return RunFolder(runs_dir / newest.id)
-    matching = [run_id for run_id in ids if ref and run_id.startswith(ref)]
-    if len(matching) == 1:
-        return RunFolder(runs_dir / matching[0])
-    if matching:
-        some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")
-        raise RunNotFound(f"run {ref!r}: {len(matching)} runs begin so ({some}); give more of the id")
-    if not ids:
-        raise RunNotFound(f"run {ref!r}: there are no runs in {runs_dir} yet; start one with: rlctl launch -f FILE")
-    known = {*ids, "last", *(status.name for status in _statuses(runs_dir))}
-    raise RunNotFound(f"run {ref!r}: not in {runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
+    runs, found = Folder(runs_dir, through_link=True), []
+    for run_id in run_ids(runs_dir):
+        try:
+            if runs.kind(run_id) == "folder":
+                found.append(RunFolder(runs_dir / run_id).read_status())
+        except (StorageError, RunNotFound):
+            continue
+    return found
 
 
 def run_ids(runs_dir: Path) -> list[str]:
@@ -210,16 +187,6 @@ def run_ids(runs_dir: Path) -> list[str]:
     if not is_directory(runs_dir):
         return []
     return [name for name in reversed(Folder(runs_dir, through_link=True).names()) if RUN_ID.fullmatch(name)]
-
-
-def _statuses(runs_dir: Path) -> Iterator[Status]:
-    runs = Folder(runs_dir, through_link=True)
-    for run_id in run_ids(runs_dir):
-        try:
-            if runs.kind(run_id) == "folder":
-                yield RunFolder(runs_dir / run_id).read_status()
-        except (StorageError, RunNotFound):
-            continue
 
 
 def new_run_id(algo: str, env_id: str) -> str:

@@ -9,22 +9,22 @@ action = agent.act(observation)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
-from rlstudio.core.errors import NoValidCheckpoint, UserError
+from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
 from rlstudio.core.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
-from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
-from rlstudio.experiment.folder.run_folder import RunFolder, find_run
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.imports import import_stored
+from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.experiment.run.rebuild import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
-__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_imports", "load_run", "read_config"]
+__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config"]
 
 
 class LoadedAgent(NamedTuple):
@@ -39,9 +39,13 @@ class LoadedAgent(NamedTuple):
 
 
 def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
-    """The agent of a run folder; `checkpoint` is `last`, `best` or a number of environment steps."""
-    path = Path(run)
-    folder = find_run(path.parent, path.name)
+    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps."""
+    folder = RunFolder(Path(run))
+    if not RUN_ID.fullmatch(folder.id) or not folder.exists:
+        newest = 'orchestrator.get("last").agent()'
+        raise RunNotFound(
+            f"{str(run)!r}: is not the folder of a run; rlctl ls lists them, and {newest} takes the newest"
+        )
     return load_run(folder, checkpoint).agent
 
 
@@ -55,16 +59,10 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
-    """The run's own config, after importing the modules it was launched with."""
-    for module in load_imports(folder):
-        import_module(module)
-    return load_experiment(folder.config_path, overrides, stored=True)
-
-
-def load_imports(folder: RunFolder) -> tuple[str, ...]:
-    """Modules the run was launched with (`--import`); they register what its config names."""
-    data = read_file(folder.config_path).data
-    return tuple(data.get("imports") or ()) if isinstance(data, dict) else ()
+    """The run's own config, after importing the modules it was launched with: they register what it names."""
+    document = read_file(folder.config_path)
+    import_stored(document)
+    return experiment_from(document, overrides=overrides, stored=True)
 
 
 def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:

@@ -1,6 +1,6 @@
 """Session: one run in one process, from its folder to its result.
 
-    with start(cfg, runs_dir) as session:
+    with orchestrator.session(config) as session:
         for tick in session:
             ...
 
@@ -19,7 +19,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-from rlstudio.core.contracts import Lease, VecEnv
+from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
@@ -36,7 +37,7 @@ from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.milestones import Memory
 from rlstudio.experiment.run.run_writer import Keeper
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import Built, build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, Report, Tick, train
 from rlstudio.experiment.training.machine import pick_device, set_threads, topology
 from rlstudio.ops.statistics import Summary
@@ -49,7 +50,7 @@ class Session:
         cfg: ExperimentConfig,
         lease: Lease,
         *,
-        env: VecEnv | None = None,
+        built: Built | None = None,
         allow_inexact: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
@@ -61,7 +62,7 @@ class Session:
         self._signals = StopSignals(self._grace_over)
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
-            self.env = env or build_env(cfg)
+            self.env = built.env if built else build_env(cfg)
             opened.callback(self.env.close)
             self.device = pick_device(cfg.runtime.device)
             self.guardrails = Guardrails(cfg.guardrails)
@@ -69,7 +70,7 @@ class Session:
             self.keeper = Keeper(folder, cfg.ckpt, lease)
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
-            self._build(attempt=0)
+            self._build(attempt=0, trainer=built.trainer if built else None)
             loaded = self.keeper.newest(self.topology, allow_inexact)
             if loaded is None:
                 self.recorder.cut_back({})
@@ -86,16 +87,16 @@ class Session:
         cfg: ExperimentConfig,
         *,
         lease: Lease | None = None,
-        env: VecEnv | None = None,
+        built: Built | None = None,
         allow_inexact: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to whoever holds the lease: the one
-        given, or that of the folder."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run."""
         with ExitStack() as held:
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
             try:
-                session = cls(folder, cfg, lease, env=env, allow_inexact=allow_inexact)
+                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact)
             except NoValidCheckpoint as error:
                 status = folder.read_status()
                 state, reason = lease.move(*end_of(error), str(error), status.facts())
@@ -116,10 +117,10 @@ class Session:
 
     # -- building and restoring -------------------------------------------------------------------------------------
 
-    def _build(self, attempt: int) -> None:
+    def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt = attempt
         self.position, self.memory, self.gates = Position(), Memory(), Gates(self.cfg.gates)
-        self.trainer = build_trainer(self.cfg, self.env, self.device, attempt)
+        self.trainer = trainer or build_trainer(self.cfg, self.env, self.device, attempt)
         self.topology = topology(self.trainer, self.env, self.device, self.cfg.runtime.threads)
 
     def _parts(self) -> dict[str, Any]:

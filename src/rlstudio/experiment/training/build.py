@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import psutil
 
 from rlstudio.algos.parts.trainer import Trainer
@@ -17,8 +19,31 @@ from rlstudio.data.replay.rows import row_dtype
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.training.machine import pick_device, set_threads
 
 MEMORY_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Built:
+    """The environments of a run and the trainer over them, as they are before the first step."""
+
+    env: VecEnv
+    trainer: Trainer
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def build(cfg: ExperimentConfig) -> Built:
+    """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
+    set_threads(cfg.runtime.threads)
+    env = build_env(cfg)
+    try:
+        return Built(env, build_trainer(cfg, env, pick_device(cfg.runtime.device)))
+    except BaseException:
+        env.close()
+        raise
 
 
 def build_env(cfg: ExperimentConfig) -> VecEnv:

@@ -1,63 +1,23 @@
-"""Start or continue a run: from a config to a Session that is ready to iterate."""
+"""Go on with a run that is there: whether it may, and the Session that continues it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlstudio.core.config import config_hash, to_yaml
-from rlstudio.core.contracts import Lease, VecEnv
+from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
-from rlstudio.experiment.training.build import build_env, build_trainer
-from rlstudio.experiment.training.machine import pick_device, set_threads
-
-
-def rehearse(cfg: ExperimentConfig) -> VecEnv:
-    """Everything that can be refused is refused here, before a run appears; returns its environments."""
-    set_threads(cfg.runtime.threads)
-    env = build_env(cfg)
-    try:
-        build_trainer(cfg, env, pick_device(cfg.runtime.device))
-    except BaseException:
-        env.close()
-        raise
-    return env
-
-
-def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
-    """A new run that only its folder knows; `control` has runs that a store remembers."""
-    env = rehearse(cfg)
-    try:
-        folder = create_folder(cfg, runs_dir)
-    except BaseException:
-        env.close()
-        raise
-    return Session.open(folder, cfg, env=env)
-
-
-def create_folder(cfg: ExperimentConfig, runs_dir: Path, run_id: str | None = None) -> RunFolder:
-    return RunFolder.create(
-        runs_dir,
-        name=cfg.name,
-        algo=cfg.policy.algo,
-        env_id=cfg.env.id,
-        config_yaml=to_yaml(cfg),
-        config_hash=config_hash(cfg),
-        seed=cfg.env.seed,
-        total_epochs=cfg.train.epochs,
-        run_id=run_id,
-    )
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """A run that may go on, judged before anything is taken or changed."""
+    """A run that may go on; nothing of it is taken or changed until it is opened."""
 
     folder: RunFolder
     cfg: ExperimentConfig
@@ -75,12 +35,15 @@ class Continuation:
         return session
 
 
-def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
-    """Continue a run where its newest good checkpoint left it; `train.epochs=N` extends it."""
-    return continuation(folder, overrides, allow_inexact=allow_inexact).open()
-
-
-def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Continuation:
+def continuation_of(
+    folder: RunFolder,
+    overrides: Sequence[str] = (),
+    *,
+    state: RunState | None = None,
+    allow_inexact: bool = False,
+) -> Continuation:
+    """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
+    folder's: a process that died may not have written its last one."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -88,7 +51,7 @@ def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inex
             )
     cfg = read_config(folder, overrides)
     status = folder.read_status()
-    if status.state == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
+    if (state or status.state) == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
         raise UserError(
             f"run {folder.id}: it completed its {status.epoch} epochs;"
             f" extend it with: rlctl resume {folder.id} train.epochs={2 * status.epoch}"
