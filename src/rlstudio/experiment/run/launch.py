@@ -10,6 +10,7 @@ from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.contracts import Lease, VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
+from rlstudio.core.yaml_file import read_file
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
@@ -69,7 +70,7 @@ class Continuation:
         session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
         if self.edited:
             session.keeper.mark_inexact("config.yaml was edited")
-            session.keeper.tell(config_hash=config_hash(self.cfg))
+            session.keeper.tell(config_hash=_stored_hash(self.folder, self.cfg))
         if self.extended:
             session.extend(to_yaml(self.cfg), config_hash(self.cfg))
         return session
@@ -95,13 +96,18 @@ def continuation(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inex
         )
     if cfg.train.epochs < status.epoch:
         raise UserError(f"run {folder.id}: train.epochs={cfg.train.epochs}, but it has done {status.epoch} already")
-    edited = status.config_hash not in ("", config_hash(_lasting(cfg, status.total_epochs)))
+    edited = status.config_hash not in ("", _stored_hash(folder, _lasting(cfg, status.total_epochs)))
     if edited and not allow_inexact:
         raise Incompatible(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
     return Continuation(folder, cfg, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
+
+
+def _stored_hash(folder: RunFolder, cfg: ExperimentConfig) -> str:
+    """The hash of what stands in the run's file, which may be older than this RLStudio."""
+    return config_hash(cfg, read_file(folder.config_path).data)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:
