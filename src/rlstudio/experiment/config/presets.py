@@ -7,7 +7,7 @@ from pathlib import Path
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.yaml_file import read_file
 
-FOLDER = Path(__file__).parent.parent / "configs"
+FOLDER = Path(__file__).parents[2] / "configs"
 
 
 SWEEPS = "sweep"
