@@ -68,7 +68,8 @@ def experiment(spec: Job) -> ExperimentConfig:
     """The row's settings in our words."""
     own = ALGOS[spec["algo"]](spec)
     network = {"hidden_sizes": spec["hidden_sizes"], "activation": spec["activation"]}
-    train = {name: spec[name] for name in ("batch_size", "lr", "gamma", "max_grad_norm")} | own.pop("train")
+    minibatches = () if spec["algo"] == "a2c" else ("batch_size",)
+    train = {name: spec[name] for name in (*minibatches, "lr", "gamma", "max_grad_norm")} | own.pop("train")
     evaluation = {"every_epochs": 0}
     if spec["what"] == "solve":
         train |= {"steps_per_epoch": spec["eval_every"], "epochs": spec["max_steps"] // spec["eval_every"]}

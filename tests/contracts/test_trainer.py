@@ -24,7 +24,9 @@ pytestmark = pytest.mark.parametrize("algo", ALGOS.names())
 def small(algo: str, env_id: str | None = None, **env):
     trainer = ALGOS.load(algo)
     env_id = env_id or ("Pendulum-v1" if trainer.discrete is False else "CartPole-v1")
-    train = {"steps_per_epoch": 80, "batch_size": 10}
+    train: dict = {"steps_per_epoch": 80}
+    if "batch_size" in trainer.Config.model_fields:
+        train |= {"batch_size": 10}
     if "learning_starts" in trainer.Config.model_fields:
         train |= {"learning_starts": 32}
     if "ema" in trainer.Config.model_fields:

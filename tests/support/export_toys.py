@@ -152,7 +152,9 @@ PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans is no graph from observat
 
 def config(case: Case, **more: Any) -> ExperimentConfig:
     register_toys()
-    train: dict[str, Any] = {"steps_per_epoch": 20, "batch_size": 10, "lr": 0.01, **case.train}
+    train: dict[str, Any] = {"steps_per_epoch": 20, "lr": 0.01, **case.train}
+    if "batch_size" in ALGOS.load(case.algo).Config.model_fields:
+        train |= {"batch_size": 10}
     if "learning_starts" in ALGOS.load(case.algo).Config.model_fields:
         train |= {"learning_starts": 8}
     if case.algo == "bc":

@@ -10,17 +10,17 @@ branches: the loss sees model(**rollout.only(model.reads)) and rollout.weights.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlstudio.agents.policy import PolicyAgent
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import Learning, RunLength
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
+from rlstudio.core.config import Retired
 from rlstudio.core.contracts import Metrics, Stateful
-from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.reward_scale import RewardScale
 from rlstudio.data.collect.stream import StreamSource
@@ -37,12 +37,13 @@ from rlstudio.ops.returns import advantages
 OPTIMIZERS = {"rmsprop": RMSprop, "adam": Optimizer}
 
 
-class A2CConfig(TrainConfig):
+class A2CConfig(Learning, RunLength):
+    retired: ClassVar[dict[str, Retired]] = {
+        "batch_size": Retired(None, "a2c has no minibatches: it learns from a whole rollout at once")
+    }
+
     steps_per_epoch: PositiveInt = Field(4000, le=10**9)
     """Environment steps per epoch, all environments together."""
-
-    batch_size: PositiveInt | None = Field(None, le=10**7)  # type: ignore[assignment]
-    """May be stated; refused when it is not the whole rollout, rollout_steps * num_envs rows."""
 
     lr: PositiveFloat = Field(7e-4, le=10.0)
     """Learning rate at the start."""
@@ -74,9 +75,6 @@ class A2C(Trainer):
     off_policy = False
 
     def __init__(self, cfg: A2CConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
-        rows = cfg.rollout_steps * runtime.num_envs
-        if cfg.batch_size not in (None, rows):
-            raise ConfigError(f"train.batch_size: a2c learns from a whole rollout of {rows} rows at once; leave it out")
         self.cfg = cfg
         self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)

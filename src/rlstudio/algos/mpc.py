@@ -8,16 +8,18 @@ world's own. Dims: T rollout steps, B envs.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field, PositiveInt, model_validator
 from torch import nn
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import RunLength
 from rlstudio.algos.parts.discounts import one_discount
 from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.config import refuse
+from rlstudio.core.config import Retired, refuse
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
@@ -30,14 +32,16 @@ from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
 
-class MPCConfig(TrainConfig):
-    """Settings of learning (`lr`, `batch_size`, ...) are accepted and change nothing."""
+class MPCConfig(RunLength):
+    retired: ClassVar[dict[str, Retired]] = {
+        "batch_size": Retired(1, "mpc learns nothing"),
+        "lr": Retired(3e-4, "mpc learns nothing"),
+        "lr_schedule": Retired("constant", "mpc learns nothing"),
+        "max_grad_norm": Retired(0.5, "mpc learns nothing"),
+    }
 
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """Discount within a plan."""
-
-    batch_size: PositiveInt = Field(1, le=10**7)
-    """Changes nothing: there are no minibatches."""
 
     rollout_steps: PositiveInt | None = None
     """Steps of each environment between two reports; null takes a whole epoch."""
@@ -80,6 +84,9 @@ class MPC(Trainer):
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
         return ()
+
+    def progress(self, fraction: float) -> None:
+        """There is no learning rate to change."""
 
     def update(self, batch: Batch) -> Metrics:
         return self.losses(batch)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -21,6 +21,13 @@ from rlstudio.core.config_problems import Problem, dotted, problems, shown
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.yaml_file import Document, KeyPath, read_value
 from rlstudio.core.yaml_text import write_text
+
+
+class Retired(NamedTuple):
+    """A field that a section had once and that changed nothing."""
+
+    default: Any
+    reason: str  # why there is nothing to set
 
 
 class Config(BaseModel):
@@ -36,6 +43,13 @@ class Config(BaseModel):
 
     not_hashed: ClassVar[tuple[str, ...]] = ()
     """Dotted names of fields that do not define the result."""
+
+    retired: ClassVar[dict[str, Retired]] = {}
+    """Fields of earlier versions. A file that names one is refused. A stored config may have them, and hashes still
+    count them, so that the hash of an older run stays what it was."""
+
+    usual: ClassVar[dict[str, type[Config]]] = {}
+    """For sections whose class other data decides: the one that most have, for hints on a misplaced key."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -63,8 +77,8 @@ def refuse(path: KeyPath, reason: str) -> NoReturn:
     raise ValidationError.from_exception_data("Config", [InitErrorDetails(type=error, loc=path, input=None)])
 
 
-def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "config") -> C:
-    """A valid Config, or one ConfigError that names every problem found, a line each."""
+def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "config", *, context: Any = None) -> C:
+    """A valid Config, or one ConfigError that names every problem found, a line each. `context` is for validators."""
     if not isinstance(document, Document):
         document = Document(dict(document), source)
     if document.data is None:
@@ -73,7 +87,7 @@ def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "c
         raise ConfigError(f"{document.where()}: expected `key: value` lines, got {shown(document.data)}")
     found = [Problem(path, f"must be finite, got {value}") for path, value in _non_finite(document.data)]
     try:
-        cfg = cls.model_validate(document.data)
+        cfg = cls.model_validate(document.data, context=context)
     except ValidationError as error:
         known = {problem.path for problem in found}
         found += [problem for problem in problems(error, cls, document.data) if problem.path not in known]
@@ -132,14 +146,22 @@ def _put(data: Any, path: tuple[str, ...], value: Any, label: str, done: KeyPath
     raise ConfigError(f"override {label}: {dotted(done)} is {what} and has no {head!a}")
 
 
-def canonical(cfg: Config) -> str:
-    """What defines the result, as compact JSON with sorted keys. Defaults are part of it, `auto` stays `auto`."""
+def canonical(cfg: Config, stored: Any = None) -> str:
+    """What defines the result, as compact JSON with sorted keys. Defaults are part of it, `auto` stays `auto`.
+
+    `stored` is the data of the file that `cfg` was read from, where that may hold values of retired fields.
+    """
     data = cfg.model_dump(mode="json")
+    for name, section in cfg:
+        if isinstance(section, Config) and section.retired:
+            earlier = {key: field.default for key, field in section.retired.items()}
+            given = (stored or {}).get(name) or {}
+            data[name] |= earlier | {key: given[key] for key in earlier.keys() & given.keys()}
     for name in cfg.not_hashed:
         *sections, last = name.split(".")
         inner = data
-        for section in sections:
-            inner = inner[section]
+        for part in sections:
+            inner = inner[part]
         inner.pop(last)
     return json.dumps(_positive_zero(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -153,9 +175,9 @@ def _positive_zero(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def config_hash(cfg: Config) -> str:
+def config_hash(cfg: Config, stored: Any = None) -> str:
     """SHA-256 of the canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical(cfg).encode()).hexdigest()
+    return hashlib.sha256(canonical(cfg, stored).encode()).hexdigest()
 
 
 def to_yaml(cfg: Config) -> str:

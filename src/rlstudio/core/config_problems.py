@@ -99,7 +99,10 @@ def _present(loc: KeyPath, data: Any) -> KeyPath:
 
 
 def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
-    known, key = _fields_at(path[:-1], cls, data), str(path[-1])[:80]
+    section, key = _section_at(path[:-1], cls, data), str(path[-1])[:80]
+    if key in section.retired:
+        return f"{section.retired[key].reason}; leave it out"
+    known = list(section.model_fields)
     lower = _section_of(key, cls) if len(path) == 1 else None
     near = f"; did you mean {lower}.{key}?" if lower else suggest(key, known)
     return "unknown key" + (near or f"; known: {', '.join(known)}")
@@ -107,19 +110,19 @@ def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
 
 def _section_of(key: str, cls: Any) -> str | None:
     """The section a key was meant for that stands above all of them: `lr=1e-3` instead of `train.lr=1e-3`."""
-    sections = ((name, _config_in(field.annotation)) for name, field in cls.model_fields.items())
+    sections = ((name, cls.usual.get(name) or _config_in(field.annotation)) for name, field in cls.model_fields.items())
     return next((name for name, section in sections if section and key in section.model_fields), None)
 
 
-def _fields_at(path: KeyPath, annotation: Any, data: Any) -> list[str]:
-    """The fields of the Config that a path leads to, through lists, tables and optional sections."""
+def _section_at(path: KeyPath, annotation: Any, data: Any) -> Any:
+    """The Config class that a path leads to, through lists, tables and optional sections."""
     for part in path:
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]  # of any key
         elif isinstance(part, str):
             annotation = _config_in(annotation).section_type(part, data)
         data = data[part]
-    return list(_config_in(annotation).model_fields)
+    return _config_in(annotation)
 
 
 def _config_in(annotation: Any) -> Any:

@@ -91,7 +91,13 @@ class Acted(NamedTuple):
     carry: Any
 
 
-class Agent(Protocol):
+class Player(Protocol):
+    """Whatever can play episodes: an agent, or what acts by one."""
+
+    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted: ...
+
+
+class Agent(Player, Protocol):
     """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
 
     acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
@@ -100,8 +106,6 @@ class Agent(Protocol):
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """Noise for a whole rollout, drawn at once: [steps, num_envs, ...]."""
         ...
-
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted: ...
 
 
 class Explore(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,13 @@ from rlstudio.core.contracts import Array
 from rlstudio.core.errors import ParityFailed
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Spaces
-from rlstudio.data.collect.carry import without_rows
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Arrays, Run
 from rlstudio.delivery.ports import ACTIONS, OUTPUTS
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.judging.evaluate import real_vectorization
+from rlstudio.experiment.judging.play import play
 
 ROWS, ENVS = 1024, 8
 RANDOM_SHARE = 0.25
@@ -66,19 +67,17 @@ def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: 
     generator = Rng(seed).fork("parity").generator()
     mask = ActionMask.of(agent.spaces)
     env = make_vec_env(env_cfg, num_envs=ENVS, seed=seed, vectorization=real_vectorization(env_cfg))
+
+    def vary(observations: Array, actions: np.ndarray) -> np.ndarray:
+        varied, replaced = actions.copy(), generator.random(ENVS) < RANDOM_SHARE
+        varied[replaced] = _random(agent.spaces, mask, observations, actions, generator)[replaced]
+        return varied
+
     table, resets = _Table(policy), []
     try:
-        observations, carry, fresh = env.reset(), None, np.ones(ENVS, bool)
-        for _ in range(-(-rows // ENVS)):
-            acted = agent.step(observations, carry)
-            table.add(agent, observations, carry, acted)
-            resets.append(fresh)
-            actions, strange = acted.actions.copy(), generator.random(ENVS) < RANDOM_SHARE
-            drawn = _random(agent.spaces, mask, observations, actions, generator)
-            actions[strange] = drawn[strange]
-            step = env.step(actions)
-            fresh = np.logical_or(step.terminated, step.truncated)
-            observations, carry = step.observations, without_rows(acted.carry, fresh.nonzero()[0])
+        for played in islice(play(agent, env, env.reset(), vary), -(-rows // ENVS)):
+            table.add(agent, played.observations, played.carry, played.acted)
+            resets.append(played.lengths == 1)
     finally:
         env.close()
     return table.recorded(np.stack(resets), ENVS)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from rlstudio.agents.agent import Agent
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
@@ -23,7 +23,7 @@ from rlstudio.ops.schedules import learning_rate
 class Trainer:
     """One algorithm. A subclass wires its parts in `__init__`, learns in `update` and names its state in `stateful`."""
 
-    Config: ClassVar[type[TrainConfig]]
+    Config: ClassVar[type[RunLength]]
     off_policy: ClassVar[bool]
     discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
     cfg: Any

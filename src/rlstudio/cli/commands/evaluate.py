@@ -16,7 +16,7 @@ from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.core.contracts import Acted, Array
+    from rlstudio.core.contracts import Acted, Array, Player
     from rlstudio.delivery.bundle import Bundle
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.judging.evaluate import Evaluation
@@ -40,9 +40,9 @@ class _Played(NamedTuple):
 
 
 class _Timed:
-    """An agent, and how long it takes to act."""
+    """Acts as the agent does, and keeps how long it takes."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Player) -> None:
         self._agent = agent
         self.seconds: list[float] = []
         self.at_once = 0  # environments that it acts in
@@ -146,7 +146,7 @@ def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> _P
     from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
 
     timed = _Timed(agent)
-    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)  # type: ignore[arg-type]
+    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)
     return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 

@@ -143,7 +143,7 @@ def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_in
     session = resume_session(home, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
-        stretched = session.cfg.train.lr_schedule == "linear"
+        stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"
         origin += f", extended to {session.cfg.train.epochs} epochs"
         origin += " (the learning rate goes on along the longer line)" if stretched else ""
     return run_seeds([lambda: session], origin, manner)

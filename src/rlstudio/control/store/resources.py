@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlstudio.control.store.records import Run
 from rlstudio.core.errors import UserError
+from rlstudio.core.ram import usable_ram
 
 if TYPE_CHECKING:
     from rlstudio.experiment.config.sections import ResourcesConfig
@@ -58,10 +59,10 @@ def left(slots: Slots, running: Iterable[Run]) -> Slots:
 
 
 def of_this_machine() -> Slots:
-    """Processor cores this process may use, physical memory, and GPUs that the driver shows."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    """Processor cores and memory that this process may use, and GPUs that the driver shows."""
     nvidia = Path("/proc/driver/nvidia/gpus")
-    return Slots(len(os.sched_getaffinity(0)), len(list(nvidia.iterdir())) if nvidia.is_dir() else 0, memory)
+    gpus = len(list(nvidia.iterdir())) if nvidia.is_dir() else 0
+    return Slots(len(os.sched_getaffinity(0)), gpus, usable_ram() >> 20)
 
 
 def parse_slots(text: str) -> Slots:

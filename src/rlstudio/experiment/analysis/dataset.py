@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from rlstudio.core.contracts import Agent
-from rlstudio.core.errors import ConfigError
-from rlstudio.data.collect.carry import without_rows
+from rlstudio.core.contracts import Array, Player
 from rlstudio.data.datasets.minari_files import Episode, check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.judging.evaluate import LONGEST, Evaluator
+from rlstudio.experiment.judging.evaluate import Evaluator
+from rlstudio.experiment.judging.play import each
 from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.load import load_run
 
@@ -58,66 +57,44 @@ def record_run(
 
 
 def play(
-    agent: Agent, env_cfg: EnvConfig, *, episodes: int, seed: int, vectorization: Vectorization = "auto"
+    agent: Player, env_cfg: EnvConfig, *, episodes: int, seed: int, vectorization: Vectorization = "auto"
 ) -> list[Episode]:
     """The episodes of an evaluation with this seed, in the order of their numbers."""
-    recording = _Recording(env_cfg, episodes=episodes, seed=seed, vectorization=vectorization)
-    try:
-        return recording.play(agent)
-    finally:
-        recording.close()
+    with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization=vectorization) as evaluator:
+        seeds, whole = evaluator.seeds, {}
+        steps: list[list[_Row]] = [[] for _ in range(evaluator.num_envs)]
+        for played, numbers in evaluator.play(agent):
+            for env, rows in enumerate(steps):
+                action, reward = played.actions[env].copy(), played.step.rewards[env]
+                rows.append(_Row(_of_env(played.observations, env), action, reward))
+            for env, number in numbers.items():
+                ends = bool(played.step.terminated[env]), bool(played.step.truncated[env])
+                whole[number] = _episode(steps[env], _of_env(played.step.successors, env), *ends, seeds[number])
+            for env in played.ended.tolist():
+                steps[env] = []
+    return [whole[number] for number in range(episodes)]
 
 
-class _Recording(Evaluator):
-    """An evaluation that keeps every step."""
-
-    def play(self, agent: Agent) -> list[Episode]:
-        env, observations = self._restart()
-        seeds = self.seeds
-        found: list[Episode | None] = [None] * self.episodes
-        playing = list(range(env.num_envs))
-        steps: list[list[tuple[Any, ...]]] = [[] for _ in playing]
-        carry = None
-        while None in found:
-            acted = agent.step(observations, carry)
-            seen = [_row(observations, number) for number in range(env.num_envs)]
-            step = env.step(acted.actions)
-            for number, rows in enumerate(steps):
-                rows.append((seen[number], acted.actions[number].copy(), step.rewards[number]))
-            ended = np.logical_or(step.terminated, step.truncated)
-            for number in ended.nonzero()[0].tolist():
-                if playing[number] < self.episodes:
-                    last = _row(step.successors, number), bool(step.terminated[number]), bool(step.truncated[number])
-                    found[playing[number]] = _episode(steps[number], *last, seeds[playing[number]])
-                playing[number] += env.num_envs
-                steps[number] = []
-            observations, carry = step.observations, acted.carry
-            if max(map(len, steps)) >= LONGEST:
-                raise ConfigError(
-                    f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST} steps;"
-                    " set a limit"
-                )
-            if ended.any():
-                carry = without_rows(carry, ended.nonzero()[0])
-        return [episode for episode in found if episode is not None]
+class _Row(NamedTuple):
+    observation: Any
+    action: np.ndarray
+    reward: np.float32
 
 
-def _row(observations: Any, number: int) -> Any:
-    if isinstance(observations, dict):
-        return {name: rows[number].copy() for name, rows in observations.items()}
-    return observations[number].copy()
+def _of_env(observations: Array, env: int) -> Array:
+    return each(lambda rows: rows[env].copy(), observations)
 
 
-def _episode(steps: list[tuple[Any, ...]], last: Any, terminated: bool, truncated: bool, seed: int) -> Episode:
-    seen = [*(observation for observation, _, _ in steps), last]
+def _episode(steps: list[_Row], last: Any, terminated: bool, truncated: bool, seed: int) -> Episode:
+    observations = [*(row.observation for row in steps), last]
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = terminated, truncated
     return Episode(
-        observations={name: np.stack([row[name] for row in seen]) for name in last}
+        observations={name: np.stack([row[name] for row in observations]) for name in last}
         if isinstance(last, dict)
-        else np.stack(seen),
-        actions=np.stack([action for _, action, _ in steps]),
-        rewards=np.array([reward for _, _, reward in steps], np.float32),
+        else np.stack(observations),
+        actions=np.stack([row.action for row in steps]),
+        rewards=np.array([row.reward for row in steps], np.float32),
         terminated=ends[0],
         truncated=ends[1],
         seed=seed,

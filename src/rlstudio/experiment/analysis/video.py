@@ -13,18 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstudio.core.contracts import Agent, Array
+from rlstudio.core.contracts import Array, Player, Step
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single
 from rlstudio.experiment.judging.evaluate import Evaluator
+from rlstudio.experiment.judging.play import each, play
 from rlstudio.storage.output_file import output_path, written_whole
 from rlstudio.storage.writers import told
+
+if TYPE_CHECKING:
+    import gymnasium
 
 Frame = NDArray[np.uint8]
 Sink = Callable[[Frame], object]
@@ -49,7 +53,7 @@ class Recording:
 
 
 def record(
-    agent: Agent,
+    agent: Player,
     env_cfg: EnvConfig,
     path: str | Path,
     *,
@@ -68,7 +72,7 @@ def record(
 
 
 def record_seeds(
-    agent: Agent, env_cfg: EnvConfig, path: str | Path, *, seeds: Sequence[int], fps: float | None = None
+    agent: Player, env_cfg: EnvConfig, path: str | Path, *, seeds: Sequence[int], fps: float | None = None
 ) -> Recording:
     """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`)."""
     target = output_path(path, SUFFIXES)
@@ -92,7 +96,7 @@ def record_seeds(
 class _Film:
     """One episode as frames; its return and length are known when the last frame is out."""
 
-    def __init__(self, agent: Agent, env_cfg: EnvConfig, seed: int) -> None:
+    def __init__(self, agent: Player, env_cfg: EnvConfig, seed: int) -> None:
         self.agent, self.env_cfg, self.seed = agent, env_cfg, seed
         self.fps, self.total, self.length = float(DEFAULT_FPS), 0.0, 0
 
@@ -101,15 +105,12 @@ class _Film:
             self.fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
             observation, _ = env.reset(seed=self.seed)
             yield self._picture(env)
-            carry, over = None, False
-            while not over and self.length < LONGEST:
-                acted = self.agent.step(_row(observation), carry)
-                carry = acted.carry
-                observation, reward, terminated, truncated, _ = env.step(acted.actions[0])
-                over = bool(terminated or truncated)
-                self.total += float(reward)
+            for played in play(self.agent, _OneEnv(env), _as_row(observation)):
+                self.total += float(played.step.rewards[0])
                 self.length += 1
                 yield self._picture(env)
+                if len(played.ended) or self.length == LONGEST:
+                    return
 
     def _picture(self, env: Any) -> Frame:
         frame = env.render()
@@ -126,11 +127,23 @@ def _joined(films: Sequence[_Film]) -> Iterator[Frame]:
         yield from [frame] * round(film.fps / 2)
 
 
-def _row(observation: Any) -> Array:
+class _OneEnv:
+    """A plain env as a vector of one that stays at the end of its episode, whose picture is the film's last."""
+
+    num_envs = 1
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        self._env = env
+
+    def step(self, actions: np.ndarray) -> Step:
+        observation, reward, terminated, truncated, _ = self._env.step(actions[0])
+        row, ends = _as_row(observation), (np.array([bool(terminated)]), np.array([bool(truncated)]))
+        return Step(row, row, np.array([float(reward)]), *ends, {})
+
+
+def _as_row(observation: Any) -> Array:
     """One observation as a batch of one."""
-    if isinstance(observation, dict):
-        return {name: np.asarray(value)[None] for name, value in observation.items()}
-    return np.asarray(observation)[None]
+    return each(lambda value: np.asarray(value)[None], observation)
 
 
 def _ffmpeg() -> str | None:

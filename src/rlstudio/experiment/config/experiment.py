@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import RunLength, TrainConfig
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.config import Config, apply_overrides, config_hash, parse, refuse, to_yaml
 from rlstudio.core.errors import ConfigError, UserError
@@ -78,6 +78,7 @@ with warnings.catch_warnings():
             "ckpt",
             "register",
         )
+        usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
 
         env: EnvConfig
         """The world: which, how many copies, which seed."""
@@ -122,7 +123,7 @@ with warnings.catch_warnings():
         """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
 
         # Last: its validator needs to know that every other section is valid.
-        train: SerializeAsAny[TrainConfig] = Field(default_factory=_nothing_given)
+        train: SerializeAsAny[RunLength] = Field(default_factory=_nothing_given)
         """How to learn; the fields are those of the algorithm."""
 
         @field_validator("name")
@@ -147,7 +148,10 @@ with warnings.catch_warnings():
         def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
             if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
                 raise PydanticCustomError("not_judged", "train is judged once the other sections are valid")
-            return trainer_type(info.data["policy"].algo).Config.model_validate({} if value is None else value)
+            config = trainer_type(info.data["policy"].algo).Config
+            if info.context is not None and isinstance(value, Mapping):
+                value = {name: entry for name, entry in value.items() if not info.context.forgives(config, name)}
+            return config.model_validate({} if value is None else value)
 
         @model_validator(mode="before")
         @classmethod
@@ -172,13 +176,26 @@ with warnings.catch_warnings():
             return self
 
 
+class _Stored:
+    """For validators: the config was stored by a run. Retired fields are passed over, unless an override names one."""
+
+    def __init__(self, document: Document) -> None:
+        self._overrides = document.overrides
+
+    def forgives(self, config: type[Config], field: str) -> bool:
+        """Of the section `train`."""
+        return field in config.retired and ("train", field) not in self._overrides
+
+
 def trainer_type(algo: str) -> Any:
     """The Trainer class behind a name; this imports the algorithm."""
     trainer = ALGOS.load(algo)
     config = getattr(trainer, "Config", None)
-    if not (isinstance(config, type) and issubclass(config, TrainConfig) and hasattr(trainer, "off_policy")):
+    if not (isinstance(config, type) and issubclass(config, RunLength) and hasattr(trainer, "off_policy")):
         target = ALGOS.find(algo).target
-        raise UserError(f"algo {algo!r}: {target} must have a Config that extends TrainConfig, and say off_policy")
+        raise UserError(
+            f"algo {algo!r}: {target} must have a Config that extends TrainConfig or RunLength, and say off_policy"
+        )
     return trainer
 
 
@@ -214,8 +231,9 @@ def _check_sizes(cfg: ExperimentConfig) -> None:
         rows, what = cfg.buffer.capacity, "buffer.capacity"
     else:
         rows, what = (steps * num_envs if steps else epoch), "one rollout"
-    if cfg.train.batch_size is not None and cfg.train.batch_size > rows:
-        refuse(("train", "batch_size"), f"{cfg.train.batch_size} rows, but {what} has only {rows}; lower it")
+    batch = getattr(cfg.train, "batch_size", None)
+    if batch and batch > rows:
+        refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it")
 
 
 def new_run(cfg: ExperimentConfig) -> NewRun:
@@ -236,7 +254,7 @@ def load_experiment(
 ) -> ExperimentConfig:
     """Read an experiment from a file; `configs/...` that is not there means the one in the package.
 
-    `stored`: the file is the config.yaml of a run, written by us, which may hold `imports`.
+    `stored`: the file is the config.yaml of a run, written by us, which may hold `imports` and retired fields.
     """
     return experiment_from(read_file(locate(path)), overrides=overrides, imports=imports, stored=stored)
 
@@ -262,4 +280,4 @@ def experiment_from(
             document = Document(
                 {**document.data, "imports": merged}, document.source, document.marks, document.overrides
             )
-    return parse(ExperimentConfig, document)
+    return parse(ExperimentConfig, document, context=_Stored(document) if stored else None)

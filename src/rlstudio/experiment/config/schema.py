@@ -19,7 +19,7 @@ def experiment_schema(algo: str | None = None) -> dict[str, Any]:
     properties["name"].pop("default", None)
     definitions["PolicyConfig"]["properties"]["algo"]["enum"] = algos
     definitions["TrackingConfig"]["properties"]["sinks"]["items"]["enum"] = SINKS.names()
-    definitions.pop("TrainConfig", None)
+    definitions.pop("RunLength", None)
     branches = []
     for name in algos:
         train = trainer_type(name).Config.model_json_schema(ref_template=REFERENCES)

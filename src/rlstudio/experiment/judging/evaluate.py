@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
 
-from rlstudio.core.contracts import Agent, Array, State, VecEnv
+from rlstudio.core.contracts import Array, Player, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.carry import without_rows
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.experiment.judging.play import Played, play
 from rlstudio.ops.statistics import Summary, summarize
 
 Purpose = Literal["selection", "report"]
@@ -68,7 +69,7 @@ class Evaluation:
 
 
 def evaluate(
-    agent: Agent,
+    agent: Player,
     env_cfg: EnvConfig,
     *,
     episodes: int,
@@ -115,9 +116,9 @@ class Evaluator:
         noise = EpisodeNoise(self._env_seed, self.num_envs, size=1)
         return tuple(noise.seed(*self._place(number)) for number in range(self.episodes))
 
-    def run(self, agent: Agent) -> Evaluation:
+    def run(self, agent: Player) -> Evaluation:
         """Play every episode once, greedily."""
-        returns, lengths = self._play(agent)
+        returns, lengths = self._scores(agent)
         return Evaluation(
             env_id=self.env_cfg.id,
             purpose=self.purpose,
@@ -127,6 +128,24 @@ class Evaluator:
             seeds=self.seeds,
             summary=summarize(returns, self._rng.fork("bootstrap").generator()),
         )
+
+    def play(self, agent: Player) -> Iterator[tuple[Played, dict[int, int]]]:
+        """Step by step until every episode was played. Beside each step, those of the episodes that ended with it:
+        environment -> number; an environment may be beyond its last, which does not count."""
+        left = self.episodes
+        for played in play(agent, *self._restart()):
+            if played.lengths.max() > LONGEST:
+                raise ConfigError(
+                    f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST} steps;"
+                    " set a limit"
+                )
+            numbers = played.ended + self.num_envs * played.rounds[played.ended]
+            ended = zip(played.ended.tolist(), numbers.tolist(), strict=True)
+            counted = {env: number for env, number in ended if number < self.episodes}
+            yield played, counted
+            left -= len(counted)
+            if not left:
+                return
 
     def close(self) -> None:
         if self._env is not None:
@@ -158,35 +177,17 @@ class Evaluator:
             return self._env, observations
         return self._env, self._env.seek(self._start)
 
-    def _play(self, agent: Agent) -> tuple[np.ndarray, np.ndarray]:
-        env, observations = self._restart()
+    def _scores(self, agent: Player) -> tuple[np.ndarray, np.ndarray]:
+        """The return and the length of each episode."""
         returns, lengths = np.zeros(self.episodes), np.zeros(self.episodes, np.int64)
-        totals, started = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
-        playing = np.arange(env.num_envs)  # the episode number each environment is at; beyond the last: not counted
-        left, clock, carry = self.episodes, 0, None
-        while left:
-            acted = agent.step(observations, carry)
-            step = env.step(acted.actions)
-            observations, carry = step.observations, acted.carry
-            totals += step.rewards
-            clock += 1
-            ended = np.logical_or(step.terminated, step.truncated)
-            if ended.any():
-                (envs,) = ended.nonzero()
-                counted = envs[playing[envs] < self.episodes]
-                returns[playing[counted]] = totals[counted]
-                lengths[playing[counted]] = clock - started[counted]
-                left -= len(counted)
-                playing[envs] += env.num_envs
-                totals[envs] = 0.0
-                started[envs] = clock
-                carry = without_rows(carry, envs)
-                self._check(returns, acted.actions)
-            if clock - int(started.min()) >= LONGEST:
-                raise ConfigError(
-                    f"env.max_episode_steps: an evaluation episode of {self.env_cfg.id} did not end within"
-                    f" {LONGEST} steps; set a limit"
-                )
+        totals = np.zeros(self.num_envs)
+        for played, numbers in self.play(agent):
+            totals += played.step.rewards
+            for env, number in numbers.items():
+                returns[number], lengths[number] = totals[env], played.lengths[env]
+            totals[played.ended] = 0.0
+            if numbers:
+                self._check(returns, played.actions)
         return returns, lengths
 
     def _check(self, returns: np.ndarray, actions: np.ndarray) -> None:

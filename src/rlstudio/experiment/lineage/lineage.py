@@ -7,8 +7,8 @@
     versions   of rlstudio, python, torch, numpy and gymnasium; null for what is not installed
     host       name of the machine
     platform   kernel, processor family and C library
-    hardware   {"cpu", "cores", "memory", "gpus"}: model name or null, logical cores and bytes of the whole machine,
-               names of its NVIDIA GPUs
+    hardware   {"cpu", "cores", "memory", "gpus"}: model name or null, logical cores of the whole machine, bytes
+               that its processes may use (of a container: its limit), names of its NVIDIA GPUs
     command    the command line, secrets masked
     user       name of the account
 
@@ -30,6 +30,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
+from rlstudio.core.ram import usable_ram
 from rlstudio.core.version import __version__
 from rlstudio.experiment.lineage.git import commit_of
 from rlstudio.experiment.lineage.secrets import masked
@@ -122,7 +123,7 @@ def _cpu() -> str | None:
 
 def _memory() -> int | None:
     with suppress(ValueError, OSError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return usable_ram()
     return None
 
 

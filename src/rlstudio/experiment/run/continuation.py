@@ -11,7 +11,7 @@ from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.run.load import read_config
+from rlstudio.experiment.run.load import StoredConfig, read_stored
 from rlstudio.experiment.run.session import Session
 
 
@@ -20,16 +20,20 @@ class Continuation:
     """A run that may go on; nothing of it is taken or changed until it is opened."""
 
     folder: RunFolder
-    cfg: ExperimentConfig
+    stored: StoredConfig
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
     allow_inexact: bool
+
+    @property
+    def cfg(self) -> ExperimentConfig:
+        return self.stored.cfg
 
     def open(self, lease: Lease | None = None) -> Session:
         session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
         if self.edited:
             session.keeper.mark_inexact("config.yaml was edited")
-            session.keeper.tell(config_hash=config_hash(self.cfg))
+            session.keeper.tell(config_hash=self.stored.hash_of(self.cfg))
         if self.extended:
             session.extend(to_yaml(self.cfg), config_hash(self.cfg))
         return session
@@ -49,7 +53,8 @@ def continuation_of(
             raise ConfigError(
                 f"override {override}: only train.epochs can change on resume; launch a new run to change anything else"
             )
-    cfg = read_config(folder, overrides)
+    stored = read_stored(folder, overrides)
+    cfg = stored.cfg
     status = folder.read_status()
     if (state or status.state) == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
         raise UserError(
@@ -58,13 +63,13 @@ def continuation_of(
         )
     if cfg.train.epochs < status.epoch:
         raise UserError(f"run {folder.id}: train.epochs={cfg.train.epochs}, but it has done {status.epoch} already")
-    edited = status.config_hash not in ("", config_hash(_lasting(cfg, status.total_epochs)))
+    edited = status.config_hash not in ("", stored.hash_of(_lasting(cfg, status.total_epochs)))
     if edited and not allow_inexact:
         raise Incompatible(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
-    return Continuation(folder, cfg, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
+    return Continuation(folder, stored, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlstudio.agents.agent import Agent
+from rlstudio.core.config import config_hash
 from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
 from rlstudio.core.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
@@ -24,7 +25,7 @@ from rlstudio.experiment.run.rebuild import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
-__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config"]
+__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config", "read_stored"]
 
 
 class LoadedAgent(NamedTuple):
@@ -58,11 +59,27 @@ def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
     return LoadedAgent(agent, cfg, loaded, reward_scale)
 
 
-def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
-    """The run's own config, after importing the modules it was launched with: they register what it names."""
+class StoredConfig(NamedTuple):
+    """The config of a run, and what stands in its file, which an older RLStudio may have written."""
+
+    cfg: ExperimentConfig
+    data: Any
+
+    def hash_of(self, cfg: ExperimentConfig) -> str:
+        """As the version that wrote the file would hash this config: fields retired since count as they stand there."""
+        return config_hash(cfg, self.data)
+
+
+def read_stored(folder: RunFolder, overrides: Sequence[str] = ()) -> StoredConfig:
+    """After importing the modules the run was launched with: they register what its config names."""
     document = read_file(folder.config_path)
     import_stored(document)
-    return experiment_from(document, overrides=overrides, stored=True)
+    return StoredConfig(experiment_from(document, overrides=overrides, stored=True), document.data)
+
+
+def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """The run's own config, after importing the modules it was launched with."""
+    return read_stored(folder, overrides).cfg
 
 
 def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psutil
-
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.ram import usable_ram
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, describe
 from rlstudio.data.collect.guard import RowGuard
@@ -91,9 +90,9 @@ def _check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
     else:
         field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(env.spaces).itemsize
     needed = rows * size
-    total = psutil.virtual_memory().total
+    total = usable_ram()
     if needed > MEMORY_SHARE * total:
         raise ConfigError(
             f"{field}: {rows:,} rows of {size:,} bytes need {needed / 2**30:,.1f} GiB,"
-            f" this machine has {total / 2**30:,.1f}; lower it"
+            f" this process may use {total / 2**30:,.1f}; lower it"
         )

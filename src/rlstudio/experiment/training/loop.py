@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import RunLength
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import Metrics, State
 
@@ -111,7 +111,7 @@ class Position:
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
 
 
-def train(trainer: Trainer, cfg: TrainConfig, position: Position) -> Iterator[Tick]:
+def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
     collector = trainer.source.collector
     while position.epoch < cfg.epochs:

@@ -1,0 +1,64 @@
+"""The loop of acting, step after step, outside training: evaluation, datasets, films and parity iterate over it.
+
+Greedy, unless `vary` changes the actions. What an agent remembers of an episode is forgotten when the episode ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rlstudio.core.contracts import Acted, Array, Player, Step
+from rlstudio.data.collect.carry import without_rows
+
+Vary = Callable[[Array, np.ndarray], np.ndarray]
+"""Observations and the agent's actions -> the actions to take instead."""
+
+
+class Stepping(Protocol):
+    """The part of a VecEnv that is needed to play on from given observations."""
+
+    num_envs: int
+
+    def step(self, actions: np.ndarray) -> Step: ...
+
+
+class Played(NamedTuple):
+    """One step of all environments. Valid until the next one, except `observations`, which is the reader's own."""
+
+    observations: Array  # acted on
+    carry: Any  # what the agent remembered when it acted
+    acted: Acted  # the agent's answer
+    actions: np.ndarray  # what was done: the agent's actions, or what `vary` made of them
+    step: Step
+    ended: np.ndarray  # the environments whose episode ended with this step
+    rounds: np.ndarray  # [B] which of its episodes each environment played in this step, from 0
+    lengths: np.ndarray  # [B] steps of that episode so far, this one included
+
+
+def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = None) -> Iterator[Played]:
+    """Act in `env`, which is at the start of its episodes, and on through one episode after the other, without end."""
+    rounds, lengths = np.zeros(env.num_envs, np.int64), np.zeros(env.num_envs, np.int64)
+    carry: Any = None
+    while True:
+        acted = agent.step(observations, carry)
+        acted_on = each(np.array, observations)  # the environments write the next ones into the same arrays
+        actions = acted.actions if vary is None else vary(acted_on, acted.actions)
+        step = env.step(actions)
+        lengths += 1
+        (ended,) = np.logical_or(step.terminated, step.truncated).nonzero()
+        yield Played(acted_on, carry, acted, actions, step, ended, rounds, lengths)
+        observations, carry = step.observations, acted.carry
+        if len(ended):
+            carry = without_rows(carry, ended)
+            rounds[ended] += 1
+            lengths[ended] = 0
+
+
+def each(function: Callable[[Any], np.ndarray], observations: Any) -> Array:
+    """The function of an observation's array, or of each of its arrays where it is a dict."""
+    if isinstance(observations, dict):
+        return {name: function(part) for name, part in observations.items()}
+    return function(observations)
