@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -22,6 +23,7 @@ from rlstudio.storage.folder import ensure_directory
 
 NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "lustre", "fuse.sshfs"})
 BESIDE = ("-journal", "-wal", "-shm")
+COPIED = ("", "-journal", "-wal")  # the third one SQLite makes anew from the second
 COPY_ATTEMPTS = 20
 
 
@@ -96,15 +98,12 @@ def _repaired_copy(path: Path) -> sqlite3.Connection:
     for _ in range(COPY_ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="rlstudio-") as folder:
             before = _fingerprint(path)
-            place = Path(folder) / path.name
-            with closing(_connect(path, "&immutable=1")) as raw:  # as it is, its journals unread
-                place.write_bytes(raw.serialize())
-            for suffix in BESIDE[:2]:  # the third is made anew from the second
-                with suppress(FileNotFoundError):
-                    place.with_name(place.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
+            done = _copy_beside(path, folder)
             if _fingerprint(path) != before:
                 continue
-            with closing(sqlite3.connect(place, isolation_level=None)) as repaired:
+            if done.returncode:
+                raise StorageError(f"{path}: could not be copied to be read: {done.stderr.strip()}")
+            with closing(sqlite3.connect(Path(folder) / path.name, isolation_level=None)) as repaired:
                 repaired.execute("PRAGMA journal_mode=DELETE")
                 copy = _in_memory()
                 repaired.backup(copy)
@@ -112,10 +111,17 @@ def _repaired_copy(path: Path) -> sqlite3.Connection:
     raise StoreBusy(f"{path}: was changed each of {COPY_ATTEMPTS} times that it was copied to be read; try again")
 
 
+def _copy_beside(path: Path, folder: str) -> subprocess.CompletedProcess[str]:
+    """By another process, whose closing it costs us no lock."""
+    sources = [path.with_name(path.name + suffix) for suffix in COPIED]
+    there = [str(source) for source in sources if source.exists()]
+    return subprocess.run(["cp", "--", *there, folder], check=False, capture_output=True, text=True)
+
+
 def _fingerprint(path: Path) -> list[tuple[int, int, int] | None]:
     """Another one after every change of the file and its journals."""
     prints: list[tuple[int, int, int] | None] = []
-    for suffix in ("", *BESIDE[:2]):
+    for suffix in COPIED:
         try:
             info = os.lstat(path.with_name(path.name + suffix))
             prints.append((info.st_ino, info.st_size, info.st_mtime_ns))
