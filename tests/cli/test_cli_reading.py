@@ -32,9 +32,8 @@ ACTING = {
     "rollback",
     "adopt",
     "rm",
-    "gc",
 }
-"""Also `queue --reap`; without it, and `gc` without --yes, they only look."""
+"""Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
 ELSEWHERE = {"play", "record", "serve-policy", "import"}
 """They write films, datasets and bundles where they are told to."""
