@@ -132,13 +132,13 @@ class Home:
         return RunFolder(self.runs_dir / run_id)
 
     def reaper(self) -> Reaper:
-        return Reaper(self.store, facts=self._folder_facts)
+        return Reaper(self.store, facts=self.folder_facts)
 
     def reap(self) -> list[Run]:
         """Record the runs whose process is gone; returns them as they are now. For whoever is about to act on one."""
         return [] if self.is_empty else self.reaper().look()
 
-    def _folder_facts(self, run: Run) -> dict[str, Any]:
+    def folder_facts(self, run: Run) -> dict[str, Any]:
         """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
         try:
             status = self.folder(run.id).last_status()
@@ -203,7 +203,7 @@ class Home:
 
     def entry(self, run: Run) -> Entry:
         """A row of the store, with what its folder and its process say beyond it."""
-        status = replace(run.status, **self._folder_facts(run)) if run.is_owned else run.status
+        status = replace(run.status, **self.folder_facts(run)) if run.is_owned else run.status
         if is_gone(run):
             return Entry(as_recorded(run, status), self, run, recorded=False)
         return Entry(status, self, run)
