@@ -140,10 +140,22 @@ def test_what_the_folder_says_is_fresher_while_it_runs(home: Home) -> None:
     assert home.find(run.id).status.env_steps == 700
 
 
-def test_a_dead_owner_is_found_on_the_way(home: Home) -> None:
+def test_a_dead_owner_is_told_by_looking_and_recorded_by_reaping(home: Home) -> None:
     run = home.store.create(request(), owner=owner(1, HERE))
-    assert home.find(run.id).status.reason == Reason.ORPHANED
-    assert home.store.get(run.id).state == S.INTERRUPTED
+    for entry in (home.find(run.id), *home.entries(), *home.entries(states={S.STARTING})):
+        assert (entry.status.state, entry.status.reason, entry.recorded) == (S.INTERRUPTED, Reason.ORPHANED, False)
+    assert home.store.get(run.id) == run
+    told = home.find(run.id).status
+    (reaped,) = home.reap()
+    assert (reaped.id, reaped.state, reaped.reason, reaped.message) == (run.id, told.state, told.reason, told.message)
+    assert home.find(run.id).recorded
+    assert home.entries(states={S.STARTING}) == []
+    assert home.reap() == []
+
+
+def test_nothing_is_reaped_where_nothing_is(home: Home) -> None:
+    assert home.reap() == []
+    assert not home.runs_dir.exists()
 
 
 def test_a_folder_with_a_strange_name(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ class Desk:
     def __init__(self, home: Home, launcher: Launcher) -> None:
         self.home = home
         self.now = 0.0
-        reaper = Reaper(home.store, clock=lambda: self.now, facts=home._told)
+        reaper = Reaper(home.store, clock=lambda: self.now, facts=home.folder_facts)
         slots = Slots(cpus=64, gpus=0, memory_mb=10**6)
         self.scheduler = Scheduler(home.store, slots, launcher, reaper=reaper, clock=lambda: self.now)
 

@@ -3,6 +3,9 @@
 runs/                       --runs-dir, RLSTUDIO_RUNS_DIR
   20261115-...-ppo-.../     one folder for each run
   .rlstudio/store.db        the store, unless RLSTUDIO_HOME or RLSTUDIO_DB say otherwise
+
+Looking changes nothing: `find`, `entries` and `records` only read (decision 0029). Whoever acts on a run calls `reap`
+first, which records the runs whose process is gone, and changes the store through `store`.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from rlstudio.control.store.database import Database
-from rlstudio.control.store.reaper import Reaper
+from rlstudio.control.store.database import Database, ReadOnlyDatabase
+from rlstudio.control.store.reading import Reading
+from rlstudio.control.store.reaper import Reaper, as_recorded, is_gone
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
-from rlstudio.core.run_state import RunState
+from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
 from rlstudio.storage.folder import is_users_mistake
@@ -53,11 +57,13 @@ def _refuse_link(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One run: what the store says of it, or, for a run that only its folder knows, what the folder says."""
+    """One run: what the store says of it, or, for a run that only its folder knows, what the folder says. Where its
+    process is gone and nobody has recorded that yet, `status` has the end that will be recorded."""
 
     status: Status
     home: Home = field(repr=False)
     run: Run | None = None
+    recorded: bool = True
 
     @property
     def id(self) -> str:
@@ -88,12 +94,25 @@ class Home:
 
     @cached_property
     def store(self) -> Store:
+        """To change something: what is not there is made, and an older store is brought up to date."""
+        return Store(self._open(Database))
+
+    @property
+    def records(self) -> Reading:
+        """To look: nothing is made and nothing is changed."""
+        return self.__dict__.get("store") or self._records
+
+    @cached_property
+    def _records(self) -> Reading:
+        return Reading(self._open(ReadOnlyDatabase))
+
+    def _open(self, kind: type[Database]) -> Database:
         with _users_mistakes():
             if self._file is None:
-                return Store(Database(self.url))
+                return kind(self.url)
             _refuse_link(self._file)
             # Not by its text: a folder may have a ? in its name, which ends the path in a URL.
-            return Store(Database(URL.create("sqlite", database=str(self._file))))  # type: ignore[arg-type]
+            return kind(URL.create("sqlite", database=str(self._file)))  # type: ignore[arg-type]
 
     @cached_property
     def workers(self) -> Workers:
@@ -113,9 +132,13 @@ class Home:
         return RunFolder(self.runs_dir / run_id)
 
     def reaper(self) -> Reaper:
-        return Reaper(self.store, facts=self._told)
+        return Reaper(self.store, facts=self.folder_facts)
 
-    def _told(self, run: Run) -> dict[str, Any]:
+    def reap(self) -> list[Run]:
+        """Record the runs whose process is gone; returns them as they are now. For whoever is about to act on one."""
+        return [] if self.is_empty else self.reaper().look()
+
+    def folder_facts(self, run: Run) -> dict[str, Any]:
         """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
         try:
             status = self.folder(run.id).last_status()
@@ -128,42 +151,49 @@ class Home:
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def entries(self, limit: int | None = None, states: Collection[RunState] | None = None) -> list[Entry]:
-        """Newest first. Runs whose process is gone are found on the way."""
+        """Newest first. `states` are those of the store's rows: a run whose process is gone is still among the running
+        ones, and its entry says what became of it."""
         if self.is_empty:
             return []
-        self.reaper().look()
-        known = [self._entry(run) for run in self.store.runs(limit=limit, states=states)]
+        known = [self.entry(run) for run in self.records.runs(limit=limit, states=states)]
         others = [entry for entry in self.strangers() if states is None or entry.status.state in states]
-        found = sorted([*known, *others], key=lambda entry: entry.id, reverse=True)
-        return found[:limit]
+        return sorted([*known, *others], key=lambda entry: entry.id, reverse=True)[:limit]
 
     def count(self) -> int:
-        return 0 if self.is_empty else self.store.count() + len(self._unknown_ids())
+        return 0 if self.is_empty else self.records.count() + len(self._unknown_ids())
 
     def strangers(self) -> list[Entry]:
         """Run folders that the store does not know: made before there was one, elsewhere, or by hand."""
         unknown = set(self._unknown_ids())
         if not unknown:
             return []
-        return [Entry(status, self) for status in list_runs(self.runs_dir) if status.id in unknown]
+        return [
+            Entry(status, self, recorded=self._is_in_folder(status))
+            for status in list_runs(self.runs_dir)
+            if status.id in unknown
+        ]
+
+    def _is_in_folder(self, status: Status) -> bool:
+        """Whether the folder itself says what was concluded of the run."""
+        return status.reason != Reason.ORPHANED or self.folder(status.id).last_status().state not in OWNED
 
     def _unknown_ids(self) -> list[str]:
         ids = run_ids(self.runs_dir)
-        known = self.store.ids() if ids else set()
+        known = self.records.ids() if ids else set()
         return [run_id for run_id in ids if run_id not in known]
 
     def find(self, ref: str) -> Entry:
         """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest."""
         if self.is_empty:
             raise self._none_yet(ref)
-        self.reaper().look()
         strangers = self.strangers()
         if ref == "last":
-            newest = [*map(self._entry, self.store.runs(limit=1)), *strangers]
+            newest = [*map(self.entry, self.records.runs(limit=1)), *strangers]
             if newest:
                 return max(newest, key=lambda entry: entry.id)
-        named = [*map(self._entry, self.store.runs(name=ref, limit=1)), *(e for e in strangers if e.status.name == ref)]
-        matching = [*map(self._entry, self.store.runs(starting=ref)), *(e for e in strangers if e.id.startswith(ref))]
+        known, begin = self.records.runs(name=ref, limit=1), self.records.runs(starting=ref)
+        named = [*map(self.entry, known), *(e for e in strangers if e.status.name == ref)]
+        matching = [*map(self.entry, begin), *(e for e in strangers if e.id.startswith(ref))]
         exact = [entry for entry in matching if entry.id == ref]
         if exact or named:
             return exact[0] if exact else max(named, key=lambda entry: entry.id)
@@ -171,8 +201,11 @@ class Home:
             return matching[0]
         raise self._not_found(ref, [entry.id for entry in matching] if ref else [])
 
-    def _entry(self, run: Run) -> Entry:
-        status = replace(run.status, **self._told(run)) if run.is_owned else run.status
+    def entry(self, run: Run) -> Entry:
+        """A row of the store, with what its folder and its process say beyond it."""
+        status = replace(run.status, **self.folder_facts(run)) if run.is_owned else run.status
+        if is_gone(run):
+            return Entry(as_recorded(run, status), self, run, recorded=False)
         return Entry(status, self, run)
 
     def _not_found(self, ref: str, matching: list[str]) -> RunNotFound:

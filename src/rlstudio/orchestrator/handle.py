@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.control.lifecycle import Desired
-from rlstudio.control.workspace import Entry, Home
+from rlstudio.control.workspace import Home
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.orchestrator.live import Live, describe
@@ -39,12 +39,17 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """State, progress and last evaluation, as they are now."""
-        return self._entry().status
+        """State, progress and last evaluation, as they are now. Looking changes nothing: see `recorded`."""
+        return self._home.find(self.id).status
 
     @property
     def state(self) -> RunState:
         return self.status.state
+
+    @property
+    def recorded(self) -> bool:
+        """False where its process is gone and nobody has recorded that yet: a worker, or whoever acts on it, does."""
+        return self._home.find(self.id).recorded
 
     @property
     def path(self) -> Path:
@@ -60,17 +65,17 @@ class Run:
     @property
     def lineage(self) -> dict[str, Any]:
         """Command, code, versions, host and hardware it was launched with."""
-        return self._home.store.lineage(self.id)
+        return self._home.records.lineage(self.id)
 
     @property
     def parent(self) -> Run | None:
         """The run it was forked from."""
-        parent_id = self._home.store.get(self.id).parent_id
+        parent_id = self._home.records.get(self.id).parent_id
         return None if parent_id is None else Run(self._home, parent_id)
 
     def history(self) -> list[Event]:
         """Every change of its state, oldest first."""
-        return self._home.store.events(self.id)
+        return self._home.records.events(self.id)
 
     def metrics(self, *keys: str) -> Any:
         """What it measured: with pandas a DataFrame by environment steps, with a column for each metric; without it a
@@ -153,15 +158,13 @@ class Run:
     def _ask(self, desired: Desired) -> Run:
         from rlstudio.core.process import send
 
+        self._home.reap()
         asked = self._home.store.ask(self.id, desired)
         with suppress(PermissionError):  # another user's process hears of it with its next heartbeat
             # A run of this very process, in another thread, hears of it in the same way: a signal is the program's.
             if asked.is_owned and asked.has_process and asked.pid != os.getpid():
                 send(asked.process, signal.SIGTERM)
         return self
-
-    def _entry(self) -> Entry:
-        return self._home.find(self.id)
 
     def __repr__(self) -> str:
         return f"<Run {self.id}: {describe(self.status)}>"

@@ -538,7 +538,7 @@ def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
     claimed_again = home.store.claim(queued.id, this_process())
     # Even where the first process that is started for it dies at once.
     reaped = home.store.reap(
-        queued.id, claimed_again.token, claimed_again.heartbeat, Reason.ORPHANED, "", home._told(claimed_again)
+        queued.id, claimed_again.token, claimed_again.heartbeat, Reason.ORPHANED, "", home.folder_facts(claimed_again)
     )
     assert reaped is not None
     assert reaped.total_epochs == 4

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import text
 
 from rlstudio.control.store import database as database_module
-from rlstudio.control.store import migrations
+from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
@@ -72,7 +72,7 @@ def test_settings_of_sqlite(path):
         told = {name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")}
         journal = connection.execute(text("PRAGMA journal_mode")).scalar()
     assert told == {"synchronous": 2, "foreign_keys": 1}
-    assert journal == ("wal" if sqlite3.sqlite_version_info >= (3, 51, 3) else "delete")
+    assert journal == "delete"
 
 
 STRANGE = {
@@ -128,15 +128,13 @@ server:/old /scratch nfs rw 0 0
     ],
 )
 def test_which_disk_a_folder_is_on(monkeypatch, folder, kind):
-    monkeypatch.setattr(database_module, "_mounts", lambda: MOUNTS)
-    assert database_module._disk(Path(folder)) == kind
+    monkeypatch.setattr(sqlite_file, "_mounts", lambda: MOUNTS)
+    assert sqlite_file._disk(Path(folder)) == kind
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs"])
 def test_a_network_disk_is_refused(path, monkeypatch, kind):
-    monkeypatch.setattr(
-        database_module, "_mounts", lambda: f"/dev/vda / ext4 rw 0 0\nx {path.parents[1]} {kind} rw 0 0\n"
-    )
+    monkeypatch.setattr(sqlite_file, "_mounts", lambda: f"/dev/vda / ext4 rw 0 0\nx {path.parents[1]} {kind} rw 0 0\n")
     with pytest.raises(UserError, match=rf"network disk \({kind}\).*RLSTUDIO_HOME.*RLSTUDIO_DB=postgresql") as caught:
         opened(path)
     one_line(caught)
@@ -144,7 +142,7 @@ def test_a_network_disk_is_refused(path, monkeypatch, kind):
 
 
 def test_no_mounts_are_no_obstacle(path, monkeypatch):
-    monkeypatch.setattr(database_module, "_mounts", lambda: "")
+    monkeypatch.setattr(sqlite_file, "_mounts", lambda: "")
     assert opened(path).count() == 0
 
 

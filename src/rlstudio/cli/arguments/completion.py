@@ -1,4 +1,5 @@
-"""What the shell offers on Tab: runs, algorithms, environments, checkpoints. Never imports torch, never complains."""
+"""What the shell offers on Tab: runs, algorithms, environments, checkpoints. Never imports torch, never complains,
+and changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def sweeps(ctx: typer.Context, incomplete: str) -> Offers:
     from rlstudio.control.workspace import Home
 
     home = Home(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
-    found = [] if home.is_empty else Sweeps(home.store.database).all()
+    found = [] if home.is_empty else Sweeps(home.records.database).all()
     return _starting({sweep.name: sweep.state.lower() for sweep in found}, incomplete)
 
 

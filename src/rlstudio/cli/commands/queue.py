@@ -13,7 +13,7 @@ from rlstudio.cli.arguments.options import Json, Run, RunsDir
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
-from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, stdout
+from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal, stdout
 from rlstudio.core.errors import RLStudioError, UserError
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -21,6 +21,7 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.queue.scheduler import Observed
+    from rlstudio.control.store.records import Run as StoredRun
     from rlstudio.control.workspace import Entry, Home
     from rlstudio.core.process import Owner
 
@@ -39,6 +40,7 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     from rlstudio.control.workspace import Home
 
     home = Home(runs_dir)
+    home.reap()
     entry = home.find(run)
     waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
     if entry.status.state not in OWNED and not waits_for_retry:
@@ -72,7 +74,7 @@ def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
     started = time.monotonic()
     signalled: set[Owner] = set()
     hears = True
-    while (after := home.find(entry.id)).status.state in OWNED:
+    while (after := _reaped(home, entry.id)).status.state in OWNED:
         status = after.status
         owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
         # A run that is just being started is still in the hands of a worker, which is not to be stopped.
@@ -89,6 +91,12 @@ def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
     return after
 
 
+def _reaped(home: Home, run_id: str) -> Entry:
+    """The run as it is now, which is recorded where its process is gone."""
+    home.reap()
+    return home.find(run_id)
+
+
 def _signal(entry: Entry, owner: Owner) -> bool:
     """Whether the process can hear of it at once; otherwise it hears of it through the store."""
     from rlstudio.core.process import send
@@ -102,37 +110,47 @@ def _signal(entry: Entry, owner: Owner) -> bool:
     return owner.host == os.uname().nodename
 
 
-def queue(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+def queue(
+    reap: Annotated[bool, typer.Option("--reap", help="Record runs whose process is gone, and say which.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
     """Show what runs, what waits in which order, and who serves it."""
-    from rlstudio.cli.screen.describe import entry_document
+    from rlstudio.cli.screen.describe import entry_document, state_text
     from rlstudio.control.queue.scheduler import in_order
     from rlstudio.control.store.workers import Workers
     from rlstudio.control.workspace import Home
 
     home = Home(runs_dir)
+    reaped = home.reap() if reap else []
     entries = home.entries(states=OWNED | {RunState.QUEUED})
+    gone = [entry for entry in entries if not entry.recorded]
     running = [entry for entry in entries if entry.status.state in OWNED]
     queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
     order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
     waiting = [entry for run in order for entry in queued if entry.id == run.id]
-    workers = [] if home.is_empty else Workers(home.store.database).alive()
+    workers = [] if home.is_empty else Workers(home.records.database).listed()
     out = stdout()
     if json:
         served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in workers]
-        documents = {"running": [entry_document(entry) for entry in running]}
-        out.document({**documents, "queued": [entry_document(entry) for entry in waiting], "workers": served})
+        lists = {"running": running, "queued": waiting, "not_recorded": gone}
+        documents = {name: [entry_document(entry) for entry in entries] for name, entries in lists.items()}
+        recorded = {"reaped": [run.id for run in reaped]} if reap else {}
+        out.document({**documents, "workers": served, **recorded})
         return
+    if reap:
+        _print_reaped(out, reaped)
     rows: list[list[str | Cell]] = [
         [
             entry.id,
             entry.status.name,
-            Cell(entry.status.state, STATE_STYLES.get(entry.status.state, "")),
+            Cell(state_text(entry), STATE_STYLES.get(entry.status.state, "")),
             text.age(entry.status.created_at),
             str(entry.run.priority if entry.run else 0),
             entry.run.owner if entry.run else "",
             f"{entry.status.env_steps:,}",
         ]
-        for entry in (*running, *waiting)
+        for entry in (*running, *gone, *waiting)
     ]
     if rows:
         out.table(["id", "name", "state", "age", "priority", "owner", "steps"], rows)
@@ -141,8 +159,17 @@ def queue(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     for worker in workers:
         slots = f"cpu={worker.cpus} gpu={worker.gpus} memory_mb={worker.memory_mb}"
         out.line(f"worker {worker.id}: {slots}, {worker.throughput:,.0f} steps/s", "dim")
+    if gone:
+        out.line(f"record those whose process is gone: rlctl queue --reap{in_runs_dir(runs_dir)}", "dim")
     if waiting and not workers:
         out.line(f"no worker serves this queue; start one with: rlctl worker{in_runs_dir(runs_dir)}", "yellow")
+
+
+def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:
+    if not reaped:
+        out.line("no run has lost its process; there is nothing to record")
+    for run in reaped:
+        out.line(f"run {run.id}: {run.state}: {run.reason}; {run.message}", "yellow")
 
 
 def worker(
@@ -202,6 +229,8 @@ def gc(
         if name not in known:
             raise UserError(f"--states {name}: not an end of a run; choose from {', '.join(sorted(known))}")
     home = Home(runs_dir)
+    if yes:
+        home.reap()
     policy = Policy(keep, days, frozenset(known[name] for name in chosen))
     going = [] if home.is_empty else prunable(home, policy)
     out = stdout()

@@ -97,7 +97,7 @@ def models(
     """List the models, or the versions and the history of one."""
     releases = _releases(runs_dir)
     versions = releases.versions(model)
-    history = [] if model is None else releases.registry.history(model)
+    history = [] if model is None else releases.history(model)
     out = stdout()
     if json:
         told = [{**vars(decision), "verdict": decision.numbers} for decision in history]

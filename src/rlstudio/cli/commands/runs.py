@@ -16,7 +16,7 @@ from rlstudio.core.errors import RunBusy, UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.folder.status import Status
+    from rlstudio.control.workspace import Entry
 
 SHOWN = 20
 
@@ -41,18 +41,20 @@ def ls(
     elif not shown:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
-        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry.status) for entry in shown])
+        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry) for entry in shown])
         older = home.count() - len(shown)
         if older > 0:
             out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
 
-def _row(status: Status) -> list[str | Cell]:
-    state = f"{status.state}: {status.reason}" if status.reason else str(status.state)
+def _row(entry: Entry) -> list[str | Cell]:
+    from rlstudio.cli.screen.describe import state_text
+
+    status = entry.status
     return [
         status.id,
         status.name,
-        Cell(state, STATE_STYLES.get(status.state, "")),
+        Cell(state_text(entry), STATE_STYLES.get(status.state, "")),
         text.age(status.created_at),
         f"{status.epoch}/{status.total_epochs}",
         f"{status.env_steps:,}",
@@ -109,6 +111,7 @@ def rm(
     from rlstudio.core.run_state import OWNED
 
     home = Home(runs_dir)
+    home.reap()
     entries = {entry.id: entry for entry in (home.find(run) for run in runs)}
     for entry in entries.values():
         if entry.status.state in OWNED:

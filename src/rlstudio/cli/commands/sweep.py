@@ -142,7 +142,7 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     from rlstudio.control.workspace import Home
 
     home = Home(runs_dir)
-    sweeps = None if home.is_empty else Sweeps(home.store.database)
+    sweeps = None if home.is_empty else Sweeps(home.records.database)
     found = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
@@ -163,7 +163,7 @@ def _summary(runs_dir: Path, name: str) -> Summary:
     home = Home(runs_dir)
     if home.is_empty:
         raise UserError(f"sweep {name!r}: there are no runs in {runs_dir} yet; start one with: rlctl sweep -f FILE")
-    return summary_of(home.store, name)
+    return summary_of(home.records, name)
 
 
 def _write(summary: Summary, folder: Path, suffix: str, out: Terminal) -> None:

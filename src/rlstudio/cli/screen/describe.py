@@ -15,11 +15,21 @@ if TYPE_CHECKING:
 STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial")
 """What only the store knows of a run."""
 
+NOT_RECORDED = " (not yet recorded)"
+"""Its process is gone; looking at it does not write that down."""
+
 
 def entry_document(entry: Entry) -> dict[str, Any]:
     """One run of a list."""
     known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
-    return {**entry.status.to_json(), **known}
+    return {**entry.status.to_json(), "recorded": entry.recorded, **known}
+
+
+def state_text(entry: Entry) -> str:
+    """The state for a person, with its reason."""
+    status = entry.status
+    reason = f": {status.reason}" if status.reason else ""
+    return f"{status.state}{reason}{'' if entry.recorded else NOT_RECORDED}"
 
 
 def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
@@ -47,7 +57,8 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
 def print_run(out: Terminal, run: dict[str, Any]) -> None:
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
-    out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}", STATE_STYLES.get(state, ""))
+    mark = "" if run.get("recorded", True) else NOT_RECORDED
+    out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}{mark}", STATE_STYLES.get(state, ""))
     exact = "yes" if run["exact"] else f"no, {run['exact_reason']}"
     bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
     parent = run.get("parent_id") and f"{run['parent_id']} at {run['parent_step']:,} steps"

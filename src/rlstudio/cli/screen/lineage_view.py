@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rlstudio.cli.screen.describe import NOT_RECORDED, entry_document
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal, stdout
 
 if TYPE_CHECKING:
-    from rlstudio.control.store.records import Run
     from rlstudio.control.workspace import Entry, Home
 
 
-SHOWN = ("id", "name", "state", "env_steps", "parent_id", "parent_step", "sweep", "trial")
+SHOWN = ("id", "name", "state", "recorded", "env_steps", "parent_id", "parent_step", "sweep", "trial")
 
 
 def show_lineage(home: Home, entry: Entry, json: bool) -> None:
     from rlstudio.control.runs.relatives import family
     from rlstudio.experiment.lineage.lineage import recorded_lineage
 
-    recorded = home.store.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
-    relatives = family(home.store, entry.run) if entry.run else []
-    events = home.store.events(entry.id) if entry.run else []
+    recorded = home.records.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
+    relatives = [(depth, home.entry(run)) for depth, run in family(home.records, entry.run)] if entry.run else []
+    events = home.records.events(entry.id) if entry.run else []
     out = stdout()
     if json:
-        tree = [{"depth": depth, **{name: getattr(run, name) for name in SHOWN}} for depth, run in relatives]
+        tree = [{"depth": depth, **_relative(relative)} for depth, relative in relatives]
         history = [vars(event) for event in events]
         out.document({"id": entry.id, "lineage": recorded, "family": tree, "history": history})
         return
-    for depth, run in relatives:
-        _print_relative(out, depth, run, run.id == entry.id)
+    for depth, relative in relatives:
+        _print_relative(out, depth, relative, relative.id == entry.id)
     if not relatives:
         out.line(entry.id, "bold")
     out.line()
@@ -40,12 +40,19 @@ def show_lineage(home: Home, entry: Entry, json: bool) -> None:
         out.table(["when", "state", "reason", "token", "message"], rows)
 
 
-def _print_relative(out: Terminal, depth: int, run: Run, is_asked: bool) -> None:
+def _relative(entry: Entry) -> dict[str, Any]:
+    document = entry_document(entry)
+    return {name: document[name] for name in SHOWN}
+
+
+def _print_relative(out: Terminal, depth: int, entry: Entry, is_asked: bool) -> None:
+    run, status = entry.run, entry.status
     branch = "   " * (depth - 1) + "└─ " if depth else ""
-    origin = f" at {run.parent_step:,}" if run.parent_step is not None else ""
+    origin = f" at {run.parent_step:,}" if run is not None and run.parent_step is not None else ""
+    state = f"{status.state.lower()}{'' if entry.recorded else NOT_RECORDED}"
     mark = "  <- this one" if is_asked else ""
-    line = f"{branch}{run.id}{origin}  {run.name}  {run.state.lower()}, {run.env_steps:,} steps{mark}"
-    out.line(line, "bold" if is_asked else STATE_STYLES.get(run.state, ""))
+    line = f"{branch}{entry.id}{origin}  {status.name}  {state}, {status.env_steps:,} steps{mark}"
+    out.line(line, "bold" if is_asked else STATE_STYLES.get(status.state, ""))
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlstudio.control.registry.blobs import Blobs
 from rlstudio.control.registry.promotion import Play, PromotionConfig, Verdict, judge
-from rlstudio.control.registry.records import Stage, Version, check_model, is_reference, parse_reference
+from rlstudio.control.registry.records import Decision, Stage, Version, check_model, is_reference, parse_reference
 from rlstudio.control.registry.registry import Registry, refuse_stale
 from rlstudio.control.workspace import Home
 from rlstudio.core.errors import BundleError, Conflict, GateFailed, UnknownName, UserError
@@ -46,7 +46,13 @@ class Releases:
 
     @cached_property
     def registry(self) -> Registry:
+        """To change something."""
         return Registry(self._home.store.database)
+
+    @property
+    def records(self) -> Registry:
+        """To look, which changes nothing."""
+        return Registry(self._home.records.database)
 
     @cached_property
     def blobs(self) -> Blobs:
@@ -66,15 +72,19 @@ class Releases:
         """`MODEL:3`, `MODEL:production`, `MODEL:staging`. Looking leaves nothing behind where nothing is."""
         model, which = parse_reference(reference)
         self._refuse_empty(model)
-        return self.registry.get(model, which)
+        return self.records.get(model, which)
 
     def versions(self, model: str | None = None) -> list[Version]:
         """Of one model, newest first, or of all of them."""
         if model is not None:
             self._refuse_empty(model)
-            return self.registry.versions(model)
-        models = [] if self._home.is_empty else self.registry.models()
-        return [version for name in models for version in self.registry.versions(name)]
+            return self.records.versions(model)
+        models = [] if self._home.is_empty else self.records.models()
+        return [version for name in models for version in self.records.versions(name)]
+
+    def history(self, model: str) -> list[Decision]:
+        """Every decision about a model, oldest first."""
+        return self.records.history(model)
 
     def _refuse_empty(self, model: str) -> None:
         if self._home.is_empty:

@@ -19,7 +19,9 @@ from rlstudio.storage.folder import Folder, ensure_directory, temporary
 
 
 def known_run(home: Home, ref: str) -> Run:
-    """The run of the store that `ref` names; a folder that the store does not know yet is adopted first."""
+    """The run of the store that `ref` names, for whoever acts on it: runs whose process is gone are recorded first, and
+    a folder that the store does not know yet is adopted."""
+    home.reap()
     entry = home.find(ref)
     return entry.run if entry.run is not None else adopt(home, entry.folder)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rlstudio.control.store.reading import Reading
 from rlstudio.control.store.records import Run
-from rlstudio.control.store.store import Store
 from rlstudio.core.errors import RunNotFound
 
 
-def family(store: Store, run: Run) -> list[tuple[int, Run]]:
+def family(store: Reading, run: Run) -> list[tuple[int, Run]]:
     """Depth and run, parents before their children, older children first."""
     root, seen = run, {run.id}
     while root.parent_id is not None and root.parent_id not in seen:
@@ -21,7 +21,7 @@ def family(store: Store, run: Run) -> list[tuple[int, Run]]:
     return found
 
 
-def _descend(store: Store, run: Run, depth: int, found: list[tuple[int, Run]], seen: set[str]) -> None:
+def _descend(store: Reading, run: Run, depth: int, found: list[tuple[int, Run]], seen: set[str]) -> None:
     if run.id in seen:
         return
     seen.add(run.id)

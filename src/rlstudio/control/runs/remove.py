@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from rlstudio.control.lifecycle import ENDED
@@ -40,9 +40,11 @@ class Policy:
 
 
 def prunable(home: Home, policy: Policy, now: datetime | None = None) -> list[Run]:
-    """Runs that the policy gives up and nothing refers to, oldest first. Dates only choose; nothing depends on them."""
+    """Runs that the policy gives up and nothing refers to, oldest first. Dates only choose; nothing depends on them.
+    This only looks: a run whose process is gone counts as what it will be recorded as."""
     oldest_kept = (now or datetime.now(UTC)) - timedelta(days=policy.keep_days)
-    runs = home.store.runs()
+    entries = [home.entry(run) for run in home.records.runs()]
+    runs = [replace(entry.run, state=entry.status.state) for entry in entries if entry.run]
     kept = {run.id for run in runs[: policy.keep_newest]}
     going = {
         run.id: run

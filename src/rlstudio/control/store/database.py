@@ -1,22 +1,22 @@
 """Opening the database behind the store: SQLite in the state folder, or PostgreSQL by its URL.
 
 SQLite: transactions that will write say so at once (BEGIN IMMEDIATE; a later upgrade of the lock is what fails with
-"database is locked"), commits are on disk before they are acknowledged, and the write-ahead log is used only where the
-linked library is new enough: all versions before 3.51.3 can corrupt a database when the log is reset.
+"database is locked"), and commits are on disk before they are acknowledged. The journal is SQLite's rollback journal:
+with a write-ahead log even a reader creates files and writes to them (decision 0029), and all versions of the library
+before 3.51.3 can corrupt a database when that log is reset.
 
 PostgreSQL: rows are locked while they change, for as long as SQLite would wait and no longer; a process that froze in
 the middle of a transaction loses it.
+
+`Database` is for whoever acts: its tables are made, or brought up to date. `ReadOnlyDatabase` is for whoever looks.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import sqlite3
-import stat
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,12 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, Pool
 
-from rlstudio.control.store import migrations
+from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
 from rlstudio.core.process import call_in_children
-from rlstudio.storage.folder import ensure_directory
 
-SAFE_WAL = (3, 51, 3)
 BUSY_SECONDS = 20
 CONNECT_SECONDS = 10
-NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "lustre", "fuse.sshfs"})
 BUSY_STATES = frozenset({"55P03", "40P01", "40001"})  # no lock in time, deadlock, could not be put in a row
 DISK_FULL_STATE = "53100"
 
@@ -55,28 +52,29 @@ class Database:
         parsed = _parse(url)
         self.where = _without_secrets(parsed)
         self._path = Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
-        options: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
-        if self._path is not None:
-            _prepare_file(self._path)
-        else:
-            options |= {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
-            if "connect_timeout" not in parsed.query:
-                options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
         try:
-            self.engine = create_engine(parsed, **options)
+            self.engine = self._connect(parsed, pooled)
         except (ArgumentError, NoSuchModuleError) as error:
             raise UserError(f"RLSTUDIO_DB: {_told(error)}; {_REMEDY}") from None
         except ModuleNotFoundError as error:
             raise UserError(
                 f'RLSTUDIO_DB: needs {error.name}; install it with: pip install "rlstudio[postgres]"'
             ) from None
-        if self._path is not None:
-            event.listen(self.engine, "connect", _set_up_sqlite)
-            event.listen(self.engine, "begin", _begin_sqlite)
-        else:
-            event.listen(self.engine, "connect", _set_up_postgresql)
         _engines.add(self.engine)
         call_in_children(_forget_all)
+        self._prepare()
+
+    def _connect(self, url: URL, pooled: bool) -> Engine:
+        options: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
+        if self._path is None:
+            return _postgresql_engine(url, **options)
+        sqlite_file.prepare(self._path)
+        engine = create_engine(url, **options)
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _prepare(self) -> None:
         with self.translated():
             migrations.bring_up_to_date(self.engine, self._path)
 
@@ -115,6 +113,44 @@ class Database:
         self.engine.dispose()
 
 
+class ReadOnlyDatabase(Database):
+    """The same tables to look at. Nothing is changed: no file appears, no older store is brought up to date, and no
+    statement that writes is accepted. Every read sees the store as it is then, whatever others did to it meanwhile.
+
+    A SQLite store that is not of this version is read from a copy in memory, where the copy is brought up to date; one
+    that is not there reads as an empty one. A PostgreSQL store of an older version is refused: it cannot be copied in
+    passing.
+    """
+
+    def _connect(self, url: URL, pooled: bool) -> Engine:
+        if self._path is None:
+            engine = _postgresql_engine(url)
+            event.listen(engine, "connect", _refuse_writing)
+            return engine
+        path = self._path
+        # Each read opens the file anew (0.2 ms): it may have been made, replaced or brought up to date since.
+        engine = create_engine("sqlite://", creator=lambda: _open_to_read(path), poolclass=NullPool)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _prepare(self) -> None:
+        """Nothing: whoever reads finds out what is there."""
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        with super().read() as connection:
+            if self._path is not None:
+                migrations.bring_copy_up_to_date(connection)
+            elif migrations.version_to_read(connection) is None:
+                with _empty_store() as nothing:
+                    yield nothing
+                return
+            yield connection
+
+    def write(self) -> Any:
+        raise RuntimeError(f"{self.where}: is open for reading only")
+
+
 _REMEDY = "give postgresql://user@host/name, or unset it for SQLite"
 
 
@@ -151,62 +187,42 @@ def _disk_says(error: object) -> str | None:
     return _FULL if getattr(error, "sqlstate", None) == DISK_FULL_STATE else None
 
 
-def _prepare_file(path: Path) -> None:
-    """A private file of our own; never through a link, never on a disk whose locks cannot be trusted."""
-    for folder in reversed((path.parent, *path.parent.parents)):
-        ensure_directory(folder)  # one by one: each that is made is private
-    kind = _disk(path.parent)
-    if kind in NETWORK_DISKS:
-        raise UserError(
-            f"{path.parent}: is on a network disk ({kind}), where SQLite is not safe;"
-            " set RLSTUDIO_HOME to a folder on a local disk, or RLSTUDIO_DB=postgresql://..."
-        )
-    _require_plain_files(path)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}") from error
-    os.close(descriptor)
-
-
-def _require_plain_files(file: Path) -> None:
-    """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
-    two names also has two journals, which corrupts it."""
-    for path in (file.with_name(file.name + suffix) for suffix in ("", "-journal", "-wal", "-shm")):
-        with suppress(OSError):  # not there, or for opening it to complain about
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-                raise UserError(f"{path}: is not a plain file with one name; put a copy of the real one in its place")
-
-
-def _disk(path: Path) -> str:
-    """The kind of file system a folder lies on; empty where it cannot be told."""
-    here, deepest, kind = path.resolve(), 0, ""
-    for line in _mounts().splitlines():
-        _, escaped, found, *_ = line.split(" ")
-        mount = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped))
-        if here.is_relative_to(mount) and len(mount.parts) >= deepest:  # of two at one place the later is seen
-            deepest, kind = len(mount.parts), found
-    return kind
-
-
-def _mounts() -> str:
-    try:
-        return Path("/proc/self/mounts").read_text(errors="replace")
-    except OSError:
-        return ""
-
-
 def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # transactions begin where we say
-    journal = "WAL" if sqlite3.sqlite_version_info >= SAFE_WAL else "DELETE"
     for pragma in (
         f"busy_timeout={round(1000 * BUSY_SECONDS)}",
         "foreign_keys=ON",
-        f"journal_mode={journal}",
+        "journal_mode=DELETE",
         "synchronous=FULL",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite_file.open_to_read(path, BUSY_SECONDS, migrations.is_current)
+
+
+@contextmanager
+def _empty_store() -> Iterator[Connection]:
+    """A store without rows, in memory."""
+    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
+        migrations.bring_copy_up_to_date(connection)
+        yield connection
+
+
+def _postgresql_engine(url: URL, **options: Any) -> Engine:
+    options |= {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
+    if "connect_timeout" not in url.query:
+        options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
+    engine = create_engine(url, **options)
+    event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _refuse_writing(connection: Any, _: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    connection.commit()
 
 
 def _set_up_postgresql(connection: Any, _: object) -> None:

@@ -54,6 +54,32 @@ def bring_up_to_date(engine: Engine, path: Path | None) -> None:
         _migrate(connection, path)
 
 
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether an open SQLite file has the tables of this version, or newer ones, which reading it refuses."""
+    (has_table,) = connection.execute(str(_HAS_TABLE["sqlite"])).fetchone()
+    row = connection.execute("SELECT number FROM schema_version").fetchone() if has_table else None
+    return row is not None and row[0] >= VERSION
+
+
+def bring_copy_up_to_date(connection: Connection) -> None:
+    """Of a store that nobody else has: its steps are made in the transaction of whoever reads it."""
+    if _version(connection) != VERSION:
+        _migrate(connection, None)
+
+
+def version_to_read(connection: Connection) -> int | None:
+    """The version of a store that is read where it lies; None for an empty database."""
+    found = _version(connection)
+    if found is not None and found > VERSION:
+        raise _newer(found)
+    if found is not None and found < VERSION:
+        raise UserError(
+            f"the store has version {found}, this RLStudio reads version {VERSION}; bring it up to date with:"
+            " rlctl queue --reap (older programs can then not use it any more)"
+        )
+    return found
+
+
 def _migrate(connection: Connection, path: Path | None) -> None:
     """In one transaction: a step that fails leaves the store as it was. Others may have been quicker: look again."""
     found = _version(connection)

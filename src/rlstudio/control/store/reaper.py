@@ -12,17 +12,38 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rlstudio.control.lifecycle import outcome_of_stop
 from rlstudio.control.store.records import Run
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
 from rlstudio.core.errors import RunNotFound
 from rlstudio.core.process import Owner
-from rlstudio.core.run_state import OWNED, Reason
+from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.experiment.folder.status import Status
 
 TTL_SECONDS = 30.0
+
+
+def is_gone(run: Run) -> bool:
+    """Whether the process that has a run certainly is not there any more."""
+    return run.is_owned and process.is_gone(run.process)
+
+
+def as_recorded(run: Run, status: Status) -> Status:
+    """What a run whose process is gone will be once somebody records it."""
+    state, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, Reason.ORPHANED)
+    return replace(status, state=state, reason=reason, message=_ended_silently(run))
+
+
+def _ended_silently(run: Run) -> str:
+    return f"process {run.pid} ended without a word; {_again(run)}"
+
+
+def _again(run: Run) -> str:
+    return f"go on with: rlctl resume {run.id}"
 
 
 @dataclass(frozen=True)
@@ -73,17 +94,16 @@ class Reaper:
 
     def _judge(self, run: Run, now: float) -> Run | None:
         seen = self._seen[run.id]
-        again = f"go on with: rlctl resume {run.id}"
         if self._gone(run.process):
-            return self._take(run, Reason.ORPHANED, f"process {run.pid} ended without a word; {again}")
+            return self._take(run, Reason.ORPHANED, _ended_silently(run))
         # A foreground run of this host that somebody put to sleep (Ctrl-Z) is nobody else's business.
         asleep = not run.is_managed and run.host == os.uname().nodename
         if now - seen.beat_at >= self._ttl and not asleep:
             silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
-            return self._take(run, Reason.ORPHANED, f"{silent}; {again}", end=True)
+            return self._take(run, Reason.ORPHANED, f"{silent}; {_again(run)}", end=True)
         if now - seen.moved_at >= run.stall_seconds and run.is_managed:
             stuck = f"process {run.pid} lives, but made no update for {run.stall_seconds:g} s (resources.stall_seconds)"
-            return self._take(run, Reason.HUNG, f"{stuck}; {again}", end=True)
+            return self._take(run, Reason.HUNG, f"{stuck}; {_again(run)}", end=True)
         return None
 
     def _take(self, run: Run, reason: Reason, message: str, end: bool = False) -> Run | None:

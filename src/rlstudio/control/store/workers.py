@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -70,25 +70,34 @@ class Workers:
         """Those that serve the store; one that is gone is forgotten. Waits for one that is just leaving, so that a run
         is never left with nobody to start it."""
         with self._database.write() as connection:
-            rows = connection.execute(select(workers).with_for_update()).mappings().all()
-            self._seen = {row["id"]: self._observe(row) for row in rows}
-            known = [
-                KnownWorker(
-                    row["id"],
-                    Owner(row["host"], row["boot_id"], row["pid"], row["pid_start"]),
-                    row["cpus"],
-                    row["gpus"],
-                    row["memory_mb"],
-                    row["throughput"],
-                    row["queue_depth"],
-                    row["started_at"],
-                    row["host"] == os.uname().nodename or self._seen[row["id"]].has_beaten,
-                )
-                for row in rows
-            ]
-            gone = [worker.id for worker in known if is_gone(worker.process) or self._is_silent(worker)]
-            connection.execute(delete(workers).where(workers.c.id.in_(gone)))
-        return [worker for worker in known if worker.id not in gone]
+            alive, gone = self._alive_and_gone(connection.execute(select(workers).with_for_update()).mappings().all())
+            connection.execute(delete(workers).where(workers.c.id.in_([worker.id for worker in gone])))
+        return alive
+
+    def listed(self) -> list[KnownWorker]:
+        """Those that serve the store, for whoever only looks: nobody is forgotten, and nobody is waited for."""
+        with self._database.read() as connection:
+            return self._alive_and_gone(connection.execute(select(workers)).mappings().all())[0]
+
+    def _alive_and_gone(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[KnownWorker], list[KnownWorker]]:
+        """Those that are there and those that are gone."""
+        self._seen = {row["id"]: self._observe(row) for row in rows}
+        known = [
+            KnownWorker(
+                row["id"],
+                Owner(row["host"], row["boot_id"], row["pid"], row["pid_start"]),
+                row["cpus"],
+                row["gpus"],
+                row["memory_mb"],
+                row["throughput"],
+                row["queue_depth"],
+                row["started_at"],
+                row["host"] == os.uname().nodename or self._seen[row["id"]].has_beaten,
+            )
+            for row in rows
+        ]
+        gone = [worker for worker in known if is_gone(worker.process) or self._is_silent(worker)]
+        return [worker for worker in known if worker not in gone], gone
 
     def _observe(self, row: Mapping[Any, Any]) -> _Seen:
         before, now = self._seen.get(row["id"]), self._clock()

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rlstudio.control.store.reading import Reading
 from rlstudio.control.store.records import Run
-from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.core.config import parse, to_yaml
@@ -89,7 +89,7 @@ class Summary:
         }
 
 
-def summary_of(store: Store, name: str) -> Summary:
+def summary_of(store: Reading, name: str) -> Summary:
     sweeps = Sweeps(store.database)
     sweep = sweeps.get(name)
     cfg = parse(SweepConfig, json.loads(sweep.config), f"sweep {name}")

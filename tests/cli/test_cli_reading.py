@@ -1,0 +1,226 @@
+"""Looking never writes: no command that reads, and no Tab, changes a byte of the store or of a run folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from rlstudio.cli.app import COMMANDS, application
+from rlstudio.cli.commands import sweep
+from rlstudio.control.workspace import Home
+from support.cli_scenario import Rlctl
+from support.golden_store import GOLDEN
+from support.reading_world import ReadingWorld, fill, tree
+
+ACTING = {
+    "launch",
+    "run",
+    "resume",
+    "fork",
+    "sweep",
+    "stop",
+    "cancel",
+    "worker",
+    "promote",
+    "rollback",
+    "adopt",
+    "rm",
+}
+"""Also `queue --reap` and `gc --yes`; without these options the two only look."""
+
+ELSEWHERE = {"play", "record", "serve-policy", "import"}
+"""They write films, datasets and bundles where they are told to."""
+
+READING = {
+    "ls": ["", "--json", "--limit 1", "--limit 0"],
+    "show": ["RUN", "RUN --json", "RUN --lineage", "RUN --lineage --json", "last", "nobody"],
+    "logs": ["RUN", "RUN --json"],
+    "plot": ["tiny", "tiny --out OUT/curve.svg", "RUN"],
+    "diff": ["tiny tiny", "tiny RUN --json"],
+    "queue": ["", "--json"],
+    "gc": ["", "--days 0 --states interrupted,completed,failed,cancelled --json"],
+    "models": ["", "--json", "cartpole", "nothing"],
+    "sweep show": ["found", "found --json", "nothing"],
+    "sweep ls": ["", "--json"],
+    "eval": ["tiny --episodes 1"],
+    "export": ["tiny -o OUT/bundle"],
+    "algos": ["", "--json"],
+    "envs": [""],
+    "schema": ["", "--algo ppo"],
+    "check": ["CartPole-v1"],
+}
+
+KINDS = ("living", "dead", "dead_cancelled", "elsewhere", "queued", "folder_only", "dead_folder_only")
+
+
+@pytest.fixture
+def world(place: Path, trained: Path) -> Iterator[ReadingWorld]:
+    shutil.copytree(trained, place / "runs")
+    (place / "out").mkdir()
+    home = Home(place / "runs")
+    yield fill(home)
+    home.store.database.close()
+
+
+def test_every_command_is_known_to_read_or_to_act() -> None:
+    """A new command is written down here, and tried below if it reads."""
+    program = application(COMMANDS)
+    assert [group.name for group in program.registered_groups] == ["sweep"]
+    further = {f"sweep {name}" for name in get_command(sweep.app).commands}  # type: ignore[attr-defined]
+    assert sorted([*COMMANDS, *further]) == sorted([*READING, *ACTING, *ELSEWHERE])
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_that_reads_changes_nothing(command: str, rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
+    before = tree(place / "runs")
+    for given in READING[command]:
+        for kind in KINDS if "RUN" in given else ("",):
+            run = getattr(world, kind) if kind else ""
+            line = [part.replace("RUN", run).replace("OUT", "out") for part in given.split()]
+            done = rlctl(*command.split(), *line)
+            assert "internal error" not in done.err, (line, done.err)
+            assert tree(place / "runs") == before, (command, line)
+            assert kind or done.code == 0 or given in ("nobody", "nothing"), (line, done.err)
+
+
+CODE = "import sys; sys.argv[0] = 'rlctl'; from rlstudio.cli.app import main; sys.exit(main())"
+
+
+def process(folder: Path, *args: str, before: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
+    """`rlctl` as a process of its own; `before`: a program that starts it."""
+    return subprocess.run(
+        [*before, sys.executable, "-c", CODE, *args],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def tab(words: str, folder: Path, before: Sequence[str] = ()) -> list[str]:
+    """What Tab offers after these words, asked as the shell asks."""
+    count = str(len(words.split(" ")) - 1)
+    asked = {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+    return process(folder, before=before, **asked).stdout.split()
+
+
+def test_tab_changes_nothing(place: Path, world: ReadingWorld) -> None:
+    before = tree(place / "runs")
+    assert {"last", "dead", world.dead, world.folder_only} <= set(tab("rlctl show ", place))
+    assert tab("rlctl sweep show ", place) == ["found"]
+    for words in ("rlctl logs d", "rlctl rm ", "rlctl stop ", "rlctl resume dea", "rlctl diff last "):
+        assert "dead" in tab(words, place)
+    assert tree(place / "runs") == before
+
+
+def test_a_run_whose_process_is_gone_is_told_as_what_will_be_recorded(rlctl: Rlctl, world: ReadingWorld) -> None:
+    lines = {line.split()[0]: line for line in rlctl("ls").out.splitlines()}
+    assert "INTERRUPTED: orphaned (not yet recorded)" in lines[world.dead]
+    assert "INTERRUPTED: orphaned (not yet recorded)" in lines[world.dead_folder_only]
+    assert "CANCELLED: user (not yet recorded)" in lines[world.dead_cancelled]
+    for run_id in (world.living, world.elsewhere):  # of another host nothing can be said in one look
+        assert " RUNNING " in lines[run_id]
+    documents = {entry["id"]: entry for entry in rlctl("ls", "--json").document}
+    recorded = {run_id: (entry["state"], entry["recorded"]) for run_id, entry in documents.items()}
+    assert recorded[world.dead] == ("INTERRUPTED", False)
+    assert recorded[world.dead_cancelled] == ("CANCELLED", False)
+    assert recorded[world.dead_folder_only] == ("INTERRUPTED", False)
+    assert (recorded[world.living], recorded[world.folder_only]) == (("RUNNING", True), ("COMPLETED", True))
+    shown = rlctl("show", world.dead)
+    assert "INTERRUPTED: orphaned (not yet recorded)" in shown.out
+    assert f"rlctl resume {world.dead}" in shown.out
+    assert rlctl("show", world.dead, "--json").document["recorded"] is False
+    assert "interrupted (not yet recorded)" in rlctl("show", world.dead, "--lineage").out
+    (relative,) = rlctl("show", world.dead, "--lineage", "--json").document["family"]
+    assert (relative["state"], relative["recorded"]) == ("INTERRUPTED", False)
+
+
+def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
+    listed = rlctl("queue", "--json").document
+    assert {entry["id"] for entry in listed["running"]} == {world.living, world.elsewhere}
+    assert {entry["id"] for entry in listed["not_recorded"]} == {world.dead, world.dead_cancelled}
+    assert listed["workers"] == []
+    assert "rlctl queue --reap" in rlctl("queue").out
+    done = rlctl("queue", "--reap")
+    assert f"run {world.dead}: INTERRUPTED: orphaned; process" in done.out
+    assert f"run {world.dead_cancelled}: CANCELLED: user" in done.out
+    assert "not yet recorded" not in done.out
+    home = Home(place / "runs")
+    assert (home.records.get(world.dead).state, home.find(world.dead).recorded) == ("INTERRUPTED", True)
+    assert home.records.get(world.living).state == home.records.get(world.elsewhere).state == "RUNNING"
+    assert "nothing to record" in rlctl("queue", "--reap").out
+    assert rlctl("queue", "--reap", "--json").document["reaped"] == []
+
+
+@pytest.mark.parametrize("command", ["cancel RUN", "rm RUN --yes", "gc --yes", "stop RUN", "resume RUN"])
+def test_whoever_acts_records_it_first(command: str, rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
+    rlctl(*command.replace("RUN", world.dead).split())
+    home = Home(place / "runs")
+    assert home.records.get(world.dead_cancelled).state == "CANCELLED"
+    states = [event.state for event in home.records.events(world.dead)]
+    assert "INTERRUPTED" in states or command.startswith("rm")
+
+
+# -- an older store, and a folder that may not be written -------------------------------------------------------------
+
+
+@pytest.fixture
+def old(place: Path) -> Path:
+    """A runs folder with a store of version 1."""
+    folder = place / "runs" / ".rlstudio"
+    folder.mkdir(parents=True)
+    shutil.copy(GOLDEN / "store-v1.db", folder / "store.db")
+    return place / "runs"
+
+
+def test_an_older_store_is_read_and_stays_as_it_is(old: Path, rlctl: Rlctl, place: Path) -> None:
+    before = tree(old)
+    documents = rlctl("ls", "--json").document
+    assert {entry["name"] for entry in documents} >= {"whole ü", "is RUNNING", "is COMPLETED"}
+    for line in ("ls", "show last", "show last --lineage", "queue", "models", "sweep ls", "gc --days 0"):
+        assert rlctl(*line.split()).code == 0
+    assert "last" in tab("rlctl show ", place)
+    assert tree(old) == before
+    assert rlctl("queue", "--reap").code == 0  # whoever acts brings it up to date, with a copy
+    assert (old / ".rlstudio" / "store-version-1.db").is_file()
+    assert rlctl("ls", "--json").document == documents
+
+
+def test_folders_without_a_store_do_not_get_one(rlctl: Rlctl, place: Path, trained: Path) -> None:
+    shutil.copytree(trained, place / "runs", ignore=shutil.ignore_patterns(".rlstudio"))
+    before = tree(place / "runs")
+    (entry,) = rlctl("ls", "--json").document
+    for line in ("show last", "logs last", "queue", "models", "sweep ls", "gc"):
+        assert rlctl(*line.split()).code == 0
+    assert entry["id"] in tab("rlctl show ", place)
+    assert tree(place / "runs") == before
+
+
+def test_a_folder_that_may_not_be_written_is_listed(place: Path, trained: Path) -> None:
+    shutil.copytree(trained, place / "runs")
+    paths = [place, *place.rglob("*")]
+    for path in paths:
+        path.chmod(path.stat().st_mode & ~0o222)
+    # To root, permissions are nothing: it gives that right away first.
+    capabilities = "-dac_override,-dac_read_search"
+    ordinary = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"] if os.getuid() == 0 else []
+    try:
+        assert subprocess.run([*ordinary, "touch", place / "runs" / "new"], capture_output=True, check=False).returncode
+        before = tree(place)
+        for line in ("ls", "show last", "logs last", "queue", "models", "sweep ls"):
+            done = process(place, *line.split(), before=ordinary)
+            assert done.returncode == 0, (line, done.stderr)
+        assert "last" in tab("rlctl show ", place, before=ordinary)
+        assert tree(place) == before
+    finally:
+        for path in paths:
+            path.chmod(path.stat().st_mode | 0o200)
