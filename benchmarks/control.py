@@ -26,7 +26,7 @@ from benchmarks.records import provenance, read_result, write_result
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio.control.store.schema import events, runs
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.run_state import RunState
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -47,7 +47,7 @@ def queue(place: Path, count: int) -> None:
     """From the command that launches them all to the end of the last."""
     command = [RLCTL, "launch", *EXPERIMENT, "--seed", "1", "--seeds", str(count), "--detach", "-q"]
     subprocess.run(command, cwd=place, check=True, capture_output=True)
-    store = Home(place / "runs").store
+    store = Workspace(place / "runs").store
     while len(store.runs(states={RunState.COMPLETED})) < count:
         time.sleep(POLL_SECONDS)
     store.database.close()
@@ -62,7 +62,7 @@ def timed(work: Callable[[Path, int], None], count: int) -> float:
 
 def filled(place: Path) -> str:
     """A store with many runs of the past; returns the id of one of them."""
-    store = Home(place / "runs").store
+    store = Workspace(place / "runs").store
     ids = [f"20260101-{index:09d}-ppo-cartpole-v1-{index % 65536:04x}" for index in range(KNOWN)]
     done = {"state": "COMPLETED", "version": 1, "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "{}"}
     moment = {"created_at": "2026-01-01T00:00:00.000+00:00", "updated_at": "2026-01-01T00:00:00.000+00:00"}

@@ -13,7 +13,7 @@ from rlstudio.control.runs import start as starting
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core import process
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason, RunState
@@ -36,8 +36,8 @@ def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def home(place: Path) -> Iterator[Home]:
-    home = Home(place / "runs")
+def home(place: Path) -> Iterator[Workspace]:
+    home = Workspace(place / "runs")
     yield home
     if "store" in vars(home):
         home.store.database.close()
@@ -74,7 +74,7 @@ def test_looking_at_an_empty_place_creates_nothing(rlctl: Rlctl, place: Path, co
     assert everything(place) == {"tiny.yaml"}
 
 
-def test_detach_says_how_to_follow_it(rlctl: Rlctl, home: Home) -> None:
+def test_detach_says_how_to_follow_it(rlctl: Rlctl, home: Workspace) -> None:
     done = rlctl("launch", "-f", "tiny.yaml", "--detach")
     (run,) = home.store.runs()
     assert done.out == f"run {run.id}: QUEUED; follow it with: rlctl logs -f {run.id}\n"
@@ -89,7 +89,7 @@ def test_refused_before_it_is_queued(rlctl: Rlctl, place: Path) -> None:
     assert everything(place) == {"tiny.yaml"}
 
 
-def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, home: Home) -> None:
+def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, home: Workspace) -> None:
     first = rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out
     assert rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out == first
     assert home.store.count() == len(first.split()) == 3
@@ -98,7 +98,7 @@ def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, home: Home) -> None:
     assert "was used for another experiment" in refused.err
 
 
-def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Home) -> None:
+def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Workspace) -> None:
     low = queued(rlctl)
     high = queued(rlctl, "resources.priority=5")
     shown = rlctl("queue")
@@ -115,7 +115,7 @@ def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Home) -> None:
     assert "worker me: cpu=2" in rlctl("queue").out
 
 
-def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Home) -> None:
+def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Workspace) -> None:
     first, second = queued(rlctl), queued(rlctl, "--seed", "9")
     never = queued(rlctl, "resources.cpus=4096")
     rlctl("cancel", never)
@@ -128,7 +128,7 @@ def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Home) -> None:
     assert rlctl("worker", "--slots", "cores=1").code == 2
 
 
-def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     never = queued(rlctl, "resources.cpus=3")
     small = queued(rlctl)
     original = InProcessLauncher.launch
@@ -149,7 +149,7 @@ def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Home, monkeyp
 # -- stop and cancel --------------------------------------------------------------------------------------------------
 
 
-def test_cancel_a_queued_one(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+def test_cancel_a_queued_one(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
     run_id = queued(rlctl)
     refused = rlctl("stop", run_id)
     assert refused.code == 2
@@ -164,7 +164,7 @@ def test_cancel_a_queued_one(rlctl: Rlctl, home: Home, sent: list[object]) -> No
 
 
 def test_a_run_that_is_being_started_is_stopped_without_its_worker(
-    rlctl: Rlctl, home: Home, sent: list[tuple[Owner, int]]
+    rlctl: Rlctl, home: Workspace, sent: list[tuple[Owner, int]]
 ) -> None:
     """Its row still names the scheduler, which has other things to do."""
     run_id = queued(rlctl)
@@ -177,7 +177,7 @@ def test_a_run_that_is_being_started_is_stopped_without_its_worker(
     assert sent == [(this_process(), signal.SIGTERM)]  # its own process now, and once
 
 
-def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
     """Its process may live on and do other things: a notebook, the next seed."""
     run_id = queued(rlctl)
     run = home.store.claim(run_id, this_process())
@@ -189,7 +189,7 @@ def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Home, sent: list[object]) 
     assert home.store.get(run_id).state == S.CANCELLED
 
 
-def test_stop_between_two_tries(rlctl: Rlctl, home: Home, sent: list[object]) -> None:
+def test_stop_between_two_tries(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
     run_id = queued(rlctl)
     run = home.store.claim(run_id, this_process())
     home.store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "")
@@ -214,7 +214,7 @@ def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) 
 # -- resume, fork, lineage --------------------------------------------------------------------------------------------
 
 
-def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Home) -> None:
+def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Workspace) -> None:
     assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
     run = known_run(home, "last")
     refused = rlctl("resume", run.id, "--detach")
@@ -245,7 +245,7 @@ def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Home) -> None:
     assert home.entries() == []
 
 
-def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: Home) -> None:
+def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: Workspace) -> None:
     run_id = queued(rlctl)
     assert rlctl("resume", run_id, "--detach").code == 2  # it is in the queue already
     home.store.claim(run_id, this_process())
@@ -255,7 +255,9 @@ def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: H
         assert f"process {os.getpid()}" in refused.err
 
 
-def test_logs_wait_for_a_run_that_is_being_started(rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_wait_for_a_run_that_is_being_started(
+    rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Claimed, but its folder is not there yet: it is waited for."""
     run_id = queued(rlctl)
     claimed = home.store.claim(run_id, this_process())
@@ -274,7 +276,7 @@ def test_logs_wait_for_a_run_that_is_being_started(rlctl: Rlctl, home: Home, mon
 
 
 def test_a_run_that_could_not_begin_is_shown_with_its_reason(
-    rlctl: Rlctl, home: Home, monkeypatch: pytest.MonkeyPatch
+    rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = queued(rlctl)
 
@@ -290,7 +292,7 @@ def test_a_run_that_could_not_begin_is_shown_with_its_reason(
 # -- keep -------------------------------------------------------------------------------------------------------------
 
 
-def test_adopt_and_gc(rlctl: Rlctl, home: Home, place: Path) -> None:
+def test_adopt_and_gc(rlctl: Rlctl, home: Workspace, place: Path) -> None:
     folder = RunFolder.create(
         place / "usb", NewRun(name="old", algo="ppo", env_id="CartPole-v1", config_yaml="{}"), state=S.FAILED
     )

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from rlstudio.cli.app import COMMANDS, application
 from rlstudio.cli.commands import sweep
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from support.cli_scenario import Rlctl
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tree
@@ -64,7 +64,7 @@ KINDS = ("living", "dead", "dead_cancelled", "elsewhere", "queued", "folder_only
 def world(place: Path, trained: Path) -> Iterator[ReadingWorld]:
     shutil.copytree(trained, place / "runs")
     (place / "out").mkdir()
-    home = Home(place / "runs")
+    home = Workspace(place / "runs")
     yield fill(home)
     home.store.database.close()
 
@@ -154,7 +154,7 @@ def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path,
     assert f"run {world.dead}: INTERRUPTED: orphaned; process" in done.out
     assert f"run {world.dead_cancelled}: CANCELLED: user" in done.out
     assert "not yet recorded" not in done.out
-    home = Home(place / "runs")
+    home = Workspace(place / "runs")
     assert (home.records.get(world.dead).state, home.find(world.dead).recorded) == ("INTERRUPTED", True)
     assert home.records.get(world.living).state == home.records.get(world.elsewhere).state == "RUNNING"
     assert "nothing to record" in rlctl("queue", "--reap").out
@@ -164,7 +164,7 @@ def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path,
 @pytest.mark.parametrize("command", ["cancel RUN", "rm RUN --yes", "gc --yes", "stop RUN", "resume RUN"])
 def test_whoever_acts_records_it_first(command: str, rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
     rlctl(*command.replace("RUN", world.dead).split())
-    home = Home(place / "runs")
+    home = Workspace(place / "runs")
     assert home.records.get(world.dead_cancelled).state == "CANCELLED"
     states = [event.state for event in home.records.events(world.dead)]
     assert "INTERRUPTED" in states or command.startswith("rm")

@@ -20,9 +20,9 @@ from rlstudio import orchestrator
 from rlstudio.cli.app import main
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.control.store.database import Database, ReadOnlyDatabase
-from rlstudio.control.store.reading import Reading
+from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.store import Store
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import RLStudioError, StorageError, StoreBusy, UserError
 from rlstudio.orchestrator import Run
 from support.control_world import S, in_state, request
@@ -37,7 +37,7 @@ GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name
 def world(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadingWorld:
     """In `runs`, with the store at `url`."""
     monkeypatch.setenv("RLSTUDIO_DB", url)
-    home = Home(tmp_path / "runs")
+    home = Workspace(tmp_path / "runs")
     made = fill(home)
     home.store.database.close()
     return made
@@ -123,12 +123,12 @@ def test_it_accepts_no_writing(url: str) -> None:
         Store(database).create(request())
     with pytest.raises(StorageError, match=r"readonly|read-only"), database.read() as connection:
         connection.exec_driver_sql("DELETE FROM run")
-    assert Reading(database).count() == 0
+    assert StoreReader(database).count() == 0
     database.close()
 
 
 def test_it_sees_what_others_do_meanwhile(url: str) -> None:
-    looking = Reading(ReadOnlyDatabase(url))
+    looking = StoreReader(ReadOnlyDatabase(url))
     assert looking.runs() == []  # nothing is there yet, and nothing is made
     store = Store(Database(url))
     run = in_state(store, S.RUNNING)
@@ -140,9 +140,9 @@ def test_it_sees_what_others_do_meanwhile(url: str) -> None:
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, postgres_url: str) -> None:
-    assert Reading(ReadOnlyDatabase(f"sqlite:///{tmp_path}/state/store.db")).count() == 0
+    assert StoreReader(ReadOnlyDatabase(f"sqlite:///{tmp_path}/state/store.db")).count() == 0
     assert list(tmp_path.iterdir()) == []
-    assert Reading(ReadOnlyDatabase(postgres_url)).count() == 0
+    assert StoreReader(ReadOnlyDatabase(postgres_url)).count() == 0
     with ReadOnlyDatabase(postgres_url).engine.connect() as connection:
         assert migrations._version(connection) is None
 
@@ -151,7 +151,7 @@ def test_an_older_server_is_refused_with_the_way_out_and_a_newer_one_too(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Database(postgres_url).close()
-    looking = Reading(ReadOnlyDatabase(postgres_url))
+    looking = StoreReader(ReadOnlyDatabase(postgres_url))
     monkeypatch.setattr(migrations, "VERSION", migrations.VERSION + 1)
     with pytest.raises(UserError, match=r"bring it up to date with: rlctl queue --reap") as caught:
         looking.count()
@@ -168,8 +168,8 @@ def path(tmp_path: Path) -> Path:
     return folder / "store.db"
 
 
-def looking_at(path: Path) -> Reading:
-    return Reading(ReadOnlyDatabase(f"sqlite:///{path}"))
+def looking_at(path: Path) -> StoreReader:
+    return StoreReader(ReadOnlyDatabase(f"sqlite:///{path}"))
 
 
 def test_a_newer_file_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

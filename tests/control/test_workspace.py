@@ -14,9 +14,9 @@ from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.runs.adopt import adopt_path, known_run
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.remove import Policy, prunable, refuse_referred, remove
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
@@ -28,8 +28,8 @@ YAML = "name: old\n"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path / "runs")
+def home(tmp_path: Path) -> Iterator[Workspace]:
+    home = Workspace(tmp_path / "runs")
     yield home
     if "store" in vars(home):
         home.store.database.close()
@@ -48,7 +48,7 @@ def everything(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def ended(home: Home, state: RunState = S.COMPLETED, **changes: object) -> Run:
+def ended(home: Workspace, state: RunState = S.COMPLETED, **changes: object) -> RunRow:
     run = home.store.create(request(**changes), owner=this_process())
     folder_of(home, run)
     home.store.move(run.id, run.token, S.RUNNING)
@@ -66,7 +66,7 @@ def test_looking_at_an_empty_place_leaves_nothing_behind(tmp_path: Path) -> None
     (tmp_path / "there" / "notes.txt").touch()
     before = everything(tmp_path)
     for runs_dir in (tmp_path / "runs", tmp_path / "there"):
-        home = Home(runs_dir)
+        home = Workspace(runs_dir)
         assert home.is_empty
         assert home.entries() == []
         assert home.count() == 0
@@ -78,7 +78,7 @@ def test_looking_at_an_empty_place_leaves_nothing_behind(tmp_path: Path) -> None
     assert everything(tmp_path) == before
 
 
-def test_found_by_id_beginning_name_and_last(home: Home) -> None:
+def test_found_by_id_beginning_name_and_last(home: Workspace) -> None:
     first, second = ended(home, name="alpha"), ended(home, name="beta")
     third = ended(home, name="alpha")
     ids = {run.id: run.name for run in (first, second, third)}
@@ -94,7 +94,7 @@ def test_found_by_id_beginning_name_and_last(home: Home) -> None:
     assert home.count() == 3
 
 
-def test_ambiguous_and_unknown(home: Home) -> None:
+def test_ambiguous_and_unknown(home: Workspace) -> None:
     first, second = ended(home, name="alpha"), ended(home, name="beta")
     with pytest.raises(RunNotFound, match=r"'2': 2 runs begin so \(.*\); give more of the id") as told:
         home.find("2")
@@ -113,21 +113,21 @@ def test_ambiguous_and_unknown(home: Home) -> None:
         assert "\n" not in str(told.value)
 
 
-def test_many_that_begin_so_are_not_all_named(home: Home) -> None:
+def test_many_that_begin_so_are_not_all_named(home: Workspace) -> None:
     for _ in range(7):
         home.store.create(request())
     with pytest.raises(RunNotFound, match=r"7 runs begin so \(.*, \.\.\.\)"):
         home.find("2")
 
 
-def test_a_name_is_looked_for_before_the_beginning_of_an_id(home: Home) -> None:
+def test_a_name_is_looked_for_before_the_beginning_of_an_id(home: Workspace) -> None:
     run = ended(home)
     named = ended(home, name=run.id[:10])
     assert home.find(run.id[:10]).id == named.id
     assert home.find(run.id).id == run.id
 
 
-def test_what_the_folder_says_is_fresher_while_it_runs(home: Home) -> None:
+def test_what_the_folder_says_is_fresher_while_it_runs(home: Workspace) -> None:
     run = home.store.create(request(total_epochs=9), owner=this_process())
     folder = folder_of(home, run)
     home.store.move(run.id, run.token, S.RUNNING)
@@ -140,7 +140,7 @@ def test_what_the_folder_says_is_fresher_while_it_runs(home: Home) -> None:
     assert home.find(run.id).status.env_steps == 700
 
 
-def test_a_dead_owner_is_told_by_looking_and_recorded_by_reaping(home: Home) -> None:
+def test_a_dead_owner_is_told_by_looking_and_recorded_by_reaping(home: Workspace) -> None:
     run = home.store.create(request(), owner=owner(1, HERE))
     for entry in (home.find(run.id), *home.entries(), *home.entries(states={S.STARTING})):
         assert (entry.status.state, entry.status.reason, entry.recorded) == (S.INTERRUPTED, Reason.ORPHANED, False)
@@ -153,30 +153,30 @@ def test_a_dead_owner_is_told_by_looking_and_recorded_by_reaping(home: Home) -> 
     assert home.reap() == []
 
 
-def test_nothing_is_reaped_where_nothing_is(home: Home) -> None:
+def test_nothing_is_reaped_where_nothing_is(home: Workspace) -> None:
     assert home.reap() == []
     assert not home.runs_dir.exists()
 
 
 def test_a_folder_with_a_strange_name(tmp_path: Path) -> None:
-    home = Home(tmp_path / "what? 100%")
+    home = Workspace(tmp_path / "what? 100%")
     run = ended(home)
-    assert Home(tmp_path / "what? 100%").find("last").id == run.id
+    assert Workspace(tmp_path / "what? 100%").find("last").id == run.id
     assert everything(tmp_path) & {"what", "what? 100%/.rlstudio/store.db"} == {"what? 100%/.rlstudio/store.db"}
     home.store.database.close()
 
 
 def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLSTUDIO_HOME", str(tmp_path / "state"))
-    home = Home(tmp_path / "runs")
+    home = Workspace(tmp_path / "runs")
     run = home.store.create(request())
     assert (tmp_path / "state" / "store.db").is_file()
     assert not (tmp_path / "runs").exists()
-    assert Home(tmp_path / "runs").find("last").id == run.id
+    assert Workspace(tmp_path / "runs").find("last").id == run.id
     home.store.database.close()
     monkeypatch.setenv("RLSTUDIO_DB", f"sqlite:///{tmp_path}/other.db")
-    assert not Home(tmp_path / "runs").is_empty  # what was named is looked at
-    other = Home(tmp_path / "runs")
+    assert not Workspace(tmp_path / "runs").is_empty  # what was named is looked at
+    other = Workspace(tmp_path / "runs")
     queued = other.store.create(request())
     assert [entry.id for entry in other.entries()] == [queued.id]
     other.store.database.close()
@@ -185,7 +185,7 @@ def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 # -- strangers --------------------------------------------------------------------------------------------------------
 
 
-def test_strangers_are_listed_and_found(home: Home) -> None:
+def test_strangers_are_listed_and_found(home: Workspace) -> None:
     old = stranger(home.runs_dir)
     run = ended(home)
     assert [entry.id for entry in home.entries()] == sorted([old.id, run.id], reverse=True)
@@ -196,7 +196,7 @@ def test_strangers_are_listed_and_found(home: Home) -> None:
     assert home.store.ids() == {run.id}  # looking takes nobody in
 
 
-def test_a_stranger_is_taken_in_when_something_is_done_with_it(home: Home) -> None:
+def test_a_stranger_is_taken_in_when_something_is_done_with_it(home: Workspace) -> None:
     old = stranger(home.runs_dir, S.INTERRUPTED)
     run = known_run(home, "old")
     assert (run.id, run.state, run.name, run.algo) == (old.id, S.INTERRUPTED, "old", "dqn")
@@ -205,7 +205,7 @@ def test_a_stranger_is_taken_in_when_something_is_done_with_it(home: Home) -> No
     assert known_run(home, old.id) == run
 
 
-def test_a_living_stranger_is_not_taken_in(home: Home) -> None:
+def test_a_living_stranger_is_not_taken_in(home: Workspace) -> None:
     old = stranger(home.runs_dir, S.RUNNING)
     assert home.find("old").status.state == S.RUNNING
     with pytest.raises(RunBusy, match="without the store"):
@@ -215,7 +215,7 @@ def test_a_living_stranger_is_not_taken_in(home: Home) -> None:
     assert home.store.count() == 0
 
 
-def test_nobody_tries_again_what_was_only_taken_in(home: Home) -> None:
+def test_nobody_tries_again_what_was_only_taken_in(home: Workspace) -> None:
     """It crashed long ago and elsewhere; a worker that happens to be there does not train it."""
     old = stranger(home.runs_dir, S.RUNNING)
     status = old.read_status()
@@ -239,7 +239,7 @@ def test_nobody_tries_again_what_was_only_taken_in(home: Home) -> None:
 # -- adopt ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_from_elsewhere_is_copied_whole(home: Home, tmp_path: Path) -> None:
+def test_a_run_from_elsewhere_is_copied_whole(home: Workspace, tmp_path: Path) -> None:
     old = stranger(tmp_path / "usb")
     (old.artifacts_path / "film.mp4").write_bytes(b"x" * 100_000)
     run = adopt_path(home, old.path)
@@ -261,14 +261,14 @@ def test_a_run_from_elsewhere_is_copied_whole(home: Home, tmp_path: Path) -> Non
         ("[", (1, 0, 0, 0, 0)),
     ],
 )
-def test_it_asks_for_what_its_config_says(home: Home, config: str, asked: tuple[int, ...]) -> None:
+def test_it_asks_for_what_its_config_says(home: Workspace, config: str, asked: tuple[int, ...]) -> None:
     old = stranger(home.runs_dir)
     old.config_path.write_text(config)
     run = adopt_path(home, old.path)
     assert (run.cpus, run.gpus, run.memory_mb, run.priority, run.max_retries) == asked
 
 
-def test_one_in_its_place_stays_where_it_is(home: Home) -> None:
+def test_one_in_its_place_stays_where_it_is(home: Workspace) -> None:
     old = stranger(home.runs_dir)
     assert adopt_path(home, old.path).id == old.id
     with pytest.raises(Conflict, match="in the store already"):
@@ -279,7 +279,7 @@ def test_one_in_its_place_stays_where_it_is(home: Home) -> None:
 @pytest.mark.parametrize("kind", ["link", "pipe", "dangling"])
 @pytest.mark.parametrize("place", ["usb", "runs"])
 def test_what_is_neither_file_nor_folder_is_refused(
-    home: Home, tmp_path: Path, kind: str, where: str, place: str
+    home: Workspace, tmp_path: Path, kind: str, where: str, place: str
 ) -> None:
     old = stranger(tmp_path / place)
     secret = tmp_path / "secret"
@@ -296,7 +296,7 @@ def test_what_is_neither_file_nor_folder_is_refused(
     assert home.store.count() == 0
 
 
-def test_an_id_that_is_there_is_refused(home: Home, tmp_path: Path) -> None:
+def test_an_id_that_is_there_is_refused(home: Workspace, tmp_path: Path) -> None:
     old = stranger(tmp_path / "usb")
     known = home.store.create(request(), run_id=old.id)
     with pytest.raises(Conflict, match="in the store already"):
@@ -309,7 +309,7 @@ def test_an_id_that_is_there_is_refused(home: Home, tmp_path: Path) -> None:
     assert list(home.folder(old.id).path.iterdir()) == []
 
 
-def test_what_is_no_run(home: Home, tmp_path: Path) -> None:
+def test_what_is_no_run(home: Workspace, tmp_path: Path) -> None:
     (tmp_path / "20261115-nothing").mkdir()
     for path, why in (
         (tmp_path / "20261115-missing", "no such folder"),
@@ -321,7 +321,9 @@ def test_what_is_no_run(home: Home, tmp_path: Path) -> None:
     assert everything(tmp_path) <= {"20261115-nothing", *(name for name in everything(tmp_path) if "rlstudio" in name)}
 
 
-def test_a_full_disk_leaves_nothing_half_copied(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_half_copied(
+    home: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = stranger(tmp_path / "usb")
     assert home.store.count() == 0
     home.runs_dir.mkdir(exist_ok=True)
@@ -341,7 +343,7 @@ def test_a_full_disk_leaves_nothing_half_copied(home: Home, tmp_path: Path, monk
 # -- remove -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_parent_stays_as_long_as_its_child(home: Home) -> None:
+def test_a_parent_stays_as_long_as_its_child(home: Workspace) -> None:
     parent = ended(home)
     child = ended(home, parent_id=parent.id)
     with pytest.raises(Conflict, match=f"{child.id} was forked from it"):
@@ -354,7 +356,7 @@ def test_a_parent_stays_as_long_as_its_child(home: Home) -> None:
     assert home.entries() == []
 
 
-def test_a_removal_that_was_cut_off_is_finished_by_another(home: Home) -> None:
+def test_a_removal_that_was_cut_off_is_finished_by_another(home: Workspace) -> None:
     run = ended(home)
     home.folder(run.id).remove()  # and then the power went
     entry = home.find(run.id)
@@ -363,7 +365,7 @@ def test_a_removal_that_was_cut_off_is_finished_by_another(home: Home) -> None:
     assert home.store.count() == 0
 
 
-def test_what_a_policy_gives_up(home: Home) -> None:
+def test_what_a_policy_gives_up(home: Workspace) -> None:
     failed, cancelled = ended(home, S.FAILED), ended(home, S.CANCELLED)
     done, interrupted = ended(home), ended(home, S.INTERRUPTED)
     running = home.store.create(request(), owner=this_process())
@@ -380,7 +382,7 @@ def test_what_a_policy_gives_up(home: Home) -> None:
     assert {running.id, queued.id, old.id} & {run.id for run in prunable(home, every)} == set()
 
 
-def test_a_policy_keeps_the_whole_line_of_what_stays(home: Home) -> None:
+def test_a_policy_keeps_the_whole_line_of_what_stays(home: Workspace) -> None:
     """A child that stays keeps its parent, which keeps its own."""
     first = ended(home, S.FAILED)
     second = ended(home, S.FAILED, parent_id=first.id)
@@ -392,7 +394,7 @@ def test_a_policy_keeps_the_whole_line_of_what_stays(home: Home) -> None:
     assert [run.id for run in prunable(home, Policy())] == [first.id, second.id, lonely.id, side.id]
 
 
-def test_reading_a_run_without_a_folder_says_why(home: Home) -> None:
+def test_reading_a_run_without_a_folder_says_why(home: Workspace) -> None:
     queued = home.store.create(request())
     with pytest.raises(UserError, match="is QUEUED and has never run"):
         home.folder_to_read(queued.id)

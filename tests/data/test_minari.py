@@ -16,7 +16,7 @@ import torch
 from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces
-from rlstudio.data.datasets.minari_files import Episode, read_episodes, read_replay, to_gymnasium, write_dataset
+from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, read_replay, to_gymnasium, write_dataset
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.envs.gym.spaces import convert_action
 
@@ -29,17 +29,19 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
 
 
-def episode(number: int, steps: int, *, died: bool, spaces: Spaces = WORLD) -> Episode:
+def episode(number: int, steps: int, *, died: bool, spaces: Spaces = WORLD) -> RecordedEpisode:
     """Observation t of episode n is n + t / 100, its reward n."""
     seen = (number + np.arange(steps + 1, dtype=np.float32)[:, None] / 100) * np.ones(3, np.float32)
     ends = np.arange(steps) == steps - 1
     actions = np.arange(steps) % 4
     if isinstance(spaces.action, Box):
         actions = np.sin(np.arange(steps * 2, dtype=np.float32)).reshape(steps, 2)
-    return Episode(seen, actions, np.full(steps, number, np.float32), ends & died, ends & (not died), seed=number)
+    return RecordedEpisode(
+        seen, actions, np.full(steps, number, np.float32), ends & died, ends & (not died), seed=number
+    )
 
 
-def written(spaces: Spaces = WORLD, name: str = "toys/walk-v0", env: Any = None) -> list[Episode]:
+def written(spaces: Spaces = WORLD, name: str = "toys/walk-v0", env: Any = None) -> list[RecordedEpisode]:
     episodes = [episode(n, steps, died=n % 2 == 1, spaces=spaces) for n, steps in enumerate((4, 7, 1, 5))]
     write_dataset(name, episodes, spaces, env, algorithm="ppo", code="abc123", description="four walks")
     return episodes
@@ -92,7 +94,7 @@ def test_a_dict_of_observations_survives() -> None:
     spaces = Spaces(Dict((("a", SEEN), ("b", Discrete(3)))), Discrete(4, start=5))
     one = episode(1, 4, died=True)
     shown = {"a": one.observations, "b": np.array([0, 1, 2, 0, 1])}
-    wrote = Episode(shown, one.actions, one.rewards, one.terminated, one.truncated)
+    wrote = RecordedEpisode(shown, one.actions, one.rewards, one.terminated, one.truncated)
     write_dataset("toys/dict-v0", [wrote], spaces, None, algorithm="", code="", description="")
     rows = read_replay("toys/dict-v0", spaces).all()
     assert rows.next_observations["b"].tolist() == [1, 2, 0, 1]
@@ -175,7 +177,7 @@ def test_a_file_that_would_have_its_environment_built_is_refused(tmp_path: Path)
         read_replay("toys/walk-v0", WORLD)
 
 
-def spoiled(what: str, where: Any, value: float, spaces: Spaces = WORLD) -> Episode:
+def spoiled(what: str, where: Any, value: float, spaces: Spaces = WORLD) -> RecordedEpisode:
     """An episode with one number in it that cannot be learned from."""
     one = episode(1, 4, died=True, spaces=spaces)
     column = np.array(getattr(one, what), None if what == "actions" else np.float64)

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from rlstudio.cli.app import main
-from rlstudio.cli.arguments.experiments import Request, choose
+from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
 from rlstudio.control.queue.launchers import Launcher, SubprocessLauncher
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.runs.start import enqueue
 from rlstudio.control.store.reaper import TTL_SECONDS, Reaper
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
-from rlstudio.control.workspace import DATABASE_VARIABLE, Home
+from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
 from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
 from rlstudio.core.run_state import Reason, RunState
@@ -82,7 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "hold").touch()
     yield tmp_path
     end_all()
-    end_of_store(Home(tmp_path / "runs"))
+    end_of_store(Workspace(tmp_path / "runs"))
 
 
 def furnish(folder: Path) -> None:
@@ -91,7 +91,7 @@ def furnish(folder: Path) -> None:
     (folder / "held_world.py").write_text(HELD_WORLD)
 
 
-def end_of_store(home: Home) -> None:
+def end_of_store(home: Workspace) -> None:
     """Whatever a failed test left running."""
     if not home.is_empty:
         alive = [worker.process for worker in Workers(home.store.database).alive()]
@@ -111,7 +111,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     furnish(folder)
     with contextlib.chdir(folder):
         assert rlctl("launch", "-f", "held.yaml", "--import", "held_world")[0] == 0
-    status = Home(folder / "runs").find("last").status
+    status = Workspace(folder / "runs").find("last").status
     assert status.exact
     return str(status.state_hash)
 
@@ -124,8 +124,8 @@ def rlctl(*args: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def home_of(place: Path) -> Home:
-    return Home(place / "runs")
+def home_of(place: Path) -> Workspace:
+    return Workspace(place / "runs")
 
 
 def launch(*args: str, file: str = "held.yaml") -> str:
@@ -138,16 +138,16 @@ def launch(*args: str, file: str = "held.yaml") -> str:
 
 def held(*overrides: str) -> ExperimentConfig:
     """The experiment, for what goes into the queue without a command."""
-    return choose(Request("held.yaml", None, None, overrides, ("held_world",), None, None, 1)).experiments[0]
+    return choose(ExperimentRequest("held.yaml", None, None, overrides, ("held_world",), None, None, 1)).experiments[0]
 
 
-def the_run(home: Home, run_id: str, *states: RunState) -> Run:
+def the_run(home: Workspace, run_id: str, *states: RunState) -> RunRow:
     """The run once it is in one of these states."""
     wait_for(lambda: home.store.get(run_id).state in states)
     return home.store.get(run_id)
 
 
-def held_run(home: Home, run_id: str) -> Run:
+def held_run(home: Workspace, run_id: str) -> RunRow:
     """The run once it stands still in the third epoch."""
     wait_for((home.runs_dir.parent / "held").exists)
     run = home.store.get(run_id)
@@ -160,11 +160,11 @@ def let_go(place: Path) -> None:
     (place / "hold").unlink()
 
 
-def nobody_serves(home: Home) -> bool:
+def nobody_serves(home: Workspace) -> bool:
     return Workers(home.store.database).alive() == []
 
 
-def assert_one_owner_at_a_time(home: Home, run_id: str, attempts: int) -> None:
+def assert_one_owner_at_a_time(home: Workspace, run_id: str, attempts: int) -> None:
     history = home.store.events(run_id)
     assert state_after(event.state for event in history) == home.store.get(run_id).state
     starts = [event.token for event in history if event.state == S.STARTING]
@@ -291,14 +291,14 @@ def test_both_killed(place: Path, undisturbed: str) -> None:
 class Desk:
     """A scheduler in this process whose reaper's time stands still until it is moved on: no clock decides a test."""
 
-    def __init__(self, home: Home, launcher: Launcher) -> None:
+    def __init__(self, home: Workspace, launcher: Launcher) -> None:
         self.home = home
         self.now = 0.0
         reaper = Reaper(home.store, clock=lambda: self.now, facts=home.folder_facts)
         slots = Slots(cpus=64, gpus=0, memory_mb=10**6)
         self.scheduler = Scheduler(home.store, slots, launcher, reaper=reaper, clock=lambda: self.now)
 
-    def tick(self, seconds: float = 0.0) -> list[Run]:
+    def tick(self, seconds: float = 0.0) -> list[RunRow]:
         """After so long; returns what was taken away."""
         self.now += seconds
         return self.scheduler.tick().reaped
@@ -307,18 +307,18 @@ class Desk:
 class Spawner(SubprocessLauncher):
     """Keeps what it started."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Workspace) -> None:
         super().__init__(home)
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+    def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
         found = super().launch(run, devices)
         assert isinstance(found, subprocess.Popen)
         self.started.append(found)
         return found
 
 
-def frozen(home: Home, run: Run) -> None:
+def frozen(home: Workspace, run: RunRow) -> None:
     process.send(run.process, signal.SIGSTOP)
     state = Path(f"/proc/{run.pid}/stat")
     wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
@@ -468,7 +468,7 @@ def test_stop_while_it_starts_leaves_the_worker_alone(place: Path) -> None:
 class Gated(Spawner):
     """Its processes wait for a file `go` before they begin."""
 
-    def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+    def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
         original = subprocess.Popen
 
         def behind_a_gate(command: list[str], **options: object) -> subprocess.Popen[bytes]:
@@ -520,7 +520,7 @@ def test_killed_between_claim_and_start(place: Path, undisturbed: str) -> None:
     run_id = enqueue(home, held()).id
 
     class Deadly:
-        def launch(self, run: Run, devices: Sequence[int]) -> None:
+        def launch(self, run: RunRow, devices: Sequence[int]) -> None:
             die()
 
     dying(lambda: Desk(home_of(place), Deadly()).tick())  # type: ignore[arg-type]
@@ -541,7 +541,7 @@ def test_killed_between_start_and_take_over(place: Path, undisturbed: str, first
     run_id = enqueue(home, held()).id
 
     class Deadly(Gated):
-        def launch(self, run: Run, devices: Sequence[int]) -> subprocess.Popen[bytes]:
+        def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
             found = super().launch(run, devices)
             (place / "pid").write_text(str(found.pid))
             die()

@@ -8,7 +8,7 @@ import pytest
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, open_bundle, write_bundle
-from rlstudio.delivery.spec import Origin, Spec, derived
+from rlstudio.delivery.spec import BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 from rlstudio.storage import failpoint
@@ -23,7 +23,7 @@ SPEC = Spec(
     rlstudio="0",
     name="toy",
     algo="ppo",
-    origin=Origin(kind="run"),
+    origin=BundleOrigin(kind="run"),
     model=MODEL,
     observation=to_json(SPACES.observation),
     action=to_json(SPACES.action),

@@ -14,7 +14,7 @@ import pytest
 
 from rlstudio import orchestrator
 from rlstudio.control.store.workers import Workers
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import ConfigError, Conflict, RunNotFound, UserError
 from rlstudio.core.process import send
 from rlstudio.core.run_state import Reason, RunState
@@ -36,7 +36,7 @@ def runs_dir(tmp_path: Path) -> Iterator[Path]:
     """A place for runs; whatever still serves it is ended."""
     place = tmp_path / "runs"
     yield place
-    home = Home(place)
+    home = Workspace(place)
     if not home.is_empty:
         processes = [worker.process for worker in Workers(home.store.database).alive()]
         processes += [run.process for run in home.store.runs() if run.is_owned and run.has_process]

@@ -17,7 +17,7 @@ from rlstudio.models.policies.distributions import Policy
 from rlstudio.planners.build import ROUNDS, build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
-from rlstudio.planners.proposals import Categorical, Gaussian
+from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal
 from rlstudio.planners.score import Score
 from rlstudio.planners.search import Search
 from rlstudio.planners.updates import best_softmax, effective_samples, elites, mean_per_first_action, softmax
@@ -63,10 +63,10 @@ def built(kind: str, space: Space, **settings: object) -> Planner:
 def indifferent(space: Space) -> Acting:
     def policy(observations: Tensor) -> Policy:
         if isinstance(space, Discrete):
-            return policies.Categorical(observations.new_zeros(*observations.shape[:-1], space.n))
+            return policies.CategoricalProposal(observations.new_zeros(*observations.shape[:-1], space.n))
         assert isinstance(space, Box)
         mean = observations.new_zeros(*observations.shape[:-1], space.size)
-        return policies.Gaussian(mean, mean - 1.0)
+        return policies.GaussianProposal(mean, mean - 1.0)
 
     return policy
 
@@ -197,7 +197,7 @@ def test_the_mean_after_each_first_choice() -> None:
 
 
 def test_coloured_noise_has_unit_variance_and_is_smooth() -> None:
-    white, red = Gaussian(32, 1, 1.0), Gaussian(32, 1, 1.0, colour=2.0)
+    white, red = GaussianProposal(32, 1, 1.0), GaussianProposal(32, 1, 1.0, colour=2.0)
     noise = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 20_000, 32, 1), np.float32)) * 0.2
     parameters = white.fresh(1, noise)
     plain, coloured = white.sample(parameters, noise, 1.0), red.sample(parameters, noise, 1.0)
@@ -207,14 +207,14 @@ def test_coloured_noise_has_unit_variance_and_is_smooth() -> None:
 
 
 def test_choices_follow_their_probabilities_and_stick() -> None:
-    proposal = Categorical(6, 3, floor=0.0)
+    proposal = CategoricalProposal(6, 3, floor=0.0)
     noise = torch.from_numpy(np.random.default_rng(0).random((1, 30_000, 6, 2), np.float32))
     probabilities = torch.tensor([0.2, 0.5, 0.3])
     parameters = {"gain": (probabilities - 1 / 3).expand(1, 6, 3)}
     drawn = proposal.sample(parameters, noise, 1.0)
     shares = torch.stack([(drawn == choice).float().mean((0, 1)) for choice in range(3)], -1)
     assert (shares - probabilities).abs().max() < 0.015
-    sticky = Categorical(6, 3, floor=0.0, sticky=0.8).sample(parameters, noise, 1.0)
+    sticky = CategoricalProposal(6, 3, floor=0.0, sticky=0.8).sample(parameters, noise, 1.0)
     assert ((sticky[:, :, 1:] == sticky[:, :, :-1]).float().mean() - (0.8 + 0.2 * 0.38)).abs() < 0.01
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlstudio.control.runs.start import start_session
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.experiment.checkpoint.snapshot import capture
 from rlstudio.experiment.checkpoint.state_hash import state_hash
 from rlstudio.experiment.run import session as session_module
@@ -50,7 +50,7 @@ def test_a_session_trains_what_was_built_before_the_run_appeared(tmp_path, monke
 
     for module in (build_module, session_module):
         monkeypatch.setattr(module, "build_trainer", counted)
-    with start_session(Home(tmp_path), cfg) as session:
+    with start_session(Workspace(tmp_path), cfg) as session:
         assert calls == [session.trainer]
         fresh = build(cfg)
         assert hash_of(session.trainer) == hash_of(fresh.trainer)

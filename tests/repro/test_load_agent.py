@@ -10,7 +10,7 @@ import pytest
 
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, ConfigError
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
@@ -200,7 +200,7 @@ def test_a_forked_run_begins_with_the_description_of_its_parent(parents, tmp_pat
 
 def test_a_handle_acts_and_evaluates_without_a_trainer(run, monkeypatch):
     folder = run()
-    home = Home(folder.path.parent)
+    home = Workspace(folder.path.parent)
     known_run(home, folder.id)
     refuse_to_build(monkeypatch)
     handle = Run(home, folder.id)

@@ -30,7 +30,7 @@ from rlstudio.control.queue import service
 from rlstudio.control.queue.launchers import SubprocessLauncher
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.store.resources import Slots
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.manifest import manifest_bytes
@@ -368,7 +368,7 @@ def test_a_store_lies_in_the_folder_that_was_named(place: Place) -> None:
     for name in names:
         root = place.root / "made"
         root.mkdir()
-        Home(root / name).store.count()
+        Workspace(root / name).store.count()
         assert [str(path.relative_to(root)) for path in sorted(root.rglob("*"))] == [
             name,
             f"{name}/.rlstudio",
@@ -442,7 +442,7 @@ def test_old_rows_with_such_ids_are_collected_without_a_folder(place: Place) -> 
 def test_no_process_is_started_for_such_a_row(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     ids, around = tampered(place, state=RunState.QUEUED), place.around()
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
-    home = Home(place.runs)
+    home = Workspace(place.runs)
     observed = Scheduler(home.store, Slots(10_000, 0, 10**9), SubprocessLauncher(home)).tick()
     assert observed.started == []
     refused = [run for run in home.store.runs(states={RunState.INTERRUPTED}) if "is no id" in run.message]
@@ -650,7 +650,7 @@ def test_a_worker_logs_to_no_other_file(where: str, trap: str, place: Place, mon
     set_trap(place, where, trap)
     around = place.around()
     with pytest.raises((StorageError, UserError)):
-        service.ensure_worker(Home(place.runs))
+        service.ensure_worker(Workspace(place.runs))
     assert place.around() == around
 
 
@@ -658,7 +658,7 @@ def test_a_worker_logs_to_no_other_file(where: str, trap: str, place: Place, mon
 def test_a_run_prints_to_no_other_file(trap: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
     set_trap(place, "stdout.log", trap)
-    around, home = place.around(), Home(place.runs)
+    around, home = place.around(), Workspace(place.runs)
     with pytest.raises(StorageError):
         SubprocessLauncher(home).launch(home.store.get(place.run_id), [])
     assert place.around() == around
@@ -733,7 +733,7 @@ def test_everything_is_private_whatever_the_umask(
             ("launch", "-f", "experiment.json", "--detach", "--key", "a"),
         ):
             assert main([*command, "--runs-dir", str(runs)]) == 0
-        home = Home(runs)
+        home = Workspace(runs)
         with home.store.database.write() as connection:
             connection.exec_driver_sql("UPDATE run SET message = 'x'")
             seen = list((runs / ".rlstudio").iterdir())

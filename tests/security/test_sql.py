@@ -12,8 +12,8 @@ import pytest
 import rlstudio
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.remove import refuse_referred
-from rlstudio.control.store.records import Request
-from rlstudio.control.workspace import Home
+from rlstudio.control.store.records import RunRequest
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import RunNotFound
 
 SOURCE = Path(rlstudio.__file__).parent
@@ -179,8 +179,8 @@ INJECTIONS = [
 ]
 
 
-def request(**changes: str) -> Request:
-    return Request(
+def request(**changes: str) -> RunRequest:
+    return RunRequest(
         **{"name": "n", "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "", "config_hash": "h", **changes}
     )
 
@@ -188,7 +188,7 @@ def request(**changes: str) -> Request:
 def test_no_text_changes_what_is_stored(tmp_path: Path) -> None:
     """As a reference, an id, a name, a key, an owner, a parent, a sweep: found as it is, or not found."""
     assert len(set(INJECTIONS)) >= 40
-    home = Home(tmp_path / "runs")
+    home = Workspace(tmp_path / "runs")
     store = home.store
     first = store.create(request())
     for text in INJECTIONS:

@@ -13,7 +13,7 @@ from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store import moves
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.reaper import Reaper
-from rlstudio.control.store.records import Request, Run
+from rlstudio.control.store.records import RunRequest, RunRow
 from rlstudio.control.store.schema import runs, workers
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.sweep_tables import sweeps
@@ -29,16 +29,16 @@ STALL = 200.0
 NO_SUCH_PID = 5_000_000  # beyond what Linux gives out: no real process can be hit by mistake
 
 
-def request(**changes: Any) -> Request:
+def request(**changes: Any) -> RunRequest:
     values = {"name": "cartpole", "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "a: 1\n", "config_hash": "abc"}
-    return Request(**{**values, **changes})
+    return RunRequest(**{**values, **changes})
 
 
 def owner(number: int = 1, host: str = THERE) -> Owner:
     return Owner(host, f"boot of {host}", NO_SUCH_PID + number, 100 + number)
 
 
-def in_state(store: Store, state: RunState, desired: Desired = Desired.STOP, **changes: Any) -> Run:
+def in_state(store: Store, state: RunState, desired: Desired = Desired.STOP, **changes: Any) -> RunRow:
     """A new run, brought to this state the usual way."""
     run = store.create(request(**changes))
     if state == S.QUEUED:
@@ -127,7 +127,7 @@ class World:
 
     # -- what happens to runs ---------------------------------------------------------------------------------------
 
-    def running(self, owner: Owner, **changes: Any) -> Run:
+    def running(self, owner: Owner, **changes: Any) -> RunRow:
         """A run of the queue, started by a scheduler and taken over by its process."""
         run = self.store.create(request(stall_seconds=STALL, **changes))
         claimed = self.store.claim(run.id, self.start())

@@ -21,7 +21,7 @@ from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.delivery.export import export_agent
-from rlstudio.delivery.spec import Origin
+from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.training.build import build_env, build_trainer
@@ -233,7 +233,7 @@ def ship(case_id: str, target: Path, formats=ALL):
         formats=formats,
         name="toy",
         algo=cfg.policy.algo,
-        origin=Origin(kind="run", run_id="r", checkpoint=5, state_hash="0" * 64, config_hash="1" * 64),
+        origin=BundleOrigin(kind="run", run_id="r", checkpoint=5, state_hash="0" * 64, config_hash="1" * 64),
         env=cfg.env,
         config_yaml="{}\n",
     )

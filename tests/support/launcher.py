@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from rlstudio.control.queue import runner
 from rlstudio.control.queue.launchers import Process
-from rlstudio.control.store.records import Run
-from rlstudio.control.workspace import Home
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.workspace import Workspace
 
 
 class InProcessLauncher:
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Workspace) -> None:
         self._home = home
 
-    def launch(self, run: Run, devices: Sequence[int]) -> Process:
+    def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
         return _Ended(runner.main(run.id, run.token, self._home.runs_dir))
 
 

@@ -11,7 +11,7 @@ from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store import moves
 from rlstudio.control.store import store as store_module
 from rlstudio.control.store.reaper import Reaper
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.schema import runs
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
@@ -96,7 +96,7 @@ def nobody_is_ever_gone(patch: Patch) -> None:
     patch(process, "is_gone", lambda owner: False)
 
 
-def changing(patch: Patch, change: Callable[[Run, dict], dict]) -> None:
+def changing(patch: Patch, change: Callable[[RunRow, dict], dict]) -> None:
     """`change_state` with other columns."""
     original = moves.change_state
 
@@ -211,7 +211,7 @@ def a_stop_while_it_waits_is_forgotten(patch: Patch) -> None:
 
 @mutant
 def a_retry_after_any_end(patch: Patch) -> None:
-    patch(Run, "may_retry", property(lambda run: True))
+    patch(RunRow, "may_retry", property(lambda run: True))
 
 
 @mutant

@@ -17,7 +17,7 @@ from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.schema import metadata
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.sweep.sweeps import Sweeps, Trial
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -65,7 +65,7 @@ class ReadingWorld:
     dead_folder_only: str
 
 
-def fill(home: Home) -> ReadingWorld:
+def fill(home: Workspace) -> ReadingWorld:
     """One run of each kind, a sweep, a model, and a worker that is gone."""
     store = home.store
 
@@ -92,7 +92,7 @@ def fill(home: Home) -> ReadingWorld:
     )
 
 
-def _folder(home: Home, state: RunState) -> str:
+def _folder(home: Workspace, state: RunState) -> str:
     """A run that the store does not know; a running one has lost its process."""
     given: dict[str, Any] = {"name": f"only {state}", "algo": "dqn", "env_id": "CartPole-v1", "config_yaml": YAML}
     folder = RunFolder.create(home.runs_dir, state=state, **given)

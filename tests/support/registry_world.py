@@ -8,7 +8,7 @@ import numpy as np
 
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, write_bundle
-from rlstudio.delivery.spec import Origin, Spec, derived
+from rlstudio.delivery.spec import BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 
@@ -24,7 +24,7 @@ def write_policy(target: Path, skill: float) -> Bundle:
         rlstudio="0",
         name="toy",
         algo="ppo",
-        origin=Origin(kind="run"),
+        origin=BundleOrigin(kind="run"),
         model=MODEL,
         observation=to_json(SPACES.observation),
         action=to_json(SPACES.action),

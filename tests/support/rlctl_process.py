@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstudio.cli.screen.describe import run_document
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from support.deadlines import PATIENCE
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
@@ -69,7 +69,7 @@ def end_all() -> None:
 
 def show(place: Path, runs: str = "runs") -> dict[str, Any]:
     """The newest run, as `rlctl show last --json` tells it."""
-    entry = Home(place / runs).find("last")
+    entry = Workspace(place / runs).find("last")
     return run_document(entry.status, entry.folder)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rlstudio.control.store.database import Database
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.driver import Driver, pause_at
-from rlstudio.control.sweep.search import Search, load_search
+from rlstudio.control.sweep.search import SweepSearch, load_search
 from rlstudio.control.sweep.sweeps import Sweeps, Trial
 from rlstudio.core.run_state import Reason, RunState
 from support.control_world import owner, request
@@ -37,7 +37,7 @@ SWEEP: dict[str, Any] = {
 }
 
 
-def search_of(**changes: Any) -> Search:
+def search_of(**changes: Any) -> SweepSearch:
     return load_search({**SWEEP, **changes})
 
 
@@ -55,25 +55,25 @@ class Killed(BaseException):
 class FakeHands:
     """Runs in the store, without any training."""
 
-    def __init__(self, store: Store, search: Search) -> None:
+    def __init__(self, store: Store, search: SweepSearch) -> None:
         self.store, self.search = store, search
 
-    def begin(self, search: Search, sweep: str, trial: Trial, seed: int) -> None:
+    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
         hash_ = repr(sorted(trial.params.items()))
         asked = request(sweep=sweep, trial=trial.number, seed=seed, pause_at=pause_at(search, trial), config_hash=hash_)
         self.store.create(asked, key=f"sweep/{sweep}/{trial.number}/{seed}")
 
-    def fork(self, search: Search, sweep: str, trial: Trial, seed: int, parent: Run) -> None:
+    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
         asked = request(sweep=sweep, trial=trial.number, seed=seed, pause_at=pause_at(search, trial))
         self.store.create(
             type(asked)(**{**vars(asked), "parent_id": parent.id, "parent_step": parent.env_steps}),
             key=f"sweep/{sweep}/{trial.number}/{seed}",
         )
 
-    def is_left(self, run: Run) -> bool:
+    def is_left(self, run: RunRow) -> bool:
         return False
 
-    def measure(self, run: Run, metric: str, epoch: int) -> float | None:
+    def measure(self, run: RunRow, metric: str, epoch: int) -> float | None:
         return run.eval_return if run.epoch == epoch else None
 
     def wake(self) -> None:
@@ -86,7 +86,7 @@ class FakeWorker:
     def __init__(
         self,
         database: Database,
-        search: Search,
+        search: SweepSearch,
         order: Callable[[int], int] = lambda count: 0,
         fails: Any = frozenset(),
     ) -> None:
@@ -104,7 +104,7 @@ class FakeWorker:
                 return
             self.end(queued[self.order(len(queued)) % len(queued)])
 
-    def end(self, run: Run) -> None:
+    def end(self, run: RunRow) -> None:
         params = next(
             trial.params for trial in Sweeps(self.store.database).trials(run.sweep) if trial.number == run.trial
         )
@@ -123,7 +123,7 @@ class FakeWorker:
             self.store.move(run.id, run.token, RunState.COMPLETED, Reason.NONE, "", facts)
 
 
-def new_driver(database: Database, search: Search, at_once: int = 2, *, begin: bool = True) -> Driver:
+def new_driver(database: Database, search: SweepSearch, at_once: int = 2, *, begin: bool = True) -> Driver:
     store = Store(database)
     sweeps = Sweeps(database)
     if begin:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
-from rlstudio.cli.screen.run_output import Manner, Voice
+from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
 from rlstudio.cli.screen.runs_dir import in_runs_dir
-from rlstudio.cli.screen.seeds import Outcome, print_seeds, seeds_document
+from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
@@ -30,12 +30,12 @@ OWN_FAULTS = (GateFailed, Diverged, EnvFault)
 """Ends that concern one seed only: the next seed may fare better."""
 
 
-def run_session(session: Session, origin: str, manner: Manner, alone: bool = True) -> Outcome:
+def run_session(session: Session, origin: str, manner: OutputStyle, alone: bool = True) -> SeedResult:
     """Train to the end, or to whatever ends it before. What to try next is said of a run that is not one of several."""
     from rlstudio.experiment.folder.run_folder import TRACEBACK
     from rlstudio.experiment.run.signals import Interrupted
 
-    with session, closing(Voice(session, manner)) as voice:
+    with session, closing(RunOutput(session, manner)) as voice:
         for line in header(session, origin):
             voice.say(line)
         progress = Progress(session)
@@ -44,11 +44,13 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
         except Interrupted as stop:
             again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
             _end(voice, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
-            return Outcome(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
+            return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
             _end(voice, f"run {session.folder.id}: {error}")
             goes_on = isinstance(error, OWN_FAULTS)
-            return Outcome(run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on)
+            return SeedResult(
+                run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on
+            )
         except Exception as error:
             with suppress(StorageError):  # the session has written most of it already
                 session.folder.keep_traceback(traceback.format_exc())
@@ -56,15 +58,15 @@ def run_session(session: Session, origin: str, manner: Manner, alone: bool = Tru
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
             voice.say(line)
-        return Outcome(run_document(session.status, session.folder), session.evaluation)
+        return SeedResult(run_document(session.status, session.folder), session.evaluation)
 
 
-def _end(voice: Voice, line: str) -> None:
+def _end(voice: RunOutput, line: str) -> None:
     voice.note(line)
     complain(line)
 
 
-def _watch(session: Session, progress: Progress, voice: Voice) -> None:
+def _watch(session: Session, progress: Progress, voice: RunOutput) -> None:
     """The loop. Per tick it costs one look at the clock."""
     panel = voice.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
     tell = voice.say if panel is None else voice.note
@@ -86,7 +88,7 @@ def _watch(session: Session, progress: Progress, voice: Voice) -> None:
                 refresh_at = now + REFRESH_SECONDS
 
 
-def report_all(outcomes: Sequence[Outcome], manner: Manner, asked: int) -> int:
+def report_all(outcomes: Sequence[SeedResult], manner: OutputStyle, asked: int) -> int:
     """After the last run: the table over seeds, the JSON document, or only ids. Returns the exit code."""
     out = stdout()
     if manner.json:
@@ -99,9 +101,9 @@ def report_all(outcomes: Sequence[Outcome], manner: Manner, asked: int) -> int:
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
 
 
-def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, manner: Manner) -> int:
+def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, manner: OutputStyle) -> int:
     """One run after the other; a failure of one seed's own does not keep the others from their turn."""
-    outcomes: list[Outcome] = []
+    outcomes: list[SeedResult] = []
     for start in starts:
         outcomes.append(run_session(start(), origin, manner, alone=len(starts) == 1))
         if not outcomes[-1].goes_on:

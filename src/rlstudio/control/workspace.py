@@ -21,9 +21,9 @@ from typing import Any
 from sqlalchemy import URL
 
 from rlstudio.control.store.database import Database, ReadOnlyDatabase
-from rlstudio.control.store.reading import Reading
+from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.reaper import Reaper, as_recorded, is_gone
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
@@ -61,8 +61,8 @@ class Entry:
     process is gone and nobody has recorded that yet, `status` has the end that will be recorded."""
 
     status: Status
-    home: Home = field(repr=False)
-    run: Run | None = None
+    workspace: Workspace = field(repr=False)
+    run: RunRow | None = None
     recorded: bool = True
 
     @property
@@ -72,14 +72,14 @@ class Entry:
     @property
     def folder(self) -> RunFolder:
         """A run that has not started yet has none on disk."""
-        return self.home.folder(self.id)
+        return self.workspace.folder(self.id)
 
     @property
     def has_folder(self) -> bool:
         return RUN_ID.fullmatch(self.id) is not None and self.folder.exists
 
 
-class Home:
+class Workspace:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
         self.runs_dir = runs_dir
         given = url or os.environ.get(DATABASE_VARIABLE)
@@ -98,13 +98,13 @@ class Home:
         return Store(self._open(Database))
 
     @property
-    def records(self) -> Reading:
+    def records(self) -> StoreReader:
         """To look: nothing is made and nothing is changed."""
         return self.__dict__.get("store") or self._records
 
     @cached_property
-    def _records(self) -> Reading:
-        return Reading(self._open(ReadOnlyDatabase))
+    def _records(self) -> StoreReader:
+        return StoreReader(self._open(ReadOnlyDatabase))
 
     def _open(self, kind: type[Database]) -> Database:
         with _users_mistakes():
@@ -134,11 +134,11 @@ class Home:
     def reaper(self) -> Reaper:
         return Reaper(self.store, facts=self.folder_facts)
 
-    def reap(self) -> list[Run]:
+    def reap(self) -> list[RunRow]:
         """Record the runs whose process is gone; returns them as they are now. For whoever is about to act on one."""
         return [] if self.is_empty else self.reaper().look()
 
-    def folder_facts(self, run: Run) -> dict[str, Any]:
+    def folder_facts(self, run: RunRow) -> dict[str, Any]:
         """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
         try:
             status = self.folder(run.id).last_status()
@@ -201,7 +201,7 @@ class Home:
             return matching[0]
         raise self._not_found(ref, [entry.id for entry in matching] if ref else [])
 
-    def entry(self, run: Run) -> Entry:
+    def entry(self, run: RunRow) -> Entry:
         """A row of the store, with what its folder and its process say beyond it."""
         status = replace(run.status, **self.folder_facts(run)) if run.is_owned else run.status
         if is_gone(run):

@@ -18,7 +18,7 @@ from rlstudio.delivery import card, parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
-from rlstudio.delivery.spec import Origin, Spec, derived
+from rlstudio.delivery.spec import BundleOrigin, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -42,7 +42,7 @@ def export_run(
             f"run {folder.id}: {cfg.policy.algo} searches ahead in a model at every step, which no graph from"
             " observations to actions can hold; act with it in Python (load_agent), or train ppo, dqn or sac to export"
         )
-    origin = Origin(
+    origin = BundleOrigin(
         kind="run",
         run_id=folder.id,
         checkpoint=info.step,
@@ -73,7 +73,7 @@ def export_agent(
     formats: tuple[str, ...],
     name: str,
     algo: str,
-    origin: Origin,
+    origin: BundleOrigin,
     env: EnvConfig | None,
     config_yaml: str | None = None,
     evaluation: Mapping[str, Any] | None = None,

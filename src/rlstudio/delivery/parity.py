@@ -37,7 +37,7 @@ NEAR_OUTPUTS = 1e-3
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ParityRecord:
     """Rows of episodes, step after step: row t * envs + i is environment i at step t."""
 
     inputs: Arrays
@@ -62,7 +62,7 @@ class Agreement:
         return {"max_difference": self.difference, "ties": self.ties}
 
 
-def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: int = ROWS) -> Recorded:
+def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: int = ROWS) -> ParityRecord:
     """Episodes of the environment, played greedily but for a quarter of random actions, so that states vary."""
     generator = Rng(seed).fork("parity").generator()
     mask = ActionMask.of(agent.spaces)
@@ -83,7 +83,7 @@ def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: 
     return table.recorded(np.stack(resets), ENVS)
 
 
-def record_made_up(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> Recorded:
+def record_made_up(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> ParityRecord:
     """Observations drawn from the space, where no environment is known."""
     generator = Rng(seed).fork("parity").generator()
     table, resets = _Table(policy), []
@@ -102,7 +102,7 @@ def record_made_up(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) 
     return table.recorded(np.stack(resets), ENVS)
 
 
-def check(name: str, run: Run, policy: Deployed, recorded: Recorded, spaces: Spaces) -> Agreement:
+def check(name: str, run: Run, policy: Deployed, recorded: ParityRecord, spaces: Spaces) -> Agreement:
     """The graph `run` against the record, in batches of 257, 3 and 1; `ParityFailed` names the first row."""
     found = Agreement(0.0, 0)
     for size in BATCHES:
@@ -121,7 +121,7 @@ def _batches(rows: int, size: int) -> Iterator[tuple[int, slice]]:
         yield begin, slice(begin, min(begin + size, rows))
 
 
-def _chained(name: str, run: Run, policy: Deployed, recorded: Recorded, spaces: Spaces) -> Agreement:
+def _chained(name: str, run: Run, policy: Deployed, recorded: ParityRecord, spaces: Spaces) -> Agreement:
     """Several steps by the graph's own memory: small differences must not grow."""
     carry = {port.name: np.zeros((recorded.envs, *port.shape), np.float32) for port in policy.carry}
     found = Agreement(0.0, 0)
@@ -136,7 +136,9 @@ def _chained(name: str, run: Run, policy: Deployed, recorded: Recorded, spaces: 
     return found
 
 
-def _compared(name: str, results: Arrays, recorded: Recorded, begin: int, spaces: Spaces, how: str = "") -> Agreement:
+def _compared(
+    name: str, results: Arrays, recorded: ParityRecord, begin: int, spaces: Spaces, how: str = ""
+) -> Agreement:
     actions, outputs = results[ACTIONS], results[OUTPUTS]
     rows = slice(begin, begin + len(actions))
     expected, decided = recorded.actions[rows], recorded.outputs[rows]
@@ -220,11 +222,11 @@ class _Table:
     def _put(self, name: str, rows: np.ndarray) -> None:
         self.columns.setdefault(name, []).append(np.array(rows))
 
-    def recorded(self, resets: np.ndarray, envs: int) -> Recorded:
+    def recorded(self, resets: np.ndarray, envs: int) -> ParityRecord:
         columns = {name: np.concatenate(blocks) for name, blocks in self.columns.items()}
         inputs = {port.name: columns[port.name].astype(port.dtype, copy=False) for port in self.policy.inputs}
         carry = {port.after.name: columns[port.after.name] for port in self.policy.carry}
-        return Recorded(inputs, columns[ACTIONS], columns[OUTPUTS], carry, resets, envs)
+        return ParityRecord(inputs, columns[ACTIONS], columns[OUTPUTS], carry, resets, envs)
 
 
 def _random(

@@ -24,7 +24,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Origin(_Part):
+class BundleOrigin(_Part):
     """Where the policy comes from; of one that was imported, what is known."""
 
     kind: Literal["run", "sb3"]
@@ -41,7 +41,7 @@ class Spec(_Part):
     name: str = Field(max_length=200)
     algo: str = Field(max_length=200)
     env_id: str | None = Field(None, max_length=200)
-    origin: Origin
+    origin: BundleOrigin
     model: ModelSpec
     observation: dict[str, Any]
     action: dict[str, Any]

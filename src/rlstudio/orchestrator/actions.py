@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.experiment.folder.runs_dir import usual_runs_dir
 from rlstudio.orchestrator.handle import Run, named_settings, train
 
 if TYPE_CHECKING:
     from rlstudio.control.registry.records import Version
-    from rlstudio.control.sweep.report import Summary as SweepSummary
+    from rlstudio.control.sweep.report import SweepSummary
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.run.session import Session
 
@@ -29,7 +29,7 @@ def run(
 ) -> Run:
     """Train an experiment here, until it is done. An error ends it and is raised; the run says the same."""
     begun = session(config, *overrides, seed=seed, name=name, runs_dir=runs_dir)
-    return train(begun, _home(runs_dir), progress)
+    return train(begun, _workspace(runs_dir), progress)
 
 
 def session(
@@ -43,7 +43,7 @@ def session(
     Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
     from rlstudio.control.runs.start import start_session
 
-    return start_session(_home(runs_dir), _experiment(config, [*overrides, *named_settings(seed, name)]))
+    return start_session(_workspace(runs_dir), _experiment(config, [*overrides, *named_settings(seed, name)]))
 
 
 def launch(
@@ -58,10 +58,10 @@ def launch(
     from rlstudio.control.queue.service import ensure_worker
     from rlstudio.control.runs.start import enqueue
 
-    home = _home(runs_dir)
-    queued = enqueue(home, _experiment(config, [*overrides, *named_settings(seed, name)]), key=key)
-    ensure_worker(home)
-    return Run(home, queued.id)
+    workspace = _workspace(runs_dir)
+    queued = enqueue(workspace, _experiment(config, [*overrides, *named_settings(seed, name)]), key=key)
+    ensure_worker(workspace)
+    return Run(workspace, queued.id)
 
 
 def sweep(
@@ -78,14 +78,14 @@ def sweep(
     from rlstudio.control.sweep.report import summary_of
     from rlstudio.control.sweep.search import load_search
 
-    home = _home(runs_dir)
+    workspace = _workspace(runs_dir)
     if resume:
-        driver = resume_sweep(home, str(config), max_concurrent)
+        driver = resume_sweep(workspace, str(config), max_concurrent)
     else:
         changes = {"deterministic": True} if deterministic else {}
-        driver = begin_sweep(home, load_search(config, changes=changes), max_concurrent)
-    drive(home, driver)
-    return summary_of(home.store, driver.sweep.name)
+        driver = begin_sweep(workspace, load_search(config, changes=changes), max_concurrent)
+    drive(workspace, driver)
+    return summary_of(workspace.store, driver.sweep.name)
 
 
 def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, progress: bool = True) -> Run:
@@ -100,14 +100,14 @@ def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
 
 def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:
     """The run with this id, name or beginning of an id; `last` is the newest."""
-    home = _home(runs_dir)
-    return Run(home, home.find(ref).id)
+    workspace = _workspace(runs_dir)
+    return Run(workspace, workspace.find(ref).id)
 
 
 def runs(limit: int | None = None, *, runs_dir: str | Path | None = None) -> list[Run]:
     """All runs, newest first."""
-    home = _home(runs_dir)
-    return [Run(home, entry.id) for entry in home.entries(limit)]
+    workspace = _workspace(runs_dir)
+    return [Run(workspace, entry.id) for entry in workspace.entries(limit)]
 
 
 def promote(
@@ -130,7 +130,7 @@ def promote(
     from rlstudio.core.config import parse
 
     cfg = parse(PromotionConfig, settings, "promote")
-    releases = Releases(_home(runs_dir))
+    releases = Releases(_workspace(runs_dir))
     version = releases.version(what, model, checkpoint)
     return releases.promote(version, Stage(to), cfg, if_current=if_current, force=force).version
 
@@ -139,7 +139,7 @@ def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None
     """The version that was in production before is there again."""
     from rlstudio.control.registry.releases import Releases
 
-    return Releases(_home(runs_dir)).rollback(model, reason=reason)
+    return Releases(_workspace(runs_dir)).rollback(model, reason=reason)
 
 
 def _experiment(config: Configuration, overrides: list[str]) -> ExperimentConfig:
@@ -152,5 +152,5 @@ def _experiment(config: Configuration, overrides: list[str]) -> ExperimentConfig
     return load_experiment(config, overrides)
 
 
-def _home(runs_dir: str | Path | None) -> Home:
-    return Home(Path(runs_dir or usual_runs_dir()))
+def _workspace(runs_dir: str | Path | None) -> Workspace:
+    return Workspace(Path(runs_dir or usual_runs_dir()))

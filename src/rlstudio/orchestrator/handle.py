@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.control.lifecycle import Desired
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.orchestrator.live import Live, describe
@@ -31,16 +31,16 @@ ACTIVE = OWNED | {RunState.QUEUED}
 class Run:
     """A handle on one run, by its id. Everything is read when it is asked for; nothing is remembered here."""
 
-    def __init__(self, home: Home, run_id: str) -> None:
+    def __init__(self, workspace: Workspace, run_id: str) -> None:
         self.id = run_id
-        self._home = home
+        self._workspace = workspace
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> Status:
         """State, progress and last evaluation, as they are now. Looking changes nothing: see `recorded`."""
-        return self._home.find(self.id).status
+        return self._workspace.find(self.id).status
 
     @property
     def state(self) -> RunState:
@@ -49,33 +49,33 @@ class Run:
     @property
     def recorded(self) -> bool:
         """False where its process is gone and nobody has recorded that yet: a worker, or whoever acts on it, does."""
-        return self._home.find(self.id).recorded
+        return self._workspace.find(self.id).recorded
 
     @property
     def path(self) -> Path:
         """The folder of the run."""
-        return self._home.folder(self.id).path
+        return self._workspace.folder(self.id).path
 
     @property
     def config(self) -> ExperimentConfig:
         from rlstudio.experiment.run.load import read_config
 
-        return read_config(self._home.folder_to_read(self.id))
+        return read_config(self._workspace.folder_to_read(self.id))
 
     @property
     def lineage(self) -> dict[str, Any]:
         """Command, code, versions, host and hardware it was launched with."""
-        return self._home.records.lineage(self.id)
+        return self._workspace.records.lineage(self.id)
 
     @property
     def parent(self) -> Run | None:
         """The run it was forked from."""
-        parent_id = self._home.records.get(self.id).parent_id
-        return None if parent_id is None else Run(self._home, parent_id)
+        parent_id = self._workspace.records.get(self.id).parent_id
+        return None if parent_id is None else Run(self._workspace, parent_id)
 
     def history(self) -> list[Event]:
         """Every change of its state, oldest first."""
-        return self._home.records.events(self.id)
+        return self._workspace.records.events(self.id)
 
     def metrics(self, *keys: str) -> Any:
         """What it measured: with pandas a DataFrame by environment steps, with a column for each metric; without it a
@@ -84,7 +84,7 @@ class Run:
 
         from rlstudio.experiment.metrics.reader import read_series
 
-        series = read_series(self._home.folder_to_read(self.id).path, set(keys) or None)
+        series = read_series(self._workspace.folder_to_read(self.id).path, set(keys) or None)
         missing = [key for key in keys if key not in series]
         if missing:
             known = ", ".join(sorted(read_series(self.path))) or "none yet"
@@ -102,14 +102,14 @@ class Run:
         """The trained agent (`last`, `best` or a number of steps): `agent.act(observation)`."""
         from rlstudio.experiment.run.load import load_run
 
-        return load_run(self._home.folder_to_read(self.id), checkpoint).agent
+        return load_run(self._workspace.folder_to_read(self.id), checkpoint).agent
 
     def evaluate(self, episodes: int = 20, checkpoint: str = "last", seed: int | None = None) -> Evaluation:
         """Play greedy episodes in the real environment: `.summary.mean`, `.summary.ci_low`, ..."""
         from rlstudio.experiment.judging.evaluate import evaluate
         from rlstudio.experiment.run.load import load_run
 
-        loaded = load_run(self._home.folder_to_read(self.id), checkpoint)
+        loaded = load_run(self._workspace.folder_to_read(self.id), checkpoint)
         used = loaded.cfg.env.seed if seed is None else seed
         return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
 
@@ -136,14 +136,14 @@ class Run:
 
     def resume(self, *overrides: str, progress: bool = True) -> Run:
         """Go on with it here, until it is done; `train.epochs=N` extends it."""
-        return train(self.session(*overrides), self._home, progress)
+        return train(self.session(*overrides), self._workspace, progress)
 
     def session(self, *overrides: str) -> Session:
         """Go on with it here, with the loop in your own hands: `with run.session() as session: for tick in session`."""
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import resume_session
 
-        return resume_session(self._home, known_run(self._home, self.id), overrides)
+        return resume_session(self._workspace, known_run(self._workspace, self.id), overrides)
 
     def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:
         """A child from one of its checkpoints, in the queue."""
@@ -151,15 +151,17 @@ class Run:
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.fork import fork_later
 
-        child = fork_later(self._home, known_run(self._home, self.id), at, [*overrides, *named_settings(seed, name)])
-        ensure_worker(self._home)
-        return Run(self._home, child.id)
+        child = fork_later(
+            self._workspace, known_run(self._workspace, self.id), at, [*overrides, *named_settings(seed, name)]
+        )
+        ensure_worker(self._workspace)
+        return Run(self._workspace, child.id)
 
     def _ask(self, desired: Desired) -> Run:
         from rlstudio.core.process import send
 
-        self._home.reap()
-        asked = self._home.store.ask(self.id, desired)
+        self._workspace.reap()
+        asked = self._workspace.store.ask(self.id, desired)
         with suppress(PermissionError):  # another user's process hears of it with its next heartbeat
             # A run of this very process, in another thread, hears of it in the same way: a signal is the program's.
             if asked.is_owned and asked.has_process and asked.pid != os.getpid():
@@ -170,14 +172,14 @@ class Run:
         return f"<Run {self.id}: {describe(self.status)}>"
 
 
-def train(session: Session, home: Home, progress: bool) -> Run:
+def train(session: Session, workspace: Workspace, progress: bool) -> Run:
     """Iterate a session to its end, with a live line; the run it was."""
     live = Live(progress)
     with session:
         for _ in session:
             live.show(session.status)
         live.show(session.status, over=True)
-    return Run(home, session.folder.id)
+    return Run(workspace, session.folder.id)
 
 
 def named_settings(seed: int | None, name: str | None) -> list[str]:

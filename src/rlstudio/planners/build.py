@@ -10,7 +10,7 @@ from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.worlds.equations import dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
 from rlstudio.planners.guide import Acting, Guide
-from rlstudio.planners.proposals import Categorical, Gaussian, Proposal
+from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal, Proposal
 from rlstudio.planners.score import Score, Value
 from rlstudio.planners.search import Search
 from rlstudio.planners.tree import TreeSearch
@@ -83,9 +83,9 @@ def _proposal(cfg: PlannerConfig, actions: Space) -> Proposal:
                 raise Incompatible(f"planner {cfg.kind}: needs actions with bounds; the env takes {describe(actions)}")
             learns = cfg.kind not in ("mppi", "annealed")
             std = cfg.std or STDS.get(cfg.kind, STD)
-            return Gaussian(cfg.horizon, actions.size, std, cfg.min_std, cfg.colour, learns)
+            return GaussianProposal(cfg.horizon, actions.size, std, cfg.min_std, cfg.colour, learns)
         case Discrete():
-            return Categorical(cfg.horizon, actions.n, sticky=cfg.sticky)
+            return CategoricalProposal(cfg.horizon, actions.n, sticky=cfg.sticky)
     raise Incompatible(f"planner {cfg.kind}: plans numbers or one choice at a time; the env takes {describe(actions)}")
 
 

@@ -40,7 +40,7 @@ class Proposal(Protocol):
         ...
 
 
-class Gaussian:
+class GaussianProposal:
     """Independent normals N(mean, std^2) for each step and number, cut to [-1, 1]; coloured noise makes neighbouring
     steps alike (Pinneri et al. 2020: power ~ f^-colour)."""
 
@@ -95,7 +95,7 @@ class Gaussian:
         return {"mean": moved, "std": torch.full_like(moved, self.std)}
 
 
-class Categorical:
+class CategoricalProposal:
     """Independent choices for each step. `sticky`: how likely a step repeats the one before it, without which random
     sequences of a sparse task only shiver."""
 

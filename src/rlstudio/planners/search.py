@@ -21,7 +21,7 @@ from torch import Tensor
 from rlstudio.core.contracts import Planned
 from rlstudio.planners.guide import Guide
 from rlstudio.planners.noise import Noise
-from rlstudio.planners.proposals import Categorical, Parameters, Proposal
+from rlstudio.planners.proposals import CategoricalProposal, Parameters, Proposal
 from rlstudio.planners.score import Score
 from rlstudio.planners.updates import Weigh, best_first_action, effective_samples, mean_per_first_action
 
@@ -91,7 +91,7 @@ class Search:
 
     def _selected(self, parameters: Parameters, candidates: Tensor, scores: Tensor) -> Tensor:
         if self.select == "first_action":
-            assert isinstance(self.proposal, Categorical)
+            assert isinstance(self.proposal, CategoricalProposal)
             return mean_per_first_action(candidates, scores, self.proposal.choices)
         if self.select == "mean":
             return self.proposal.mode(parameters)[:, 0]

@@ -38,7 +38,7 @@ MAX_CONNECTIONS = 64
 ROUTES = ("/act", "/health", "/metrics", "/spec")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The answer to a request that is not accepted; `closes`: what is left of its body is not read."""
 
     def __init__(self, status: HTTPStatus, message: str, *, closes: bool = False) -> None:
@@ -101,11 +101,11 @@ class PolicyServer(ThreadingHTTPServer):
         try:
             value = json.loads(body, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, "body: is not JSON") from error
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "body: is not JSON") from error
         try:
             parsed = parse_request(value, self.space, self.carried, self.max_batch)
         except BadInput as error:
-            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+            raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         with self.turn:
             acted = self.policy.step(parsed.observations, parsed.carry)
             actions = acted.actions + self.start if self.start.any() else acted.actions
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._check_caller(route)
             kind, body = respond(route)
-        except Refused as refused:
+        except RequestRefused as refused:
             status, body = refused.status, _json({"error": str(refused)})
             self.close_connection |= refused.closes
         except (ConnectionError, TimeoutError):
@@ -187,16 +187,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_caller(self, route: str) -> None:
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].strip().lower() not in self.server.hosts:
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "Host: not a name of this server", closes=True)
+            raise RequestRefused(HTTPStatus.MISDIRECTED_REQUEST, "Host: not a name of this server", closes=True)
         if self.server.token is None or route == "/health":
             return
         given = self.headers.get("Authorization") or ""
         if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
-            raise Refused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`", closes=True)
+            raise RequestRefused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`", closes=True)
 
     def _get(self, route: str) -> tuple[str, bytes]:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
-            raise Refused(HTTPStatus.BAD_REQUEST, "body: GET takes none", closes=True)
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "body: GET takes none", closes=True)
         if route == "/health":
             return "application/json", _json({"status": "ok"})
         if route == "/spec":
@@ -210,7 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
         if route != "/act":
             raise _unknown(route)
         if self.headers.get_content_type() != "application/json" or not self.headers.get("Content-Type"):
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json", closes=True)
+            raise RequestRefused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json", closes=True
+            )
         answer, rows = self.server.act(self._body())
         body = _json(answer)
         self.server.metrics.acted(time.perf_counter() - begin, rows)
@@ -220,12 +222,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Counted while it comes in, whatever the header promised, and within the time of one request."""
         lengths = self.headers.get_all("Content-Length") or []
         if "Transfer-Encoding" in self.headers or len(lengths) != 1:
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length: needed, once", closes=True)
+            raise RequestRefused(HTTPStatus.LENGTH_REQUIRED, "Content-Length: needed, once", closes=True)
         if not lengths[0].isascii() or not lengths[0].isdigit():
-            raise Refused(HTTPStatus.BAD_REQUEST, "Content-Length: must be a number", closes=True)
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "Content-Length: must be a number", closes=True)
         left = int(lengths[0])
         if left > MAX_BODY:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {MAX_BODY} bytes", closes=True)
+            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {MAX_BODY} bytes", closes=True)
         parts = []
         try:
             while left:
@@ -235,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
                 parts.append(part)
                 left -= len(part)
         except TimeoutError as error:
-            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "body: took too long", closes=True) from error
+            raise RequestRefused(HTTPStatus.REQUEST_TIMEOUT, "body: took too long", closes=True) from error
         return b"".join(parts)
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -274,8 +276,8 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unknown(route: str) -> Refused:
+def _unknown(route: str) -> RequestRefused:
     allowed = "POST" if route == "/act" else "GET"
     if route in ROUTES:
-        return Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"use {allowed} for {route}", closes=True)
-    return Refused(HTTPStatus.NOT_FOUND, f"no such route; there are {', '.join(ROUTES)}", closes=True)
+        return RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, f"use {allowed} for {route}", closes=True)
+    return RequestRefused(HTTPStatus.NOT_FOUND, f"no such route; there are {', '.join(ROUTES)}", closes=True)

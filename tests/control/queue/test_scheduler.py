@@ -13,7 +13,7 @@ from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.reaper import Reaper
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots, left, parse_slots
 from rlstudio.control.store.schema import runs
 from rlstudio.control.store.store import Store
@@ -42,12 +42,12 @@ class FakeLauncher:
     def __init__(self, store: Store, takes_over: bool = True) -> None:
         self.store = store
         self.takes_over = takes_over
-        self.launched: list[Run] = []
+        self.launched: list[RunRow] = []
         self.devices: dict[str, list[int]] = {}
         self.processes: dict[str, FakeProcess] = {}
         self.owners: dict[str, Owner] = {}
 
-    def launch(self, run: Run, devices: Sequence[int]) -> FakeProcess:
+    def launch(self, run: RunRow, devices: Sequence[int]) -> FakeProcess:
         self.launched.append(run)
         self.devices[run.id] = list(devices)
         self.processes[run.id] = FakeProcess()
@@ -338,7 +338,7 @@ def test_runs_of_the_foreground_are_not_tried_again(place: Place) -> None:
 @pytest.mark.parametrize("error", [OSError("no more processes"), StorageError("disk full"), RuntimeError("a plugin")])
 def test_a_launcher_that_raises_leaves_the_run_retryable(place: Place, error: Exception) -> None:
     class Broken:
-        def launch(self, run: Run, devices: Sequence[int]) -> FakeProcess:
+        def launch(self, run: RunRow, devices: Sequence[int]) -> FakeProcess:
             raise error
 
     run_id, behind = place.queue(cpus=4), place.queue(cpus=4)
@@ -416,7 +416,7 @@ def test_a_run_that_is_taken_or_removed_meanwhile_ends_no_scheduler(
     run_id, next_id = place.queue(gpus=1), place.queue()
     original = place.store.claim
 
-    def removed_first(wanted: str, by: Owner) -> Run:
+    def removed_first(wanted: str, by: Owner) -> RunRow:
         if wanted == run_id:
             place.store.remove(run_id)
         return original(wanted, by)
@@ -436,10 +436,10 @@ def test_two_schedulers_never_start_one_run_twice(place: Place, monkeypatch: pyt
     """They read the same queue before either claims."""
     waiting = [place.queue() for _ in range(3)]
     second = place.new_scheduler()
-    original: Callable[..., list[Run]] = place.store.runs
+    original: Callable[..., list[RunRow]] = place.store.runs
     at_once: list[Observed] = []
 
-    def read_by_both(**filters: object) -> list[Run]:
+    def read_by_both(**filters: object) -> list[RunRow]:
         found = original(**filters)
         if filters == {"states": {S.QUEUED}} and not at_once:
             at_once.append(Observed(0, 0, 0.0))

@@ -15,7 +15,7 @@ import pytest
 from rlstudio.control.registry.promotion import PromotionConfig
 from rlstudio.control.registry.records import Stage
 from rlstudio.control.registry.releases import Releases
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import StorageError
 from rlstudio.storage import failpoint
 from support.deadlines import SLOWNESS
@@ -45,7 +45,7 @@ def _instant_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """pole:1 was in production, pole:2 is, pole:3 is in staging; a bundle beside them is not registered yet."""
     root = tmp_path_factory.mktemp("kill")
-    releases = Releases(Home(root / "runs"))
+    releases = Releases(Workspace(root / "runs"))
     for number in (1, 2, 3):
         write_policy(root / f"bundle-{number}", skill=number)
         version = releases.register_bundle("pole", root / f"bundle-{number}")
@@ -57,22 +57,22 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def promote(root: Path) -> None:
-    releases = Releases(Home(root / "runs"))
+    releases = Releases(Workspace(root / "runs"))
     releases.promote(releases.version("pole:staging"), Stage.PRODUCTION, QUICK)
 
 
 def promote_new(root: Path) -> None:
-    releases = Releases(Home(root / "runs"))
+    releases = Releases(Workspace(root / "runs"))
     releases.promote(releases.version(str(root / "new"), "pole"), Stage.PRODUCTION, QUICK)
 
 
 def rollback(root: Path) -> None:
-    Releases(Home(root / "runs")).rollback("pole", reason="it limps")
+    Releases(Workspace(root / "runs")).rollback("pole", reason="it limps")
 
 
 def production(root: Path) -> int:
     """The one version in production, after making sure that everything adds up and is whole."""
-    releases = Releases(Home(root / "runs"))
+    releases = Releases(Workspace(root / "runs"))
     known = releases.versions("pole")
     table = {(entry.model, entry.version): entry.stage for entry in known}
     assert stages_after(releases.registry.history()) == table
@@ -170,7 +170,7 @@ def test_every_refusal_of_the_disk(
 
 def test_what_a_killed_process_left_goes_with_the_next_one_an_hour_later(original: Path, tmp_path: Path) -> None:
     shutil.copytree(original, tmp_path / "place")
-    blobs = Releases(Home(tmp_path / "place" / "runs")).blobs
+    blobs = Releases(Workspace(tmp_path / "place" / "runs")).blobs
     old, young = blobs.root / ".tmp-old", blobs.root / ".tmp-young"
     for left in (old, young):
         shutil.copytree(original / "new", left)

@@ -15,7 +15,7 @@ from rlstudio.control.registry.promotion import PromotionConfig
 from rlstudio.control.registry.records import Stage, Version, is_reference, parse_reference
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs.remove import remove
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import BundleError, GateFailed, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -47,13 +47,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def folder(place: Path, name: str) -> RunFolder:
-    return Home(place).folder_to_read(name)
+    return Workspace(place).folder_to_read(name)
 
 
 def fresh(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Releases:
     """The runs are shared, the store and the registry are each test's own."""
     monkeypatch.setenv("RLSTUDIO_HOME", str(tmp_path / "state"))
-    return Releases(Home(place))
+    return Releases(Workspace(place))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_versions_are_read_only_and_outlive_their_run(
 ) -> None:
     runs = tmp_path / "runs"
     orchestrator.run(TINY, runs_dir=runs, progress=False)
-    home = Home(runs)
+    home = Workspace(runs)
     releases = Releases(home)
     version = releases.register_run("pole", home.folder_to_read("tiny"))
     remove(home, home.find("tiny"))
@@ -169,14 +169,14 @@ def test_a_blob_in_the_wrong_place_is_noticed(releases: Releases, both: tuple[Ve
 def test_an_experiment_registers_what_it_trained(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     run = orchestrator.run({**TINY, "register": {"model": "pole"}}, runs_dir=runs, progress=False)
-    (version,) = Releases(Home(runs)).registry.versions("pole")
+    (version,) = Releases(Workspace(runs)).registry.versions("pole")
     assert (version.run_id, version.step, version.stage) == (run.id, 256, Stage.NONE)
     plain = orchestrator.run(TINY, runs_dir=runs, progress=False)
     assert plain.status.config_hash == run.status.config_hash  # it changes nothing that is learned
     hopeless = {**TINY, "register": {"model": "pole"}, "gates": {"min_return": 1e9}}
     with pytest.raises(GateFailed):
         orchestrator.run(hopeless, runs_dir=runs, progress=False)
-    assert len(Releases(Home(runs)).registry.versions("pole")) == 1
+    assert len(Releases(Workspace(runs)).registry.versions("pole")) == 1
 
 
 def test_a_crash_while_registering_is_made_good_by_resuming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_crash_while_registering_is_made_good_by_resuming(tmp_path: Path, monk
     monkeypatch.undo()
     monkeypatch.setattr(module, "_formats", lambda: ("bundle",))
     assert run.resume(progress=False).state == RunState.COMPLETED
-    assert len(Releases(Home(runs)).registry.versions("pole")) == 1
+    assert len(Releases(Workspace(runs)).registry.versions("pole")) == 1
 
 
 @pytest.mark.parametrize(

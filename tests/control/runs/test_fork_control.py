@@ -14,9 +14,9 @@ from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fork import fork, fork_later
 from rlstudio.control.runs.relatives import family
 from rlstudio.control.runs.start import start_session
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import Incompatible, StorageError, UserError
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
@@ -45,16 +45,16 @@ def train(session: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """With one finished run in it, called `parent`."""
-    home = Home(tmp_path_factory.mktemp("fork") / "runs")
+    home = Workspace(tmp_path_factory.mktemp("fork") / "runs")
     train(start_session(home, config()))
     yield home
     home.store.database.close()
 
 
 @pytest.fixture
-def parent(home: Home) -> Run:
+def parent(home: Workspace) -> RunRow:
     return known_run(home, "parent")
 
 
@@ -63,7 +63,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if "store.db" not in name}
 
 
-def test_a_child_begins_where_its_parent_stands(home: Home, parent: Run) -> None:
+def test_a_child_begins_where_its_parent_stands(home: Workspace, parent: RunRow) -> None:
     before = everything(home.folder(parent.id).path)
     session = fork(home, parent, "64", ["train.epochs=4", "train.lr=0.001", "name=child"])
     assert session.status.env_steps == 64
@@ -83,7 +83,7 @@ def test_a_child_begins_where_its_parent_stands(home: Home, parent: Run) -> None
     home.folder(child.id).remove()
 
 
-def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Home, parent: Run) -> None:
+def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Workspace, parent: RunRow) -> None:
     """Equal settings lead to the state that the parent would have had."""
     queued = fork_later(home, parent, "last", ["train.epochs=5"])
     assert (queued.state, queued.is_managed, queued.parent_step) == (S.QUEUED, True, parent.env_steps)
@@ -110,7 +110,7 @@ def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Home, parent: Run)
 )
 @pytest.mark.parametrize("how", [fork, fork_later])
 def test_what_does_not_fit_leaves_nothing_behind(
-    home: Home, parent: Run, how: Any, checkpoint: str, overrides: list[str], kind: type[Exception]
+    home: Workspace, parent: RunRow, how: Any, checkpoint: str, overrides: list[str], kind: type[Exception]
 ) -> None:
     before, known = everything(home.runs_dir), home.store.ids()
     with pytest.raises(kind) as told:
@@ -122,7 +122,7 @@ def test_what_does_not_fit_leaves_nothing_behind(
 
 @pytest.mark.parametrize("step", ["folder_of", "StoreLease", "copy_checkpoint"])
 def test_a_disk_that_refuses_leaves_nobody_starting(
-    home: Home, parent: Run, monkeypatch: pytest.MonkeyPatch, step: str
+    home: Workspace, parent: RunRow, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     known = home.store.ids()
     original = getattr(forking, step)
@@ -144,7 +144,7 @@ def test_a_disk_that_refuses_leaves_nobody_starting(
         folder.folder.remove()
 
 
-def test_a_run_that_has_never_run_has_nothing_to_fork(home: Home) -> None:
+def test_a_run_that_has_never_run_has_nothing_to_fork(home: Workspace) -> None:
     queued = home.store.create(request(config_yaml="{}"))
     with pytest.raises(UserError):
         fork(home, queued)

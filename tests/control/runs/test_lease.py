@@ -17,9 +17,9 @@ from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
 from rlstudio.control.runs.start import enqueue, requeue, resume_session, serve, start_session
 from rlstudio.control.store.reaper import TTL_SECONDS
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, UserError
 from rlstudio.core.process import this_process
@@ -57,8 +57,8 @@ def config(epochs: int = 4, **sections: Any) -> ExperimentConfig:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path / "runs")
+def home(tmp_path: Path) -> Iterator[Workspace]:
+    home = Workspace(tmp_path / "runs")
     yield home
     home.store.database.close()
 
@@ -83,19 +83,19 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def claimed(home: Home, **sections: Any) -> Run:
+def claimed(home: Workspace, **sections: Any) -> RunRow:
     """A queued run in the hands of this process, as in one that a worker started for it."""
     run = enqueue(home, config(**sections))
     token = home.store.claim(run.id, owner(1, HERE)).token
     return home.store.hand_over(run.id, token, this_process())
 
 
-def leased(home: Home, **options: Any) -> tuple[Run, StoreLease]:
+def leased(home: Workspace, **options: Any) -> tuple[RunRow, StoreLease]:
     run = claimed(home)
     return run, StoreLease(home.store, run, folder_of(home, run).path, **{"beat_seconds": NEVER, **options})
 
 
-def take_away(store: Store, run_id: str) -> Run:
+def take_away(store: Store, run_id: str) -> RunRow:
     """What a reaper does with the run of an owner it takes for dead."""
     run = store.get(run_id)
     reaped = store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "frozen")
@@ -103,7 +103,7 @@ def take_away(store: Store, run_id: str) -> Run:
     return reaped
 
 
-def test_it_is_a_lease(home: Home) -> None:
+def test_it_is_a_lease(home: Workspace) -> None:
     run, lease = leased(home)
     with lease_closed(lease):
         typed: Lease = lease
@@ -126,7 +126,7 @@ class lease_closed:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_frozen_owner_that_continues_changes_nothing(home: Home) -> None:
+def test_a_frozen_owner_that_continues_changes_nothing(home: Workspace) -> None:
     """Frozen between two updates, taken for dead, its run finished by another; then it goes on."""
     session = start_session(home, config(epochs=50))
     ticks = iter(session)
@@ -151,7 +151,7 @@ def test_a_frozen_owner_that_continues_changes_nothing(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_everything_is_refused_after_a_reap_alone(home: Home) -> None:
+def test_everything_is_refused_after_a_reap_alone(home: Workspace) -> None:
     """The store knows it before anybody else has touched the folder."""
     session = start_session(home, config(epochs=50))
     ticks = iter(session)
@@ -185,7 +185,7 @@ def flush(recorder: Recorder) -> None:
     recorder.flush()
 
 
-def test_the_folder_fences_too(home: Home) -> None:
+def test_the_folder_fences_too(home: Workspace) -> None:
     """A store that was put back from an old copy would hand out a token again; the folder still knows better."""
     run, lease = leased(home)
     second = StoreLease(home.store, run, home.folder(run.id).path, beat_seconds=NEVER)
@@ -198,7 +198,7 @@ def test_the_folder_fences_too(home: Home) -> None:
     second.release()
 
 
-def test_the_heart_hears_of_a_loss_by_itself(home: Home) -> None:
+def test_the_heart_hears_of_a_loss_by_itself(home: Workspace) -> None:
     """A process that is stuck outside of any commit is told through `on_lost`, once."""
     told = threading.Semaphore(0)
     run, lease = leased(home, beat_seconds=0.01, on_lost=told.release)
@@ -212,14 +212,14 @@ def test_the_heart_hears_of_a_loss_by_itself(home: Home) -> None:
             lease.check()
 
 
-def test_an_end_that_the_heart_sees_first_is_no_loss(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_the_heart_sees_first_is_no_loss(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the commit of the last move and our knowing of it, a beat is refused: nobody took the run."""
     lost: list[bool] = []
     run, lease = leased(home, on_lost=lambda: lost.append(True))
     lease.move(S.RUNNING, Reason.NONE, "", {})
     original = home.store.move
 
-    def slowly(*args: Any) -> Run:
+    def slowly(*args: Any) -> RunRow:
         moved = original(*args)
         beaten = threading.Thread(target=beat_once, args=(lease,))
         beaten.start()
@@ -276,7 +276,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.mark.usefixtures("long_beats")
 def test_a_store_that_is_away_for_a_moment_ends_no_run(
-    home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    home: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Away(home.store, monkeypatch)
     with start_session(home, config(epochs=6)) as session:
@@ -294,7 +294,9 @@ def test_a_store_that_is_away_for_a_moment_ends_no_run(
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_what_could_not_be_published_is_published_with_the_end(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_published_is_published_with_the_end(
+    home: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     away = Away(home.store, monkeypatch)
     run, lease = leased(home)
     lease.move(S.RUNNING, Reason.NONE, "", {})
@@ -310,7 +312,7 @@ def test_what_could_not_be_published_is_published_with_the_end(home: Home, monke
 
 @pytest.mark.usefixtures("long_beats")
 def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
-    home: Home, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    home: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Away(home.store, monkeypatch)
     session = start_session(home, config(epochs=50))
@@ -329,7 +331,7 @@ def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
     assert (status.state, status.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
 
-def test_an_end_that_could_not_be_told_is_told_on_release(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_could_not_be_told_is_told_on_release(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """As what it was, so that a scheduler tries again, and not as the wish of a user."""
     away = Away(home.store, monkeypatch)
     run, lease = leased(home)
@@ -345,7 +347,7 @@ def test_an_end_that_could_not_be_told_is_told_on_release(home: Home, monkeypatc
     assert after.may_retry
 
 
-def test_the_heart_survives_a_store_that_is_away(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heart_survives_a_store_that_is_away(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     beats: list[int] = []
     two_failed, two_went_well = threading.Event(), threading.Event()
 
@@ -371,7 +373,7 @@ def test_the_heart_survives_a_store_that_is_away(home: Home, monkeypatch: pytest
 
 @pytest.mark.parametrize(("desired", "state"), [(Desired.STOP, S.INTERRUPTED), (Desired.CANCEL, S.CANCELLED)], ids=str)
 def test_a_wish_comes_with_the_heartbeat(
-    home: Home, monkeypatch: pytest.MonkeyPatch, desired: Desired, state: RunState
+    home: Workspace, monkeypatch: pytest.MonkeyPatch, desired: Desired, state: RunState
 ) -> None:
     """No signal: the run ends at its next safe point, with a checkpoint."""
     defaults = {"beat_seconds": 0.01, "on_lost": lambda: None}
@@ -397,7 +399,7 @@ def test_a_wish_comes_with_the_heartbeat(
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Home) -> None:
+def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Workspace) -> None:
     run = claimed(home, epochs=10**6)
     home.store.ask(run.id, Desired.STOP)
     with pytest.raises(Interrupted), serve(home, run, on_lost=lambda: None) as session:
@@ -408,7 +410,7 @@ def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_leaving_the_loop_interrupts(home: Home) -> None:
+def test_leaving_the_loop_interrupts(home: Workspace) -> None:
     with start_session(home, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:
@@ -419,7 +421,7 @@ def test_leaving_the_loop_interrupts(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_released_without_a_word(home: Home) -> None:
+def test_released_without_a_word(home: Workspace) -> None:
     session = start_session(home, config())
     session.close()
     run = home.store.get(session.folder.id)
@@ -430,14 +432,14 @@ def test_released_without_a_word(home: Home) -> None:
         lease.check()
 
 
-def test_the_heart_ends_with_the_lease(home: Home) -> None:
+def test_the_heart_ends_with_the_lease(home: Workspace) -> None:
     _, lease = leased(home, beat_seconds=0.01)
     assert len(hearts()) == 1
     lease.release()
     assert hearts() == []
 
 
-def test_the_heart_tells_how_far_it_is(home: Home) -> None:
+def test_the_heart_tells_how_far_it_is(home: Workspace) -> None:
     run, lease = leased(home)
     with lease_closed(lease):
         for _ in range(3):
@@ -453,7 +455,7 @@ def test_the_heart_tells_how_far_it_is(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_run_that_cannot_begin_says_why(home: Home) -> None:
+def test_a_run_that_cannot_begin_says_why(home: Workspace) -> None:
     """Not: its user stopped it. The configuration is looked at before anything is taken."""
     run = claimed(home)
     folder = folder_of(home, run)
@@ -477,7 +479,7 @@ def test_a_run_that_cannot_begin_says_why(home: Home) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_whatever_breaks_while_a_session_is_built(
-    home: Home, monkeypatch: pytest.MonkeyPatch, error: BaseException, end: tuple[RunState, Reason]
+    home: Workspace, monkeypatch: pytest.MonkeyPatch, error: BaseException, end: tuple[RunState, Reason]
 ) -> None:
     run = claimed(home)
     monkeypatch.setattr(Session, "_build", lambda *_, **__: (_ for _ in ()).throw(error))
@@ -490,7 +492,7 @@ def test_whatever_breaks_while_a_session_is_built(
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_foreground_run_without_room_on_the_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreground_run_without_room_on_the_disk(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise StorageError("no space left on device")
 
@@ -501,7 +503,7 @@ def test_a_foreground_run_without_room_on_the_disk(home: Home, monkeypatch: pyte
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
 
-def test_what_another_has_is_not_spoken_of(home: Home) -> None:
+def test_what_another_has_is_not_spoken_of(home: Workspace) -> None:
     run = claimed(home)
     take_away(home.store, run.id)
     with pytest.raises(LeaseLost), told_if_it_fails(home.store, run):
@@ -515,7 +517,7 @@ def test_what_another_has_is_not_spoken_of(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_the_runner_trains_what_was_claimed(home: Home) -> None:
+def test_the_runner_trains_what_was_claimed(home: Workspace) -> None:
     queued = enqueue(home, config())
     run = home.store.claim(queued.id, this_process())
     assert InProcessLauncher(home).launch(run, []).poll() == 0
@@ -525,7 +527,7 @@ def test_the_runner_trains_what_was_claimed(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
+def test_a_finished_run_is_extended_in_the_queue(home: Workspace) -> None:
     """The row says for how long; the folder hears of it from the process that goes on."""
     with start_session(home, config(epochs=2)) as session:
         for _ in session:
@@ -552,7 +554,7 @@ def test_a_finished_run_is_extended_in_the_queue(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(home: Home) -> None:
+def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(home: Workspace) -> None:
     with start_session(home, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:

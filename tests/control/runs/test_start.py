@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rlstudio.control.runs.start import requeue, resume_session, serve, start_session
-from rlstudio.control.store.records import Run
-from rlstudio.control.workspace import Home
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
@@ -20,11 +20,11 @@ PPO = {"train": {"epochs": 2, "steps_per_epoch": 32, "rollout_steps": 8, "batch_
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "runs")
+def home(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "runs")
 
 
-def ended(home: Home, at_epoch: int) -> tuple[Run, RunFolder]:
+def ended(home: Workspace, at_epoch: int) -> tuple[RunRow, RunFolder]:
     with start_session(home, config("ppo", "native", **PPO)) as session:
         for tick in session:
             if tick.report and tick.epoch == at_epoch < 2:
@@ -37,7 +37,7 @@ def files(folder: RunFolder) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
-def test_a_refusal_by_the_state_of_the_store_writes_nothing(home: Home) -> None:
+def test_a_refusal_by_the_state_of_the_store_writes_nothing(home: Workspace) -> None:
     run, folder = ended(home, at_epoch=2)
     assert run.state == RunState.COMPLETED
     folder.write_status(replace(folder.read_status(), state=RunState.INTERRUPTED, reason=Reason.SIGNAL))
@@ -50,7 +50,7 @@ def test_a_refusal_by_the_state_of_the_store_writes_nothing(home: Home) -> None:
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_a_folder_that_is_ahead_of_the_store_does_not_stop_a_run(home: Home, queued: bool) -> None:
+def test_a_folder_that_is_ahead_of_the_store_does_not_stop_a_run(home: Workspace, queued: bool) -> None:
     """The process wrote its last status and died before the store heard of it."""
     run, folder = ended(home, at_epoch=1)
     assert run.state == RunState.INTERRUPTED

@@ -15,7 +15,7 @@ from rlstudio.control.queue import scheduler, worker
 from rlstudio.control.runs import lease
 from rlstudio.control.store import reaper
 from rlstudio.control.store.reaper import Reaper
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
 from rlstudio.core.process import Owner, this_process
@@ -110,7 +110,7 @@ def test_a_sign_of_life_between_the_look_and_the_grip(world: World, monkeypatch:
     world.wait(TTL)
     original = world.store.runs
 
-    def and_then_it_beats(**filters: object) -> list[Run]:
+    def and_then_it_beats(**filters: object) -> list[RunRow]:
         found = original(**filters)
         world.store.beat(run.id, run.token, 1, {})
         return found
@@ -128,7 +128,7 @@ def test_a_run_that_ended_and_was_removed_between_the_look_and_the_grip(
     world.kill(mine)
     original = world.store.runs
 
-    def and_then_it_is_gone(**filters: object) -> list[Run]:
+    def and_then_it_is_gone(**filters: object) -> list[RunRow]:
         found = original(**filters)
         world.store.move(run.id, run.token, S.COMPLETED)
         world.store.remove(run.id)

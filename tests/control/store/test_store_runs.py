@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlstudio.control.lifecycle import ENDED, Desired
-from rlstudio.control.store.records import Checkpoint, Request
+from rlstudio.control.store.records import Checkpoint, RunRequest
 from rlstudio.control.store.workers import SILENT_SECONDS, Workers
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason, RunState
@@ -38,7 +38,7 @@ FULL = request(
 def test_a_new_run_is_all_that_was_asked_for(store):
     run = store.create(FULL)
     assert RUN_ID.fullmatch(run.id)
-    for field in fields(Request):
+    for field in fields(RunRequest):
         if field.name not in ("config_yaml", "lineage"):
             assert getattr(run, field.name) == getattr(FULL, field.name), field.name
     assert (run.state, run.reason, run.desired, run.version, run.token, run.attempt) == (S.QUEUED, "", "run", 1, 0, 0)

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from rlstudio.control.queue import runner
-from rlstudio.control.store.records import Run
-from rlstudio.control.sweep.actions import QueueHands, begin_sweep, resume_sweep
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.sweep.actions import QueueActions, begin_sweep, resume_sweep
 from rlstudio.control.sweep.charts import draw
 from rlstudio.control.sweep.driver import Driver
 from rlstudio.control.sweep.report import best_yaml, importance, summary_of
 from rlstudio.control.sweep.search import load_search
 from rlstudio.control.sweep.sweeps import Sweeps, Trial, TrialState
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.yaml_file import read_text
@@ -32,25 +32,25 @@ REAL: dict[str, Any] = {**SWEEP, "name": "real", "experiment": SMALL, "trials": 
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setattr("rlstudio.control.sweep.actions.ensure_worker", lambda home: None)
-    return Home(tmp_path / "runs")
+    return Workspace(tmp_path / "runs")
 
 
-def serve(home: Home, queued: Sequence[Run]) -> None:
+def serve(home: Workspace, queued: Sequence[RunRow]) -> None:
     """As a worker does, in this process."""
     for run in queued:
         claimed = home.store.claim(run.id, this_process())
         runner.main(run.id, claimed.token, home.runs_dir)
 
 
-def drive(home: Home, driver: Driver) -> list[Trial]:
+def drive(home: Workspace, driver: Driver) -> list[Trial]:
     while not (seen := driver.step()).is_over:
         serve(home, [run for run in reversed(home.store.runs()) if run.state == RunState.QUEUED])
     return seen.trials
 
 
-def test_a_run_that_was_paused_at_rungs_has_the_bits_of_one_that_was_not(home: Home) -> None:
+def test_a_run_that_was_paused_at_rungs_has_the_bits_of_one_that_was_not(home: Workspace) -> None:
     search = load_search({**REAL, "pruner": {"kind": "asha", "rungs": [1, 2], "eta": 3}})
     trials = drive(home, begin_sweep(home, search, 3))
     assert [trial.state for trial in trials].count(TrialState.COMPLETED) == 1
@@ -77,11 +77,11 @@ def home_request(search: Any, trial: Trial) -> Any:
     return request_of(search.experiment(dict(trial.params), 0, trial.number))
 
 
-def test_another_metric_is_read_from_the_folder(home: Home) -> None:
+def test_another_metric_is_read_from_the_folder(home: Workspace) -> None:
     changes = {"metric": "train/entropy", "direction": "minimize", "pruner": {"kind": "none"}, "trials": 1}
     (trial,) = drive(home, begin_sweep(home, load_search({**REAL, **changes}), 1))
     (run,) = home.store.runs(sweep="real")
-    hands = QueueHands(home)
+    hands = QueueActions(home)
     assert trial.results == {4: {0: hands.measure(run, "train/entropy", 4)}}
     assert trial.score == -trial.results[4][0]
     earlier = hands.measure(run, "train/entropy", 2)
@@ -90,7 +90,7 @@ def test_another_metric_is_read_from_the_folder(home: Home) -> None:
     assert hands.measure(run, "train/nothing", 2) is None
 
 
-def test_what_it_found_as_pictures_and_as_a_config(home: Home, tmp_path: Path) -> None:
+def test_what_it_found_as_pictures_and_as_a_config(home: Workspace, tmp_path: Path) -> None:
     search = load_search({**REAL, "trials": 4, "pruner": {"kind": "asha", "rungs": [1], "eta": 2}})
     drive(home, begin_sweep(home, search, 4))
     summary = summary_of(home.store, "real")
@@ -109,7 +109,7 @@ def test_what_it_found_as_pictures_and_as_a_config(home: Home, tmp_path: Path) -
 PBT = {"sampler": {"kind": "pbt", "interval": 2}, "pruner": {"kind": "none"}, "trials": 4}
 
 
-def test_pbt_copies_the_better_and_the_new_settings_are_live(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pbt_copies_the_better_and_the_new_settings_are_live(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlstudio.experiment.run.session import Session
 
     rates: dict[str, list[float]] = {}
@@ -138,7 +138,7 @@ def test_pbt_copies_the_better_and_the_new_settings_are_live(home: Home, monkeyp
     assert rates[runs[parent.number].id][-1] == torch.tensor(parent.params["train.lr"]).item()
 
 
-def test_a_fork_that_was_killed_is_made_anew(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_that_was_killed_is_made_anew(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver goes between the copy of a checkpoint and the queue."""
     search = load_search({**REAL, **PBT})
     driver = begin_sweep(home, search, 4)
@@ -147,7 +147,7 @@ def test_a_fork_that_was_killed_is_made_anew(home: Home, monkeypatch: pytest.Mon
     class Killed(BaseException):
         pass
 
-    def dies(run_id: str, *args: Any, **values: Any) -> Run:
+    def dies(run_id: str, *args: Any, **values: Any) -> RunRow:
         if home.store.get(run_id).parent_id is not None:
             raise Killed
         return resume(run_id, *args, **values)

@@ -17,8 +17,8 @@ def named_bundle(what: str, runs_dir: Path) -> Bundle | None:
 
     if is_reference(what):
         from rlstudio.control.registry.releases import Releases
-        from rlstudio.control.workspace import Home
+        from rlstudio.control.workspace import Workspace
 
-        releases = Releases(Home(runs_dir))
+        releases = Releases(Workspace(runs_dir))
         return releases.bundle(releases.find(what))
     return open_bundle(what) if is_bundle(what) else None

@@ -15,11 +15,11 @@ Offers = list[tuple[str, str]]
 
 def runs(ctx: typer.Context, incomplete: str) -> Offers:
     """Names and ids, with what each run is."""
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
     folder = ctx.params.get("runs_dir") or usual_runs_dir()
     offers: dict[str, str] = {}
-    for status in (entry.status for entry in Home(Path(folder)).entries()):
+    for status in (entry.status for entry in Workspace(Path(folder)).entries()):
         told = f"{status.state.lower()}, {status.algo} on {status.env_id}"
         offers.setdefault("last", f"the newest: {told}")
         offers.setdefault(status.name, told)
@@ -29,10 +29,10 @@ def runs(ctx: typer.Context, incomplete: str) -> Offers:
 
 def sweeps(ctx: typer.Context, incomplete: str) -> Offers:
     from rlstudio.control.sweep.sweeps import Sweeps
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
-    found = [] if home.is_empty else Sweeps(home.records.database).all()
+    workspace = Workspace(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
+    found = [] if workspace.is_empty else Sweeps(workspace.records.database).all()
     return _starting({sweep.name: sweep.state.lower() for sweep in found}, incomplete)
 
 

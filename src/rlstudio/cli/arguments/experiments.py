@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Request:
+class ExperimentRequest:
     """What was asked for."""
 
     file: str | None = None
@@ -43,7 +43,7 @@ class Chosen:
     origin: str
 
 
-def choose(request: Request) -> Chosen:
+def choose(request: ExperimentRequest) -> Chosen:
     """Everything is validated before the first run starts, also the last of the seeds."""
     from rlstudio.experiment.config.experiment import experiment_from
 
@@ -58,7 +58,7 @@ def choose(request: Request) -> Chosen:
     return Chosen(experiments, origin)
 
 
-def _document(request: Request) -> tuple[Document, str]:
+def _document(request: ExperimentRequest) -> tuple[Document, str]:
     from rlstudio.core.yaml_file import Document, read_file
     from rlstudio.experiment.config.presets import FOLDER, find_preset, locate
 
@@ -99,7 +99,7 @@ def _overridden_env(overrides: Sequence[str]) -> str | None:
     return named[-1] if named else None
 
 
-def _refuse_mistaken_files(request: Request) -> None:
+def _refuse_mistaken_files(request: ExperimentRequest) -> None:
     for override in request.overrides:
         if "=" not in override and override.endswith((".yaml", ".yml")):
             raise UserError(f"{override}: a file is given with -f: rlctl launch -f {override}")

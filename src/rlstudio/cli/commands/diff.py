@@ -32,12 +32,12 @@ def diff(
     Exits with 0 when configuration and metrics are the same, with 1 when they differ, with more when a run cannot be
     read. What a run was computed on and where it comes from explains a difference and is none.
     """
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.compare_runs import compare_runs
     from rlstudio.experiment.lineage.lineage import recorded_lineage
 
-    home = Home(runs_dir)
-    left, right = home.folder_to_read(run), home.folder_to_read(other)
+    workspace = Workspace(runs_dir)
+    left, right = workspace.folder_to_read(run), workspace.folder_to_read(other)
     found = compare_runs(left, right, recorded_lineage(left), recorded_lineage(right))
     out = stdout()
     if json:

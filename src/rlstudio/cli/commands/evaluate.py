@@ -191,9 +191,9 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
         if checkpoint != "last":
             raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
         return _load_bundle(bundle, imports, model)
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    folder = Home(runs_dir).folder_to_read(run)
+    folder = Workspace(runs_dir).folder_to_read(run)
     from rlstudio.experiment.run.load import load_run
 
     loaded = load_run(folder, checkpoint)

@@ -53,7 +53,7 @@ def export(
     rlctl export cartpole:production -o bundles/released
     """
     from rlstudio.control.registry.records import is_reference
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
     if is_reference(run):
         if (checkpoint, format) != ("last", DEFAULT_FORMATS):
@@ -61,7 +61,7 @@ def export(
         _tell(_copied(run, output, runs_dir), json)
         return
     formats = _formats(format)
-    folder = Home(runs_dir).folder_to_read(run)
+    folder = Workspace(runs_dir).folder_to_read(run)
     from rlstudio.delivery.export import export_run
 
     _tell(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
@@ -133,10 +133,10 @@ def serve_policy(
 
 def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
     from rlstudio.control.registry.releases import Releases
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.delivery.bundle import copy_bundle
 
-    releases = Releases(Home(runs_dir))
+    releases = Releases(Workspace(runs_dir))
     return copy_bundle(releases.bundle(releases.find(reference)), output)
 
 

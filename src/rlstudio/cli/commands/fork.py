@@ -8,7 +8,7 @@ import typer
 
 from rlstudio.cli.arguments.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
 from rlstudio.cli.commands.launch import Detach, tell_queued
-from rlstudio.cli.screen.run_output import Manner
+from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 
@@ -33,16 +33,16 @@ def fork(
     rlctl fork ppo_cartpole --at best env.seed=7 --detach
     """
     from rlstudio.control.runs.adopt import known_run
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    parent = known_run(home, run)
-    manner = Manner(quiet, json)
+    workspace = Workspace(runs_dir)
+    parent = known_run(workspace, run)
+    manner = OutputStyle(quiet, json)
     from rlstudio.control.runs import fork as forking
 
     if detach:
-        return tell_queued(home, [forking.fork_later(home, parent, at, overrides or ())], manner)
+        return tell_queued(workspace, [forking.fork_later(workspace, parent, at, overrides or ())], manner)
     from rlstudio.cli.watch import run_seeds
 
-    session = forking.fork(home, parent, at, overrides or ())
+    session = forking.fork(workspace, parent, at, overrides or ())
     return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", manner)

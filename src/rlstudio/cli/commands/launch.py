@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.experiments import Chosen, Request, choose
+from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunsDir
 from rlstudio.cli.screen.describe import entry_document
-from rlstudio.cli.screen.run_output import Manner
+from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.control.store.records import Run
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.store.records import RunRow
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.experiment import ExperimentConfig
 
 MAX_SEEDS = 1000
@@ -69,22 +69,22 @@ def launch(
     """
     from rlstudio.experiment.config.imports import import_modules
 
-    request = Request(file, algo, env, overrides or (), modules or (), name, seed, seeds)
+    request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
     import_modules(request.imports)
     chosen = choose(request)
     if dry_run:
         _dry_run(chosen, json)
         return 0
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     if detach or key is not None:
-        return _enqueue(home, chosen.experiments, key, Manner(quiet, json))
+        return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json))
     from rlstudio.cli.watch import run_seeds
     from rlstudio.control.runs.start import start_session
 
-    starts = [partial(start_session, home, cfg) for cfg in chosen.experiments]
-    return run_seeds(starts, chosen.origin, Manner(quiet, json))
+    starts = [partial(start_session, workspace, cfg) for cfg in chosen.experiments]
+    return run_seeds(starts, chosen.origin, OutputStyle(quiet, json))
 
 
 def run(
@@ -123,24 +123,26 @@ def resume(
 ) -> int:
     """Go on with a run, bit for bit, or extend a finished one."""
     from rlstudio.control.runs.adopt import known_run
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
     given = [*([] if run is None else [run]), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
-    home = Home(runs_dir)
-    known = known_run(home, reference)
+    workspace = Workspace(runs_dir)
+    known = known_run(workspace, reference)
     if detach and allow_inexact:
         raise UserError("--allow-inexact with --detach: accept it where you can see it; leave one of them out")
-    return _continue(home, known, given, detach, allow_inexact, Manner(quiet, json))
+    return _continue(workspace, known, given, detach, allow_inexact, OutputStyle(quiet, json))
 
 
-def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_inexact: bool, manner: Manner) -> int:
+def _continue(
+    workspace: Workspace, run: RunRow, overrides: list[str], detach: bool, allow_inexact: bool, manner: OutputStyle
+) -> int:
     from rlstudio.cli.watch import run_seeds
     from rlstudio.control.runs.start import requeue, resume_session
 
     if detach:
-        return tell_queued(home, [requeue(home, run, overrides)], manner)
-    session = resume_session(home, run, overrides, allow_inexact=allow_inexact)
+        return tell_queued(workspace, [requeue(workspace, run, overrides)], manner)
+    session = resume_session(workspace, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"
@@ -149,24 +151,24 @@ def _continue(home: Home, run: Run, overrides: list[str], detach: bool, allow_in
     return run_seeds([lambda: session], origin, manner)
 
 
-def _enqueue(home: Home, experiments: list[ExperimentConfig], key: str | None, manner: Manner) -> int:
+def _enqueue(workspace: Workspace, experiments: list[ExperimentConfig], key: str | None, manner: OutputStyle) -> int:
     from rlstudio.control.runs.start import enqueue
 
     queued = []
     for index, cfg in enumerate(experiments):
         own = key if key is None or len(experiments) == 1 else f"{key}/{index}"
-        queued.append(enqueue(home, cfg, key=own))
-    return tell_queued(home, queued, manner)
+        queued.append(enqueue(workspace, cfg, key=own))
+    return tell_queued(workspace, queued, manner)
 
 
-def tell_queued(home: Home, queued: list[Run], manner: Manner) -> int:
+def tell_queued(workspace: Workspace, queued: list[RunRow], manner: OutputStyle) -> int:
     from rlstudio.control.queue.service import ensure_worker
 
-    ensure_worker(home)
+    ensure_worker(workspace)
     out = stdout()
-    where = in_runs_dir(home.runs_dir)
+    where = in_runs_dir(workspace.runs_dir)
     if manner.json:
-        out.document([entry_document(home.find(run.id)) for run in queued])
+        out.document([entry_document(workspace.find(run.id)) for run in queued])
         return 0
     for run in queued:
         told = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"

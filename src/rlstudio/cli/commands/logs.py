@@ -18,7 +18,7 @@ from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.folder.run_folder import RunFolder
     from rlstudio.experiment.metrics.records import Record
 
@@ -48,19 +48,19 @@ def logs(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Print the events and the key metrics of a run."""
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     if follow:
-        _wait_for_start(home, run)
-    stream = _Stream(home, home.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
+        _wait_for_start(workspace, run)
+    stream = _Stream(workspace, workspace.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
     stream.run()
 
 
-def _wait_for_start(home: Home, run: str) -> None:
+def _wait_for_start(workspace: Workspace, run: str) -> None:
     """A queued run has nothing to tell before a worker starts it."""
     told = False
-    while (entry := home.find(run)).status.state in WAITING and not entry.has_folder:
+    while (entry := workspace.find(run)).status.state in WAITING and not entry.has_folder:
         if not told:
             stderr().line(f"run {entry.id}: is in the queue; waiting for it to start")
             told = True
@@ -71,8 +71,8 @@ class _Stream:
     """Events and metrics as they come. Metrics are waited for by their reader; each time it has caught up, everything
     that is new is written in the order of time."""
 
-    def __init__(self, home: Home, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
-        self._home, self._folder, self._out, self._write = home, folder, out, write
+    def __init__(self, workspace: Workspace, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
+        self._workspace, self._folder, self._out, self._write = workspace, folder, out, write
         self._over = not follow
         self._last_looks = LAST_LOOKS
         self._events_told = 0
@@ -92,7 +92,7 @@ class _Stream:
         self._events_told, self._records = len(events), []
         if self._over:
             return False
-        state = self._home.find(self._folder.id).status.state
+        state = self._workspace.find(self._folder.id).status.state
         if state not in ACTIVE:
             # The store learns of an end first, its folder a moment later; of one that was killed it never does.
             self._last_looks -= 1

@@ -32,15 +32,15 @@ def plot(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Draw learning curves, with a band over seeds."""
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.curves import SUFFIXES, choose_metric, plot_runs
     from rlstudio.experiment.metrics.reader import read_series
     from rlstudio.storage.output_file import output_path
 
     if out is not None:
         output_path(out, SUFFIXES)
-    home = Home(runs_dir)
-    folders = {folder.id: folder for folder in map(home.folder_to_read, runs)}
+    workspace = Workspace(runs_dir)
+    folders = {folder.id: folder for folder in map(workspace.folder_to_read, runs)}
     read = [(folder.read_status(), read_series(folder.path)) for folder in folders.values()]
     key = choose_metric((name for _, series in read for name in series), metric)
     curves = _curves(read, key)

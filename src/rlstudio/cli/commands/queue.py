@@ -21,8 +21,8 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.queue.scheduler import Observed
-    from rlstudio.control.store.records import Run as StoredRun
-    from rlstudio.control.workspace import Entry, Home
+    from rlstudio.control.store.records import RunRow as StoredRun
+    from rlstudio.control.workspace import Entry, Workspace
     from rlstudio.core.process import Owner
 
 STOP_SECONDS = 6.0
@@ -37,16 +37,16 @@ POLL_SECONDS = 0.1
 def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     """End a running run at its next safe point; it can be resumed."""
     from rlstudio.control.lifecycle import Desired
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    home.reap()
-    entry = home.find(run)
+    workspace = Workspace(runs_dir)
+    workspace.reap()
+    entry = workspace.find(run)
     waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
     if entry.status.state not in OWNED and not waits_for_retry:
         hint = f"; take it out of the queue with: rlctl cancel {entry.id}" if entry.status.state == "QUEUED" else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
-    after = _ask(home, entry, Desired.STOP).status
+    after = _ask(workspace, entry, Desired.STOP).status
     again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {entry.id}{in_runs_dir(runs_dir)}"
     stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps{again}")
 
@@ -55,26 +55,26 @@ def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     """Take a run out of the queue, or end it for good; what it has written stays."""
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.runs.adopt import known_run
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    entry = home.find(known_run(home, run).id)
-    after = _ask(home, entry, Desired.CANCEL).status
+    workspace = Workspace(runs_dir)
+    entry = workspace.find(known_run(workspace, run).id)
+    after = _ask(workspace, entry, Desired.CANCEL).status
     stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps")
 
 
-def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
+def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
     """Ask for an end and wait for it, as long as may be expected."""
     from rlstudio.core.process import Owner
 
     if entry.run is not None:
-        home.store.ask(entry.id, desired)
+        workspace.store.ask(entry.id, desired)
     elif entry.status.host != os.uname().nodename:
         raise UserError(f"run {entry.id}: runs on {entry.status.host} without the store; stop it there")
     started = time.monotonic()
     signalled: set[Owner] = set()
     hears = True
-    while (after := _reaped(home, entry.id)).status.state in OWNED:
+    while (after := _reaped(workspace, entry.id)).status.state in OWNED:
         status = after.status
         owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
         # A run that is just being started is still in the hands of a worker, which is not to be stopped.
@@ -85,16 +85,16 @@ def _ask(home: Home, entry: Entry, desired: Desired) -> Entry:
         if time.monotonic() - started >= patience:
             raise RLStudioError(
                 f"run {entry.id}: process {status.pid} was asked to stop and is still there after {patience:g} s;"
-                f" look again with: rlctl show {entry.id}{in_runs_dir(home.runs_dir)}"
+                f" look again with: rlctl show {entry.id}{in_runs_dir(workspace.runs_dir)}"
             )
         time.sleep(POLL_SECONDS)
     return after
 
 
-def _reaped(home: Home, run_id: str) -> Entry:
+def _reaped(workspace: Workspace, run_id: str) -> Entry:
     """The run as it is now, which is recorded where its process is gone."""
-    home.reap()
-    return home.find(run_id)
+    workspace.reap()
+    return workspace.find(run_id)
 
 
 def _signal(entry: Entry, owner: Owner) -> bool:
@@ -119,17 +119,17 @@ def queue(
     from rlstudio.cli.screen.describe import entry_document, state_text
     from rlstudio.control.queue.scheduler import in_order
     from rlstudio.control.store.workers import Workers
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    reaped = home.reap() if reap else []
-    entries = home.entries(states=OWNED | {RunState.QUEUED})
+    workspace = Workspace(runs_dir)
+    reaped = workspace.reap() if reap else []
+    entries = workspace.entries(states=OWNED | {RunState.QUEUED})
     gone = [entry for entry in entries if not entry.recorded]
     running = [entry for entry in entries if entry.status.state in OWNED]
     queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
     order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
     waiting = [entry for run in order for entry in queued if entry.id == run.id]
-    workers = [] if home.is_empty else Workers(home.records.database).listed()
+    workers = [] if workspace.is_empty else Workers(workspace.records.database).listed()
     out = stdout()
     if json:
         served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in workers]
@@ -182,12 +182,12 @@ def worker(
     """Serve the queue of this store: start runs as slots are free, and retry those that crashed."""
     from rlstudio.control.queue.service import worker as make_worker
     from rlstudio.control.store.resources import parse_slots
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     given = parse_slots(slots)
     out = stdout()
-    out.line(f"serving {home.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
+    out.line(f"serving {workspace.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
     out.flush()
     told: set[str] = set()
 
@@ -205,7 +205,7 @@ def worker(
                 told.add(run.id)
         out.flush()
 
-    make_worker(home, given, until_idle=until_idle, tell=tell, complain=complain).serve()
+    make_worker(workspace, given, until_idle=until_idle, tell=tell, complain=complain).serve()
 
 
 def gc(
@@ -221,22 +221,22 @@ def gc(
     """Delete old runs by a policy; never one that another run was forked from."""
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.runs.remove import Policy, prunable, remove
-    from rlstudio.control.workspace import Entry, Home
+    from rlstudio.control.workspace import Entry, Workspace
 
     known = {state.lower(): state for state in RunState if state in ENDED}
     chosen = [name.strip().lower() for name in states.split(",")]
     for name in chosen:
         if name not in known:
             raise UserError(f"--states {name}: not an end of a run; choose from {', '.join(sorted(known))}")
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     if yes:
-        home.reap()
+        workspace.reap()
     policy = Policy(keep, days, frozenset(known[name] for name in chosen))
-    going = [] if home.is_empty else prunable(home, policy)
+    going = [] if workspace.is_empty else prunable(workspace, policy)
     out = stdout()
     for run in going:
         if yes:
-            remove(home, Entry(run.status, home, run))  # by no reference: one row is one run
+            remove(workspace, Entry(run.status, workspace, run))  # by no reference: one row is one run
         if not json:
             out.line(f"run {run.id}: {run.state}, {text.age(run.created_at)} old{': removed' if yes else ''}")
     if json:

@@ -27,9 +27,9 @@ def record(
     \b
     rlctl record last --episodes 50 --dataset cartpole/expert-v0
     """
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    folder = Home(runs_dir).folder_to_read(run)
+    folder = Workspace(runs_dir).folder_to_read(run)
     from rlstudio.experiment.analysis.dataset import record_run
 
     done = record_run(folder, dataset, episodes=episodes, seed=seed, checkpoint=checkpoint)

@@ -14,7 +14,7 @@ from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.control.registry.promotion import Verdict
+    from rlstudio.control.registry.promotion import PromotionVerdict
     from rlstudio.control.registry.records import Version
     from rlstudio.control.registry.releases import Releases
 
@@ -55,7 +55,7 @@ def promote(
     """
     from rlstudio.control.registry.promotion import PromotionConfig
     from rlstudio.control.registry.records import Stage
-    from rlstudio.control.registry.releases import Refused, refuse_empty_reason
+    from rlstudio.control.registry.releases import PromotionRefused, refuse_empty_reason
     from rlstudio.core.config import parse
 
     settings = {"margin": margin, "alpha": alpha, "budget": budget, "min_return": min_return}
@@ -67,7 +67,7 @@ def promote(
         release = releases.promote(
             version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
         )
-    except Refused as refused:
+    except PromotionRefused as refused:
         _tell(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
         raise
     _tell(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
@@ -128,16 +128,16 @@ def models(
 
 def _releases(runs_dir: Path) -> Releases:
     from rlstudio.control.registry.releases import Releases
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    return Releases(Home(runs_dir))
+    return Releases(Workspace(runs_dir))
 
 
 def _document(version: Version) -> dict[str, Any]:
     return {**vars(version), "name": version.name}
 
 
-def _tell(version: Version, verdict: Verdict | None, json: bool, headline: str) -> None:
+def _tell(version: Version, verdict: PromotionVerdict | None, json: bool, headline: str) -> None:
     out = stdout()
     if json:
         out.document({**_document(version), "verdict": None if verdict is None else verdict.to_json()})
@@ -147,7 +147,7 @@ def _tell(version: Version, verdict: Verdict | None, json: bool, headline: str) 
         _print_verdict(out, verdict)
 
 
-def _print_verdict(out: Terminal, verdict: Verdict) -> None:
+def _print_verdict(out: Terminal, verdict: PromotionVerdict) -> None:
     """Every number that the decision rests on."""
     settings = verdict.settings
     out.line(f"  {verdict.reason}")

@@ -30,11 +30,11 @@ def ls(
 ) -> None:
     """List the runs, newest first."""
     from rlstudio.cli.screen.describe import entry_document
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     count = limit if limit is not None else (0 if json else SHOWN)
-    shown = home.entries(count or None)
+    shown = workspace.entries(count or None)
     out = stdout()
     if json:
         out.document([entry_document(entry) for entry in shown])
@@ -42,7 +42,7 @@ def ls(
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
         out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry) for entry in shown])
-        older = home.count() - len(shown)
+        older = workspace.count() - len(shown)
         if older > 0:
             out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
@@ -70,14 +70,14 @@ def show(
 ) -> None:
     """Show one run: state, progress, evaluation, hashes, checkpoints."""
     from rlstudio.cli.screen.describe import entry_document, print_run, run_document
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    entry = home.find(run)
+    workspace = Workspace(runs_dir)
+    entry = workspace.find(run)
     if lineage:
         from rlstudio.cli.screen.lineage_view import show_lineage
 
-        show_lineage(home, entry, json)
+        show_lineage(workspace, entry, json)
         return
     document = {**run_document(entry.status, entry.folder), **entry_document(entry)}
     if json:
@@ -92,11 +92,11 @@ def adopt(
 ) -> None:
     """Take run folders into the store; one that lies elsewhere is copied here."""
     from rlstudio.control.runs.adopt import adopt_path
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     for folder in folders:
-        run = adopt_path(home, folder)
+        run = adopt_path(workspace, folder)
         stdout().line(f"run {run.id}: adopted, {run.state}")
 
 
@@ -107,22 +107,22 @@ def rm(
 ) -> int:
     """Delete runs with all they hold. Running ones are refused, and those that others were forked from."""
     from rlstudio.control.runs.remove import refuse_referred, remove
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.core.run_state import OWNED
 
-    home = Home(runs_dir)
-    home.reap()
-    entries = {entry.id: entry for entry in (home.find(run) for run in runs)}
+    workspace = Workspace(runs_dir)
+    workspace.reap()
+    entries = {entry.id: entry for entry in (workspace.find(run) for run in runs)}
     for entry in entries.values():
         if entry.status.state in OWNED:
             raise RunBusy(
                 f"run {entry.id}: is running; end it first with: rlctl stop {entry.id}{in_runs_dir(runs_dir)}"
             )
-    refuse_referred(home, set(entries))
+    refuse_referred(workspace, set(entries))
     if not yes and not _confirmed(list(entries), runs_dir):
         return 1
     for entry in entries.values():
-        remove(home, entry)
+        remove(workspace, entry)
         stdout().line(f"run {entry.id}: removed")
     return 0
 

@@ -19,8 +19,8 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.control.sweep.driver import Driver
-    from rlstudio.control.sweep.report import Summary
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.sweep.report import SweepSummary
+    from rlstudio.control.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -67,14 +67,14 @@ def sweep(
         raise UserError("give a sweep with -f FILE, or one to go on with: --resume SWEEP")
     from rlstudio.control.sweep.actions import begin_sweep, resume_sweep
     from rlstudio.control.sweep.search import load_search
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     if file is None:
         if deterministic or name is not None or modules or dry_run:
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
-        driver = resume_sweep(home, str(resume), max_concurrent, take_over=take_over)
+        driver = resume_sweep(workspace, str(resume), max_concurrent, take_over=take_over)
     else:
         import_modules(modules or ())
         changes: dict[str, Any] = {"name": name} if name is not None else {}
@@ -85,26 +85,26 @@ def sweep(
                 f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; nothing is wrong"
             )
             return 0
-        driver = begin_sweep(home, search, max_concurrent)
-    return _drive(home, driver, json)
+        driver = begin_sweep(workspace, search, max_concurrent)
+    return _drive(workspace, driver, json)
 
 
-def _drive(home: Home, driver: Driver, json: bool) -> int:
+def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
     from rlstudio.control.sweep.actions import drive
     from rlstudio.control.sweep.report import summary_of
 
-    name, where = driver.sweep.name, in_runs_dir(home.runs_dir)
+    name, where = driver.sweep.name, in_runs_dir(workspace.runs_dir)
     out = stderr() if json else stdout()
     try:
         with view(out, driver) as show:
-            drive(home, driver, show)
+            drive(workspace, driver, show)
     except KeyboardInterrupt:
         out.line(f"sweep {name}: stopped; runs under way go on, go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED
     except StorageError as error:
         again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
         raise type(error)(f"sweep {name}: {error}; {again}") from error
-    summary = summary_of(home.store, name)
+    summary = summary_of(workspace.store, name)
     if json:
         stdout().document(summary.document())
         return 0
@@ -139,10 +139,10 @@ def show(
 def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     """List the sweeps, newest first."""
     from rlstudio.control.sweep.sweeps import Sweeps
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    sweeps = None if home.is_empty else Sweeps(home.records.database)
+    workspace = Workspace(runs_dir)
+    sweeps = None if workspace.is_empty else Sweeps(workspace.records.database)
     found = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
@@ -156,17 +156,17 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
         terminal.table(["name", "state", "age", "trials", "live"], rows)
 
 
-def _summary(runs_dir: Path, name: str) -> Summary:
+def _summary(runs_dir: Path, name: str) -> SweepSummary:
     from rlstudio.control.sweep.report import summary_of
-    from rlstudio.control.workspace import Home
+    from rlstudio.control.workspace import Workspace
 
-    home = Home(runs_dir)
-    if home.is_empty:
+    workspace = Workspace(runs_dir)
+    if workspace.is_empty:
         raise UserError(f"sweep {name!r}: there are no runs in {runs_dir} yet; start one with: rlctl sweep -f FILE")
-    return summary_of(home.records, name)
+    return summary_of(workspace.records, name)
 
 
-def _write(summary: Summary, folder: Path, suffix: str, out: Terminal) -> None:
+def _write(summary: SweepSummary, folder: Path, suffix: str, out: Terminal) -> None:
     from rlstudio.control.sweep.charts import draw
     from rlstudio.control.sweep.report import best_yaml
     from rlstudio.storage.output_file import written_whole

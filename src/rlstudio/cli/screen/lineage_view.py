@@ -8,19 +8,21 @@ from rlstudio.cli.screen.describe import NOT_RECORDED, entry_document
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal, stdout
 
 if TYPE_CHECKING:
-    from rlstudio.control.workspace import Entry, Home
+    from rlstudio.control.workspace import Entry, Workspace
 
 
 SHOWN = ("id", "name", "state", "recorded", "env_steps", "parent_id", "parent_step", "sweep", "trial")
 
 
-def show_lineage(home: Home, entry: Entry, json: bool) -> None:
+def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
     from rlstudio.control.runs.relatives import family
     from rlstudio.experiment.lineage.lineage import recorded_lineage
 
-    recorded = home.records.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
-    relatives = [(depth, home.entry(run)) for depth, run in family(home.records, entry.run)] if entry.run else []
-    events = home.records.events(entry.id) if entry.run else []
+    recorded = workspace.records.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
+    relatives = (
+        [(depth, workspace.entry(run)) for depth, run in family(workspace.records, entry.run)] if entry.run else []
+    )
+    events = workspace.records.events(entry.id) if entry.run else []
     out = stdout()
     if json:
         tree = [{"depth": depth, **_relative(relative)} for depth, relative in relatives]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Manner:
+class OutputStyle:
     """How to talk."""
 
     quiet: bool = False
@@ -26,11 +26,11 @@ class Manner:
         return stderr() if self.json else stdout()
 
 
-class Voice:
+class RunOutput:
     """Says lines on the terminal and keeps them in the run's `stdout.log`. Neither a closed pipe nor a full disk may
     cost the run: whoever cannot be told is not told."""
 
-    def __init__(self, session: Session, manner: Manner) -> None:
+    def __init__(self, session: Session, manner: OutputStyle) -> None:
         from rlstudio.storage.folder import Folder
         from rlstudio.storage.jsonl import LineWriter
 

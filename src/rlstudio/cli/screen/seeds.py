@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Outcome:
+class SeedResult:
     """How one run ended. `code` 0 means completed."""
 
     run: dict[str, Any]
@@ -41,11 +41,11 @@ def over_seeds(returns: Sequence[float]) -> dict[str, Any] | None:
     return {"seeds": len(returns), "mean": mean, "iqm": float(iqm(returns)), "ci_low": low, "ci_high": high}
 
 
-def seeds_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def seeds_document(outcomes: Sequence[SeedResult]) -> dict[str, Any]:
     return {"runs": [outcome.document() for outcome in outcomes], "summary": over_seeds(_returns(outcomes))}
 
 
-def print_seeds(out: Terminal, outcomes: Sequence[Outcome]) -> None:
+def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
     rows = []
     for outcome in outcomes:
         run = outcome.run
@@ -60,5 +60,5 @@ def print_seeds(out: Terminal, outcomes: Sequence[Outcome]) -> None:
     out.line(f"try next: rlctl plot {everyone}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
 
 
-def _returns(outcomes: Sequence[Outcome]) -> list[float]:
+def _returns(outcomes: Sequence[SeedResult]) -> list[float]:
     return [outcome.run["eval_return"] for outcome in outcomes if outcome.evaluation is not None]

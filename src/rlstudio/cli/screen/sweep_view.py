@@ -12,8 +12,8 @@ from rlstudio.cli.screen.terminal import Cell, Terminal
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlstudio.control.sweep.driver import Driver, Seen
-    from rlstudio.control.sweep.report import Summary
+    from rlstudio.control.sweep.driver import Driver, SweepView
+    from rlstudio.control.sweep.report import SweepSummary
     from rlstudio.control.sweep.sweeps import Trial
 
 ROWS = 12
@@ -21,7 +21,7 @@ STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cy
 
 
 @contextmanager
-def view(out: Terminal, driver: Driver) -> Iterator[Callable[[Seen], None]]:
+def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepView], None]]:
     """What to call with each look."""
     if not out.is_live:
         yield _Lines(out, driver).show
@@ -32,7 +32,7 @@ def view(out: Terminal, driver: Driver) -> Iterator[Callable[[Seen], None]]:
     live = Live(console=Console(file=out.stream), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     with live:
 
-        def show(seen: Seen) -> None:
+        def show(seen: SweepView) -> None:
             with suppress(OSError):  # a closed window is no reason to stop
                 live.update(_table(driver, seen), refresh=True)
 
@@ -46,7 +46,7 @@ class _Lines:
         self._out, self._driver = out, driver
         self._told: set[tuple[int, str, int]] = set()
 
-    def show(self, seen: Seen) -> None:
+    def show(self, seen: SweepView) -> None:
         for trial in seen.trials:
             key = (trial.number, str(trial.state), max(trial.results, default=0))
             if key not in self._told:
@@ -71,7 +71,7 @@ def _bound(trial: Trial, driver: Driver) -> float | None:
     return None if trial.score is None else sign * trial.score
 
 
-def headline(driver: Driver, seen: Seen) -> str:
+def headline(driver: Driver, seen: SweepView) -> str:
     from rlstudio.control.sweep.report import best_of
 
     best = best_of(seen.trials)
@@ -82,7 +82,7 @@ def headline(driver: Driver, seen: Seen) -> str:
     return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {told}"
 
 
-def _table(driver: Driver, seen: Seen) -> Group:
+def _table(driver: Driver, seen: SweepView) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -99,7 +99,7 @@ def _table(driver: Driver, seen: Seen) -> Group:
     return Group(Text(text.safe(headline(driver, seen)), style="bold", no_wrap=True, overflow="ellipsis"), table)
 
 
-def print_sweep(out: Terminal, summary: Summary) -> None:
+def print_sweep(out: Terminal, summary: SweepSummary) -> None:
     from rlstudio.control.sweep.report import importance
 
     best = summary.best
@@ -115,7 +115,7 @@ def print_sweep(out: Terminal, summary: Summary) -> None:
     out.line(f"  {settings(best)}")
 
 
-def trial_rows(summary: Summary, best: Trial | None) -> list[list[str | Cell]]:
+def trial_rows(summary: SweepSummary, best: Trial | None) -> list[list[str | Cell]]:
     return [
         [
             f"{trial.number}{' *' if best is not None and trial.number == best.number else ''}",

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rlstudio.control.runs.folders import folder_of
-from rlstudio.control.store.records import Run
-from rlstudio.control.workspace import DATABASE_VARIABLE, Home
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
 from rlstudio.storage.folder import Folder
 
 
@@ -23,22 +23,22 @@ class Process(Protocol):
 
 
 class Launcher(Protocol):
-    def launch(self, run: Run, devices: Sequence[int]) -> Process: ...
+    def launch(self, run: RunRow, devices: Sequence[int]) -> Process: ...
 
 
 class SubprocessLauncher:
     """A process of its own session: neither a closed terminal nor the end of whoever started it reaches it."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
 
-    def launch(self, run: Run, devices: Sequence[int]) -> Process:
-        folder = folder_of(self._home, run)
+    def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
+        folder = folder_of(self._workspace, run)
         command = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
         log = Folder(folder.path).output(folder.log_path.name)
         try:
             return subprocess.Popen(
-                [*command, str(self._home.runs_dir.absolute())],
+                [*command, str(self._workspace.runs_dir.absolute())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -51,6 +51,6 @@ class SubprocessLauncher:
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:
         """GPUs that the run was not given stay out of its sight, also where that is all of them."""
         told = {"PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
-        if not self._home.url.startswith("sqlite:"):
-            told[DATABASE_VARIABLE] = self._home.url
+        if not self._workspace.url.startswith("sqlite:"):
+            told[DATABASE_VARIABLE] = self._workspace.url
         return {**os.environ, **told}

@@ -12,7 +12,7 @@ import threading
 import traceback
 from pathlib import Path
 
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
 from rlstudio.core.process import this_process
 
@@ -20,9 +20,9 @@ GRACE_SECONDS = 4.0
 
 
 def main(run_id: str, token: int, runs_dir: Path) -> int:
-    home = Home(runs_dir)
+    workspace = Workspace(runs_dir)
     try:
-        run = home.store.hand_over(run_id, token, this_process())
+        run = workspace.store.hand_over(run_id, token, this_process())
     except RLStudioError as error:
         return _told(error)
     # Only now: importing torch takes a second, in which nobody would know whose run it is.
@@ -30,7 +30,7 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
     from rlstudio.experiment.run.signals import Interrupted
 
     try:
-        with serve(home, run, on_lost=_leave_soon) as session:
+        with serve(workspace, run, on_lost=_leave_soon) as session:
             for _ in session:
                 pass
     except Interrupted as stop:

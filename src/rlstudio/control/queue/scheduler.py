@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from rlstudio.control.lifecycle import backoff_seconds
 from rlstudio.control.queue.launchers import Launcher, Process
 from rlstudio.control.store.reaper import Reaper
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots, left
 from rlstudio.control.store.store import Store
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound
@@ -31,10 +31,10 @@ class Observed:
     queue_depth: int
     running: int
     throughput: float  # environment steps per second of all runs of the store together
-    started: list[Run] = field(default_factory=list)
-    reaped: list[Run] = field(default_factory=list)
-    retried: list[Run] = field(default_factory=list)
-    never: list[Run] = field(default_factory=list)  # queued, but larger than this machine
+    started: list[RunRow] = field(default_factory=list)
+    reaped: list[RunRow] = field(default_factory=list)
+    retried: list[RunRow] = field(default_factory=list)
+    never: list[RunRow] = field(default_factory=list)  # queued, but larger than this machine
     waits: bool = False  # something will be retried after its pause
 
 
@@ -99,7 +99,7 @@ class Scheduler:
 
     # -- retries ----------------------------------------------------------------------------------------------------
 
-    def _retry(self) -> tuple[list[Run], bool]:
+    def _retry(self) -> tuple[list[RunRow], bool]:
         now = self._clock()
         hopeful = [run for run in self.store.retryable() if run.may_retry]
         self._ended_at = {key: self._ended_at.get(key, now) for key in ((run.id, run.version) for run in hopeful)}
@@ -114,11 +114,11 @@ class Scheduler:
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
-    def _start(self, queued: Sequence[Run], running: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    def _start(self, queued: Sequence[RunRow], running: Sequence[RunRow]) -> tuple[list[RunRow], list[RunRow]]:
         here = [run for run in running if run.host == os.uname().nodename]
         never = [run for run in queued if not self.slots.fits(run)]
         waiting = [run for run in queued if self.slots.fits(run)]
-        started: list[Run] = []
+        started: list[RunRow] = []
         for run in in_order(waiting, running):
             if not left(self.slots, [*here, *started]).fits(run):
                 break
@@ -127,7 +127,7 @@ class Scheduler:
                 started.append(claimed)
         return started, never
 
-    def _claim(self, run: Run, beside: Sequence[Run]) -> Run | None:
+    def _claim(self, run: RunRow, beside: Sequence[RunRow]) -> RunRow | None:
         """From here to the new process's own word the run is ours: if we die now, it is found and goes on."""
         try:
             claimed = self.store.claim(run.id, this_process())
@@ -143,7 +143,7 @@ class Scheduler:
             return None
         return replace(claimed, devices=",".join(map(str, devices)))
 
-    def _devices(self, run: Run, beside: Sequence[Run]) -> list[int]:
+    def _devices(self, run: RunRow, beside: Sequence[RunRow]) -> list[int]:
         """Free GPUs for a run, remembered in its row so that a later scheduler knows too."""
         taken = {index for other in beside for index in other.device_list}
         devices = [index for index in range(self.slots.gpus) if index not in taken][: run.gpus]
@@ -153,19 +153,19 @@ class Scheduler:
 
     # -- observing --------------------------------------------------------------------------------------------------
 
-    def _throughput(self, running: Sequence[Run]) -> float:
+    def _throughput(self, running: Sequence[RunRow]) -> float:
         now = self._clock()
         before = self._rates
         self._rates = {run.id: before.get(run.id, _Rate(now, run.env_steps)).at(now, run.env_steps) for run in running}
         return sum(rate.per_second for rate in self._rates.values())
 
 
-def in_order(waiting: Sequence[Run], running: Sequence[Run]) -> Iterator[Run]:
+def in_order(waiting: Sequence[RunRow], running: Sequence[RunRow]) -> Iterator[RunRow]:
     """Who is next, and who after that: by priority, then fair between owners, then by age."""
     cores = Counter[str]()
     for run in running:
         cores[run.owner] += run.cpus
-    lines = {owner: deque[Run]() for owner in {run.owner for run in waiting}}
+    lines = {owner: deque[RunRow]() for owner in {run.owner for run in waiting}}
     for run in sorted(waiting, key=lambda run: (-run.priority, run.seq)):
         lines[run.owner].append(run)
     while lines:

@@ -13,26 +13,26 @@ from rlstudio.control.queue.launchers import SubprocessLauncher
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.resources import Slots, of_this_machine
-from rlstudio.control.workspace import DATABASE_VARIABLE, Home
+from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
 from rlstudio.storage.folder import Folder, ensure_directory
 
 LOG = "worker.log"
 WATCH_SECONDS = 0.5
 
 
-def ensure_worker(home: Home) -> None:
+def ensure_worker(workspace: Workspace) -> None:
     """Somebody serves the queue when this returns. Two launches at once may start two workers, which does no harm.
     Where only workers of other hosts are registered, a sign of life of one of them is waited for."""
-    while workers := home.workers.alive():
+    while workers := workspace.workers.alive():
         if any(worker.is_certain for worker in workers):
             return
         time.sleep(WATCH_SECONDS)
-    ensure_directory(home.state_dir)
-    log = Folder(home.state_dir).output(LOG)
-    told = {} if home.url.startswith("sqlite:") else {DATABASE_VARIABLE: home.url}
+    ensure_directory(workspace.state_dir)
+    log = Folder(workspace.state_dir).output(LOG)
+    told = {} if workspace.url.startswith("sqlite:") else {DATABASE_VARIABLE: workspace.url}
     try:
         subprocess.Popen(
-            [sys.executable, "-m", "rlstudio.control.queue.service", str(home.runs_dir.absolute())],
+            [sys.executable, "-m", "rlstudio.control.queue.service", str(workspace.runs_dir.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -44,16 +44,16 @@ def ensure_worker(home: Home) -> None:
 
 
 def worker(
-    home: Home,
+    workspace: Workspace,
     slots: Slots,
     *,
     until_idle: bool,
     tell: Callable[[Observed], None] = lambda observed: None,
     complain: Callable[[str], None] = lambda text: None,
 ) -> Worker:
-    scheduler = Scheduler(home.store, slots, SubprocessLauncher(home), reaper=home.reaper())
+    scheduler = Scheduler(workspace.store, slots, SubprocessLauncher(workspace), reaper=workspace.reaper())
     return Worker(scheduler, until_idle=until_idle, tell=tell, complain=complain)
 
 
 if __name__ == "__main__":
-    worker(Home(Path(sys.argv[1])), of_this_machine(), until_idle=True).serve()
+    worker(Workspace(Path(sys.argv[1])), of_this_machine(), until_idle=True).serve()

@@ -58,7 +58,7 @@ class PromotionConfig(Config):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PromotionVerdict:
     """The decision with every number it rests on."""
 
     promote: bool
@@ -75,7 +75,7 @@ class Verdict:
         return asdict(self)
 
 
-def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: int | None = None) -> Verdict:
+def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: int | None = None) -> PromotionVerdict:
     """Play until it can be told. Without an incumbent only the gates decide."""
     seed = secrets.randbits(31) if seed is None else seed
     looks = cfg.looks() if incumbent is not None else [cfg.budget]
@@ -100,7 +100,7 @@ def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: i
     gates = _gates(ours, cfg)
     failed = [name for name, gate in gates.items() if gate["found"] < gate["wanted"]]
     promote = not failed and (incumbent is None or answer == "better")
-    return Verdict(
+    return PromotionVerdict(
         promote=promote,
         reason=_told(answer, failed, gates, seen, cfg, incumbent is None),
         seed=seed,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlstudio.control.registry.blobs import Blobs
-from rlstudio.control.registry.promotion import Play, PromotionConfig, Verdict, judge
+from rlstudio.control.registry.promotion import Play, PromotionConfig, PromotionVerdict, judge
 from rlstudio.control.registry.records import Decision, Stage, Version, check_model, is_reference, parse_reference
 from rlstudio.control.registry.registry import Registry, refuse_stale
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import BundleError, Conflict, GateFailed, UnknownName, UserError
 from rlstudio.delivery.bundle import Bundle, is_bundle
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -29,34 +29,34 @@ class Release:
     """A version and, where it was judged, why it is where it is."""
 
     version: Version
-    verdict: Verdict | None = None
+    verdict: PromotionVerdict | None = None
 
 
-class Refused(GateFailed):
+class PromotionRefused(GateFailed):
     """A version that was judged and not promoted, with every number."""
 
-    def __init__(self, version: Version, verdict: Verdict) -> None:
+    def __init__(self, version: Version, verdict: PromotionVerdict) -> None:
         super().__init__(f"model {version.name}: not promoted: {verdict.reason}")
         self.version, self.verdict = version, verdict
 
 
 class Releases:
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
 
     @cached_property
     def registry(self) -> Registry:
         """To change something."""
-        return Registry(self._home.store.database)
+        return Registry(self._workspace.store.database)
 
     @property
     def records(self) -> Registry:
         """To look, which changes nothing."""
-        return Registry(self._home.records.database)
+        return Registry(self._workspace.records.database)
 
     @cached_property
     def blobs(self) -> Blobs:
-        return Blobs(self._home.state_dir / "registry" / "blobs")
+        return Blobs(self._workspace.state_dir / "registry" / "blobs")
 
     def bundle(self, version: Version) -> Bundle:
         """The policy of a version, verified to the last byte."""
@@ -79,7 +79,7 @@ class Releases:
         if model is not None:
             self._refuse_empty(model)
             return self.records.versions(model)
-        models = [] if self._home.is_empty else self.records.models()
+        models = [] if self._workspace.is_empty else self.records.models()
         return [version for name in models for version in self.records.versions(name)]
 
     def history(self, model: str) -> list[Decision]:
@@ -87,8 +87,8 @@ class Releases:
         return self.records.history(model)
 
     def _refuse_empty(self, model: str) -> None:
-        if self._home.is_empty:
-            where = f"there are none in {self._home.runs_dir} yet"
+        if self._workspace.is_empty:
+            where = f"there are none in {self._workspace.runs_dir} yet"
             raise UnknownName(f"model {model!r}: {where}; make one with: rlctl promote RUN --model NAME")
 
     # -- versions ---------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Releases:
             if checkpoint != "last":
                 raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")
             return self.register_bundle(model, Path(what))
-        return self.register_run(model, self._home.folder_to_read(what), checkpoint)
+        return self.register_run(model, self._workspace.folder_to_read(what), checkpoint)
 
     # -- stages -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Releases:
         verdict = self.judge(candidate, incumbent, cfg, imports)
         if not verdict.promote:
             self.registry.refuse(version, verdict.reason, verdict.to_json())
-            raise Refused(version, verdict)
+            raise PromotionRefused(version, verdict)
         promoted = self.registry.promote(
             version.model, version.version, to, if_current=seen, reason=verdict.reason, verdict=verdict.to_json()
         )
@@ -177,7 +177,7 @@ class Releases:
 
     def judge(
         self, candidate: Bundle, incumbent: Bundle | None, cfg: PromotionConfig, imports: Sequence[str] = ()
-    ) -> Verdict:
+    ) -> PromotionVerdict:
         """Both on the same task, each seeing it in its own way: otherwise an easier one would win."""
         ours = candidate.experiment(tuple(imports))
         if incumbent is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlstudio.control.store.records import Request, Run
+from rlstudio.control.store.records import RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import parse
 from rlstudio.core.errors import CheckpointError, ConfigError, Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason
@@ -18,15 +18,15 @@ from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.storage.folder import Folder, ensure_directory, temporary
 
 
-def known_run(home: Home, ref: str) -> Run:
+def known_run(workspace: Workspace, ref: str) -> RunRow:
     """The run of the store that `ref` names, for whoever acts on it: runs whose process is gone are recorded first, and
     a folder that the store does not know yet is adopted."""
-    home.reap()
-    entry = home.find(ref)
-    return entry.run if entry.run is not None else adopt(home, entry.folder)
+    workspace.reap()
+    entry = workspace.find(ref)
+    return entry.run if entry.run is not None else adopt(workspace, entry.folder)
 
 
-def adopt_path(home: Home, path: Path) -> Run:
+def adopt_path(workspace: Workspace, path: Path) -> RunRow:
     """A folder anywhere. One that lies elsewhere is copied into the runs folder first, whole or not at all."""
     try:
         resolved = path.resolve(strict=True)
@@ -38,11 +38,11 @@ def adopt_path(home: Home, path: Path) -> Run:
     status = source.read_status()
     if status.state in OWNED:
         raise RunBusy(f"{path}: is {status.state}; it can be adopted once it has ended")
-    if resolved.name in home.store.ids():
+    if resolved.name in workspace.store.ids():
         raise Conflict(f"run {resolved.name}: is in the store already; see: rlctl show {resolved.name}")
-    if resolved.parent != home.runs_dir.resolve():
-        _copy_in(Folder(home.runs_dir, through_link=True), resolved)
-    return adopt(home, home.folder(resolved.name))
+    if resolved.parent != workspace.runs_dir.resolve():
+        _copy_in(Folder(workspace.runs_dir, through_link=True), resolved)
+    return adopt(workspace, workspace.folder(resolved.name))
 
 
 def _copy_in(runs: Folder, source: Path) -> None:
@@ -84,7 +84,7 @@ def _refuse_links_and_pipes(folder: Folder, name: str = "") -> None:
             raise UserError(f"{folder.path(inner)}: is neither a file nor a folder (links are not followed); remove it")
 
 
-def adopt(home: Home, folder: RunFolder) -> Run:
+def adopt(workspace: Workspace, folder: RunFolder) -> RunRow:
     """A folder in its place."""
     _refuse_links_and_pipes(Folder(folder.path))
     status = folder.read_status()
@@ -95,11 +95,11 @@ def adopt(home: Home, folder: RunFolder) -> Run:
     except (StorageError, CheckpointError):
         found = []
     config_yaml = folder.read_config()
-    request = Request.from_status(status, config_yaml, **_asked_for(config_yaml, str(folder.config_path)))
+    request = RunRequest.from_status(status, config_yaml, **_asked_for(config_yaml, str(folder.config_path)))
     told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
     # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
     reason = status.reason or Reason.ADOPTED
-    return home.store.adopt(request, folder.id, status.state, reason, status.facts(), told)
+    return workspace.store.adopt(request, folder.id, status.state, reason, status.facts(), told)
 
 
 def _asked_for(config_yaml: str, source: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
 from rlstudio.control.runs.start import request_of
-from rlstudio.control.store.records import Run
-from rlstudio.control.workspace import Home
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason
@@ -20,17 +20,19 @@ from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.session import Session
 
 
-def fork(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any) -> Session:
+def fork(
+    workspace: Workspace, parent: RunRow, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any
+) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `origin`: its sweep and trial."""
-    source = folder_of(home, parent)
+    source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
-    child = home.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
-    with told_if_it_fails(home.store, child):
-        folder = folder_of(home, child)
-        lease = StoreLease(home.store, child, folder.path)
+    child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
+    with told_if_it_fails(workspace.store, child):
+        folder = folder_of(workspace, child)
+        lease = StoreLease(workspace.store, child, folder.path)
     try:
         info = copy_checkpoint(source, checkpoint, folder, lease)
-        home.store.set_origin(child.id, child.token, info.step)
+        workspace.store.set_origin(child.id, child.token, info.step)
         epoch = int(info.fields["epoch"])
         if epoch >= cfg.train.epochs:
             raise UserError(
@@ -41,7 +43,7 @@ def fork(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[
     except BaseException:
         lease.release()
         folder.remove()
-        home.store.remove(child.id)
+        workspace.store.remove(child.id)
         raise
 
 
@@ -53,8 +55,8 @@ def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed
         raise Incompatible(f"fork with {changed}: {error}; such a change needs a new run") from error
 
 
-def fork_later(home: Home, parent: Run, checkpoint: str = "last", overrides: Sequence[str] = ()) -> Run:
+def fork_later(workspace: Workspace, parent: RunRow, checkpoint: str = "last", overrides: Sequence[str] = ()) -> RunRow:
     """The child in the queue."""
-    session = fork(home, parent, checkpoint, overrides)
+    session = fork(workspace, parent, checkpoint, overrides)
     session.close()
-    return home.store.resume(session.folder.id, Reason.RESUMED)
+    return workspace.store.resume(session.folder.id, Reason.RESUMED)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rlstudio.control.lifecycle import ENDED, Desired
 from rlstudio.control.store.reaper import TTL_SECONDS
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Conflict, LeaseLost, StorageError
@@ -31,7 +31,7 @@ class StoreLease:
     def __init__(
         self,
         store: Store,
-        run: Run,
+        run: RunRow,
         folder: Path,
         *,
         beat_seconds: float = BEAT_SECONDS,
@@ -151,7 +151,7 @@ class StoreLease:
 
 
 @contextmanager
-def told_if_it_fails(store: Store, run: Run) -> Iterator[None]:
+def told_if_it_fails(store: Store, run: RunRow) -> Iterator[None]:
     """Between the claim of a run and its session: what goes wrong is told, so that no run seems to start for ever."""
     try:
         yield

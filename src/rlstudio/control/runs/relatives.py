@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstudio.control.store.reading import Reading
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.reading import StoreReader
+from rlstudio.control.store.records import RunRow
 from rlstudio.core.errors import RunNotFound
 
 
-def family(store: Reading, run: Run) -> list[tuple[int, Run]]:
+def family(store: StoreReader, run: RunRow) -> list[tuple[int, RunRow]]:
     """Depth and run, parents before their children, older children first."""
     root, seen = run, {run.id}
     while root.parent_id is not None and root.parent_id not in seen:
@@ -16,12 +16,12 @@ def family(store: Reading, run: Run) -> list[tuple[int, Run]]:
         except RunNotFound:
             break  # the parent lives in another store
         seen.add(root.id)
-    found: list[tuple[int, Run]] = []
+    found: list[tuple[int, RunRow]] = []
     _descend(store, root, 0, found, set())
     return found
 
 
-def _descend(store: Reading, run: Run, depth: int, found: list[tuple[int, Run]], seen: set[str]) -> None:
+def _descend(store: StoreReader, run: RunRow, depth: int, found: list[tuple[int, RunRow]], seen: set[str]) -> None:
     if run.id in seen:
         return
     seen.add(run.id)

@@ -7,25 +7,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from rlstudio.control.lifecycle import ENDED
-from rlstudio.control.store.records import Run
-from rlstudio.control.workspace import Entry, Home
+from rlstudio.control.store.records import RunRow
+from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import Conflict
 from rlstudio.core.run_state import RunState
 
 
-def remove(home: Home, entry: Entry) -> None:
+def remove(workspace: Workspace, entry: Entry) -> None:
     """First from the disk, under the folder's lock, then from the store: a crash in between leaves a run without a
     folder, which removing it again finishes."""
     if entry.has_folder:
         entry.folder.remove()
     if entry.run is not None:
-        home.store.remove(entry.id)
+        workspace.store.remove(entry.id)
 
 
-def refuse_referred(home: Home, going: Collection[str]) -> None:
+def refuse_referred(workspace: Workspace, going: Collection[str]) -> None:
     """A run that another one was forked from stays as long as that one does."""
     for run_id in going:
-        staying = [child.id for child in home.store.runs(parent=run_id) if child.id not in going]
+        staying = [child.id for child in workspace.store.runs(parent=run_id) if child.id not in going]
         if staying:
             raise Conflict(f"run {run_id}: {staying[0]} was forked from it; remove that one first, or both together")
 
@@ -39,11 +39,11 @@ class Policy:
     states: frozenset[RunState] = frozenset({RunState.FAILED, RunState.CANCELLED})
 
 
-def prunable(home: Home, policy: Policy, now: datetime | None = None) -> list[Run]:
+def prunable(workspace: Workspace, policy: Policy, now: datetime | None = None) -> list[RunRow]:
     """Runs that the policy gives up and nothing refers to, oldest first. Dates only choose; nothing depends on them.
     This only looks: a run whose process is gone counts as what it will be recorded as."""
     oldest_kept = (now or datetime.now(UTC)) - timedelta(days=policy.keep_days)
-    entries = [home.entry(run) for run in home.records.runs()]
+    entries = [workspace.entry(run) for run in workspace.records.runs()]
     runs = [replace(entry.run, state=entry.status.state) for entry in entries if entry.run]
     kept = {run.id for run in runs[: policy.keep_newest]}
     going = {

@@ -11,9 +11,9 @@ from typing import Any
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
-from rlstudio.control.store.records import Request, Run
+from rlstudio.control.store.records import RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
 from rlstudio.core.process import this_process
@@ -28,10 +28,10 @@ from rlstudio.experiment.training.build import build
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 
-def request_of(cfg: ExperimentConfig, **origin: Any) -> Request:
+def request_of(cfg: ExperimentConfig, **origin: Any) -> RunRequest:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
     asked = asked_for(cfg.resources, cfg.runtime.device)
-    return Request(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
+    return RunRequest(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
 
 
 def current_owner() -> str:
@@ -39,55 +39,57 @@ def current_owner() -> str:
     return os.environ.get(OWNER_VARIABLE) or getpass.getuser()
 
 
-def enqueue(home: Home, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> Run:
+def enqueue(workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
     build(cfg).close()
-    return home.store.create(request_of(cfg, **origin), key=key)
+    return workspace.store.create(request_of(cfg, **origin), key=key)
 
 
-def start_session(home: Home, cfg: ExperimentConfig, **origin: Any) -> Session:
+def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
     built = build(cfg)
     try:
         request = request_of(cfg, **origin)
-        run = home.store.create(request, owner=this_process())
-        with told_if_it_fails(home.store, run):
-            folder = RunFolder.create(home.runs_dir, request, run_id=run.id)
-            folder.event(EVENT, **home.store.lineage(run.id))
-            lease = StoreLease(home.store, run, folder.path)
+        run = workspace.store.create(request, owner=this_process())
+        with told_if_it_fails(workspace.store, run):
+            folder = RunFolder.create(workspace.runs_dir, request, run_id=run.id)
+            folder.event(EVENT, **workspace.store.lineage(run.id))
+            lease = StoreLease(workspace.store, run, folder.path)
     except BaseException:
         built.close()
         raise
-    return _with_finalize(home, Session.open(folder, cfg, built=built, lease=lease))
+    return _with_finalize(workspace, Session.open(folder, cfg, built=built, lease=lease))
 
 
-def resume_session(home: Home, run: Run, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
+def resume_session(
+    workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, allow_inexact: bool = False
+) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
-    folder = folder_of(home, run)
+    folder = folder_of(workspace, run)
     going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
-    claimed = home.store.resume(run.id, reason, changes=changes, owner=this_process())
-    with told_if_it_fails(home.store, claimed):
-        session = going.open(StoreLease(home.store, claimed, folder.path))
+    claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
+    with told_if_it_fails(workspace.store, claimed):
+        session = going.open(StoreLease(workspace.store, claimed, folder.path))
     folder.event(EVENT, **lineage())
-    return _with_finalize(home, session)
+    return _with_finalize(workspace, session)
 
 
-def requeue(home: Home, run: Run, overrides: Sequence[str] = ()) -> Run:
+def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = ()) -> RunRow:
     """Go on with a run as soon as a worker has room for it."""
     refuse_busy(run)
-    reason, changes = _changes(run, continuation_of(folder_of(home, run), overrides, state=run.state))
-    return home.store.resume(run.id, reason, changes=changes)
+    reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
+    return workspace.store.resume(run.id, reason, changes=changes)
 
 
-def refuse_busy(run: Run) -> None:
+def refuse_busy(run: RunRow) -> None:
     if run.is_owned:
         whose = f"process {run.pid} on {run.host} is writing it"
         raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
 
 
-def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
+def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
     if not going.extended:
         return Reason.RESUMED, {}
     cfg = going.cfg
@@ -95,28 +97,28 @@ def _changes(run: Run, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
     return (Reason.EXTENDED if run.state == RunState.COMPLETED else Reason.RESUMED), longer
 
 
-def serve(home: Home, run: Run, on_lost: Callable[[], None]) -> Session:
+def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Session:
     """A claimed run, in the process that was started for it. Its row knows whether it is to go on for longer."""
-    with told_if_it_fails(home.store, run):
-        folder = folder_of(home, run)
+    with told_if_it_fails(workspace.store, run):
+        folder = folder_of(workspace, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
         going = continuation_of(folder, longer, state=run.state)
-        session = going.open(StoreLease(home.store, run, folder.path, on_lost=on_lost))
-    return _with_finalize(home, session)
+        session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
+    return _with_finalize(workspace, session)
 
 
-def _with_finalize(home: Home, session: Session) -> Session:
+def _with_finalize(workspace: Workspace, session: Session) -> Session:
     """What the experiment wants to happen to its policy: before the run counts as completed, so that a crash in between
     is made good by resuming it."""
     model = session.cfg.register.model
     if model is not None:
-        session.finalize = partial(_register, home, session, model)
+        session.finalize = partial(_register, workspace, session, model)
     return session
 
 
-def _register(home: Home, session: Session, model: str) -> None:
+def _register(workspace: Workspace, session: Session, model: str) -> None:
     from rlstudio.control.registry.releases import Releases
 
-    version = Releases(home).register_run(model, session.folder)
+    version = Releases(workspace).register_run(model, session.folder)
     session.folder.event("registered", model=version.model, version=version.version, digest=version.digest)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
-from rlstudio.control.store.records import RUN_COLUMNS, Request, Run, request_as_columns
+from rlstudio.control.store.records import RUN_COLUMNS, RunRequest, RunRow, request_as_columns
 from rlstudio.control.store.schema import checkpoints, events, keys, runs
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
 from rlstudio.core.process import Owner
@@ -21,15 +21,15 @@ from rlstudio.experiment.folder.run_folder import new_run_id
 SHOWN = [runs.c[name] for name in RUN_COLUMNS]
 
 
-def get_run(connection: Connection, run_id: str, lock: bool = False) -> Run:
+def get_run(connection: Connection, run_id: str, lock: bool = False) -> RunRow:
     query = select(*SHOWN).where(runs.c.id == run_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise unknown_run(run_id)
-    return Run.from_row(row)
+    return RunRow.from_row(row)
 
 
-def owned_run(connection: Connection, run_id: str, token: int) -> Run:
+def owned_run(connection: Connection, run_id: str, token: int) -> RunRow:
     """The run, for its owner alone."""
     try:
         run = get_run(connection, run_id, lock=True)
@@ -43,7 +43,7 @@ def owned_run(connection: Connection, run_id: str, token: int) -> Run:
     return run
 
 
-def run_of_key(connection: Connection, key: str, config_hash: str) -> Run | None:
+def run_of_key(connection: Connection, key: str, config_hash: str) -> RunRow | None:
     row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
     if row is None:
         return None
@@ -56,12 +56,12 @@ def run_of_key(connection: Connection, key: str, config_hash: str) -> Run | None
 
 def insert_run(
     connection: Connection,
-    request: Request,
+    request: RunRequest,
     key: str | None = None,
     owner: Owner | None = None,
     run_id: str | None = None,
     token: int = 0,
-) -> Run:
+) -> RunRow:
     if run_id is not None and connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).first():
         raise taken(run_id)
     run_id = run_id or new_run_id(request.algo, request.env_id)
@@ -77,7 +77,7 @@ def insert_run(
     return run if owner is None else claim_run(connection, run, owner, has_process=True)
 
 
-def claim_run(connection: Connection, run: Run, owner: Owner, *, has_process: bool = False) -> Run:
+def claim_run(connection: Connection, run: RunRow, owner: Owner, *, has_process: bool = False) -> RunRow:
     if run.state != RunState.QUEUED:
         raise Conflict(f"run {run.id}: is {run.state}, not QUEUED; somebody else has it")
     values = {"token": run.token + 1, "attempt": run.attempt + 1, "heartbeat": run.heartbeat + 1, **asdict(owner)}
@@ -85,7 +85,9 @@ def claim_run(connection: Connection, run: Run, owner: Owner, *, has_process: bo
     return change_state(connection, run, RunState.STARTING, Reason.NONE, "", **values)
 
 
-def change_state(connection: Connection, run: Run, to: RunState, reason: Reason, message: str, **values: Any) -> Run:
+def change_state(
+    connection: Connection, run: RunRow, to: RunState, reason: Reason, message: str, **values: Any
+) -> RunRow:
     """The one place where a run changes its state."""
     if to not in MOVES[run.state]:
         raise Conflict(f"run {run.id}: is {run.state} and cannot become {to}")
@@ -97,7 +99,7 @@ def change_state(connection: Connection, run: Run, to: RunState, reason: Reason,
     return get_run(connection, run.id)
 
 
-def update_run(connection: Connection, run: Run, **values: Any) -> None:
+def update_run(connection: Connection, run: RunRow, **values: Any) -> None:
     """Compare and swap: the row must be as it was read."""
     same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
     changed = connection.execute(update(runs).where(same).values(updated_at=timestamp(), **values))
@@ -112,7 +114,7 @@ def set_checkpoints(connection: Connection, run_id: str, token: int, found: Sequ
         connection.execute(insert(checkpoints), [{"run_id": run_id, "token": token, **entry} for entry in found])
 
 
-def failed(run: Run, to: RunState, reason: Reason, env_steps: int) -> dict[str, int]:
+def failed(run: RunRow, to: RunState, reason: Reason, env_steps: int) -> dict[str, int]:
     """The columns that count failures, where this end is one that a scheduler would try again."""
     if not is_retried(to, reason, run.desired):
         return {}

@@ -11,18 +11,18 @@ from sqlalchemy import func, or_, select
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.moves import SHOWN, get_run, unknown_run
-from rlstudio.control.store.records import Checkpoint, Event, Run
+from rlstudio.control.store.records import Checkpoint, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
 
 
-class Reading:
+class StoreReader:
     """The half of `Store` that only looks."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def get(self, run_id: str) -> Run:
+    def get(self, run_id: str) -> RunRow:
         with self.database.read() as connection:
             return get_run(connection, run_id)
 
@@ -35,7 +35,7 @@ class Reading:
         starting: str | None = None,
         sweep: str | None = None,
         limit: int | None = None,
-    ) -> list[Run]:
+    ) -> list[RunRow]:
         """Newest first. `starting`: ids that begin so."""
         query = select(*SHOWN).order_by(runs.c.seq.desc()).limit(limit)
         if states is not None:
@@ -51,15 +51,15 @@ class Reading:
             begins = func.substr(runs.c.id, 1, len(starting), type_=runs.c.id.type)
             query = query.where(begins == starting)
         with self.database.read() as connection:
-            return [Run.from_row(row) for row in connection.execute(query).mappings()]
+            return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
 
-    def retryable(self) -> list[Run]:
+    def retryable(self) -> list[RunRow]:
         """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
         ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
         wanted = (runs.c.failures <= runs.c.max_retries) & (runs.c.desired == str(Desired.RUN))
         query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, wanted)
         with self.database.read() as connection:
-            return [Run.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
+            return [RunRow.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
 
     def ids(self) -> set[str]:
         with self.database.read() as connection:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlstudio.control.lifecycle import outcome_of_stop
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
 from rlstudio.core.errors import RunNotFound
@@ -27,22 +27,22 @@ from rlstudio.experiment.folder.status import Status
 TTL_SECONDS = 30.0
 
 
-def is_gone(run: Run) -> bool:
+def is_gone(run: RunRow) -> bool:
     """Whether the process that has a run certainly is not there any more."""
     return run.is_owned and process.is_gone(run.process)
 
 
-def as_recorded(run: Run, status: Status) -> Status:
+def as_recorded(run: RunRow, status: Status) -> Status:
     """What a run whose process is gone will be once somebody records it."""
     state, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, Reason.ORPHANED)
     return replace(status, state=state, reason=reason, message=_ended_silently(run))
 
 
-def _ended_silently(run: Run) -> str:
+def _ended_silently(run: RunRow) -> str:
     return f"process {run.pid} ended without a word; {_again(run)}"
 
 
-def _again(run: Run) -> str:
+def _again(run: RunRow) -> str:
     return f"go on with: rlctl resume {run.id}"
 
 
@@ -65,7 +65,7 @@ class Reaper:
         clock: Callable[[], float] = time.monotonic,
         gone: Callable[[Owner], bool] = process.is_gone,
         ttl: float = TTL_SECONDS,
-        facts: Callable[[Run], Mapping[str, Any]] = lambda run: {},
+        facts: Callable[[RunRow], Mapping[str, Any]] = lambda run: {},
     ) -> None:
         """`facts`: what a run wrote about itself after its last heartbeat, where that can be read."""
         self._store = store
@@ -75,7 +75,7 @@ class Reaper:
         self._facts = facts
         self._seen: dict[str, _Seen] = {}
 
-    def look(self) -> list[Run]:
+    def look(self) -> list[RunRow]:
         """One pass over all runs that somebody has; returns those that were taken away."""
         now = self._clock()
         owned = self._store.runs(states=OWNED)
@@ -83,7 +83,7 @@ class Reaper:
         reaped = [self._judge(run, now) for run in owned]
         return [run for run in reaped if run is not None]
 
-    def _observe(self, run: Run, now: float) -> _Seen:
+    def _observe(self, run: RunRow, now: float) -> _Seen:
         before = self._seen.get(run.id)
         if before is None or before.token != run.token:
             return _Seen(run.token, run.heartbeat, run.progress, now, now)
@@ -92,7 +92,7 @@ class Reaper:
         moved_at = min(before.moved_at, now) if before.progress == run.progress else now
         return _Seen(run.token, run.heartbeat, run.progress, beat_at, moved_at)
 
-    def _judge(self, run: Run, now: float) -> Run | None:
+    def _judge(self, run: RunRow, now: float) -> RunRow | None:
         seen = self._seen[run.id]
         if self._gone(run.process):
             return self._take(run, Reason.ORPHANED, _ended_silently(run))
@@ -106,7 +106,7 @@ class Reaper:
             return self._take(run, Reason.HUNG, f"{stuck}; {_again(run)}", end=True)
         return None
 
-    def _take(self, run: Run, reason: Reason, message: str, end: bool = False) -> Run | None:
+    def _take(self, run: RunRow, reason: Reason, message: str, end: bool = False) -> RunRow | None:
         try:
             reaped = self._store.reap(run.id, run.token, run.heartbeat, reason, message, self._facts(run))
         except RunNotFound:

@@ -17,7 +17,7 @@ from rlstudio.experiment.folder.status import Status
 
 
 @dataclass(frozen=True)
-class Request(NewRun):
+class RunRequest(NewRun):
     """A run to be: what it is, what it asks for and where it comes from."""
 
     owner: str = ""
@@ -36,7 +36,7 @@ class Request(NewRun):
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRow:
     """One run as the store knows it."""
 
     seq: int
@@ -90,7 +90,7 @@ class Run:
     pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
 
     @classmethod
-    def from_row(cls, row: Mapping[Any, Any]) -> Run:
+    def from_row(cls, row: Mapping[Any, Any]) -> RunRow:
         values = {name: row[name] for name in RUN_COLUMNS}
         values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
         values["reason"] = Reason(values["reason"])
@@ -125,7 +125,7 @@ class Run:
         return Status(**known, eval_interval=None if low is None or high is None else (low, high))
 
 
-RUN_COLUMNS = tuple(field.name for field in fields(Run))
+RUN_COLUMNS = tuple(field.name for field in fields(RunRow))
 """All but the large ones, which a list never needs: config_yaml and lineage."""
 
 
@@ -159,6 +159,6 @@ def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def request_as_columns(request: Request) -> dict[str, Any]:
-    values = {field.name: getattr(request, field.name) for field in fields(Request)}
+def request_as_columns(request: RunRequest) -> dict[str, Any]:
+    values = {field.name: getattr(request, field.name) for field in fields(RunRequest)}
     return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True)}

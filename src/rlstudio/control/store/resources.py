@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.core.errors import UserError
 from rlstudio.core.ram import usable_ram
 
@@ -25,13 +25,13 @@ class Slots:
     gpus: int = 0
     memory_mb: int = 0
 
-    def __sub__(self, run: Run) -> Slots:
+    def __sub__(self, run: RunRow) -> Slots:
         return Slots(self.cpus - run.cpus, self.gpus - run.gpus, self.memory_mb - run.memory_mb)
 
-    def fits(self, run: Run) -> bool:
+    def fits(self, run: RunRow) -> bool:
         return run.cpus <= self.cpus and run.gpus <= self.gpus and run.memory_mb <= self.memory_mb
 
-    def lacking(self, run: Run) -> str:
+    def lacking(self, run: RunRow) -> str:
         """Why a run can never start here; empty where it can."""
         asked = {"cpus": (run.cpus, self.cpus), "gpus": (run.gpus, self.gpus), "MB": (run.memory_mb, self.memory_mb)}
         return ", ".join(f"{want} {kind} of {have}" for kind, (want, have) in asked.items() if want > have)
@@ -52,7 +52,7 @@ def asked_for(resources: ResourcesConfig, device: str) -> dict[str, Any]:
     }
 
 
-def left(slots: Slots, running: Iterable[Run]) -> Slots:
+def left(slots: Slots, running: Iterable[RunRow]) -> Slots:
     for run in running:
         slots = slots - run
     return slots

@@ -28,8 +28,8 @@ from rlstudio.control.store.moves import (
     taken,
     update_run,
 )
-from rlstudio.control.store.reading import Reading
-from rlstudio.control.store.records import Request, Run, facts_as_columns
+from rlstudio.control.store.reading import StoreReader
+from rlstudio.control.store.records import RunRequest, RunRow, facts_as_columns
 from rlstudio.control.store.schema import runs
 from rlstudio.core.errors import Conflict, UserError
 from rlstudio.core.process import Owner
@@ -39,12 +39,12 @@ LONGEST_KEY = 200
 BIRTHS = 10  # tries to find an id that nobody has
 
 
-class Store(Reading):
+class Store(StoreReader):
     # -- birth ------------------------------------------------------------------------------------------------------
 
     def create(
-        self, request: Request, *, key: str | None = None, owner: Owner | None = None, run_id: str | None = None
-    ) -> Run:
+        self, request: RunRequest, *, key: str | None = None, owner: Owner | None = None, run_id: str | None = None
+    ) -> RunRow:
         """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once, whoever
         has it now."""
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
@@ -60,13 +60,13 @@ class Store(Reading):
 
     def adopt(
         self,
-        request: Request,
+        request: RunRequest,
         run_id: str,
         state: RunState,
         reason: Reason,
         facts: Mapping[str, Any],
         found: Sequence[Mapping[str, Any]] = (),
-    ) -> Run:
+    ) -> RunRow:
         """A run that was made elsewhere, as its folder tells it, with its checkpoints. Nobody has it.
 
         It may have been here before, and removed while its owner was frozen: its tokens go on from any number, so
@@ -97,12 +97,12 @@ class Store(Reading):
 
     # -- ownership --------------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: Owner) -> Run:
+    def claim(self, run_id: str, owner: Owner) -> RunRow:
         """QUEUED -> STARTING: from now on the run is this owner's, until it ends or is taken away."""
         with self.database.write() as connection:
             return claim_run(connection, get_run(connection, run_id, lock=True), owner)
 
-    def hand_over(self, run_id: str, token: int, owner: Owner) -> Run:
+    def hand_over(self, run_id: str, token: int, owner: Owner) -> RunRow:
         """The process that was started for a claimed run takes it over from the one that claimed it, and no second
         one does."""
         with self.database.write() as connection:
@@ -120,7 +120,7 @@ class Store(Reading):
         reason: Reason = Reason.NONE,
         message: str = "",
         facts: Mapping[str, Any] | None = None,
-    ) -> Run:
+    ) -> RunRow:
         """The owner of a run says what became of it."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
@@ -168,7 +168,7 @@ class Store(Reading):
         reason: Reason,
         message: str,
         facts: Mapping[str, Any] | None = None,
-    ) -> Run | None:
+    ) -> RunRow | None:
         """Take a run from an owner that is gone. Nothing happens where it has shown life since it was looked at."""
         with self.database.write() as connection:
             run = get_run(connection, run_id, lock=True)
@@ -181,7 +181,7 @@ class Store(Reading):
 
     # -- what the user wants ----------------------------------------------------------------------------------------
 
-    def ask(self, run_id: str, desired: Desired) -> Run:
+    def ask(self, run_id: str, desired: Desired) -> RunRow:
         """Stop or cancel. A run that nobody has yet, or any more, is cancelled at once; one that waits to be tried
         again stays where it is."""
         if desired == Desired.RUN:
@@ -211,7 +211,7 @@ class Store(Reading):
         *,
         owner: Owner | None = None,
         changes: Mapping[str, Any] | None = None,
-    ) -> Run:
+    ) -> RunRow:
         """An ended run goes into the queue again; with an owner it starts at once. A user's own wish forgives all
         failures before it; `changes` are columns that differ from now on (a longer config)."""
         with self.database.write() as connection:

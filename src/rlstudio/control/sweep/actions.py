@@ -11,13 +11,13 @@ from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.fork import fork
 from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import request_of
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import asked_for, of_this_machine
 from rlstudio.control.sweep.config import DEFAULT_METRIC
-from rlstudio.control.sweep.driver import Driver, Seen, pause_at, watch
-from rlstudio.control.sweep.search import Search, from_json, overrides
+from rlstudio.control.sweep.driver import Driver, SweepView, pause_at, watch
+from rlstudio.control.sweep.search import SweepSearch, from_json, overrides
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
-from rlstudio.control.workspace import Home
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.process import is_gone, this_process
 from rlstudio.core.run_state import Reason
@@ -34,46 +34,46 @@ WAKE_SECONDS = 5.0
 """A worker that died is missed after so long."""
 
 
-class QueueHands:
+class QueueActions:
     """Implements `driver.Hands`."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
 
-    def begin(self, search: Search, sweep: str, trial: Trial, seed: int) -> None:
+    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
         cfg = search.experiment(dict(trial.params), seed, trial.number)
         request = request_of(cfg, sweep=sweep, trial=trial.number, pause_at=pause_at(search, trial))
-        self._home.store.create(request, key=f"sweep/{sweep}/{trial.number}/{seed}")
+        self._workspace.store.create(request, key=f"sweep/{sweep}/{trial.number}/{seed}")
 
-    def fork(self, search: Search, sweep: str, trial: Trial, seed: int, parent: Run) -> None:
+    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
         missing = {axis.path for axis in search.space.axes} - trial.params.keys()
         settings = {path: _found(search.data, path) for path in sorted(missing)} | dict(trial.params)
         settings["name"] = f"{sweep}-{trial.number}"
-        session = fork(self._home, parent, "last", overrides(settings), sweep=sweep, trial=trial.number)
+        session = fork(self._workspace, parent, "last", overrides(settings), sweep=sweep, trial=trial.number)
         session.close()
         until = {"pause_at": pause_at(search, trial)}
-        self._home.store.resume(session.folder.id, Reason.RESUMED, changes=until)
+        self._workspace.store.resume(session.folder.id, Reason.RESUMED, changes=until)
 
-    def is_left(self, run: Run) -> bool:
+    def is_left(self, run: RunRow) -> bool:
         """A fork is in the queue's hands only when it is whole."""
         if run.parent_id is None or run.is_managed or (run.is_owned and not is_gone(run.process)):
             return False
-        remove(self._home, self._home.find(run.id))
+        remove(self._workspace, self._workspace.find(run.id))
         return True
 
-    def measure(self, run: Run, metric: str, epoch: int) -> float | None:
+    def measure(self, run: RunRow, metric: str, epoch: int) -> float | None:
         """What the store knows; a run that went further than it was sent is read from its folder."""
         if metric == DEFAULT_METRIC and run.epoch == epoch:
             return run.eval_return
-        path = self._home.folder(run.id).path
+        path = self._workspace.folder(run.id).path
         steps, values = read_series(path, {metric}).get(metric, ([], []))
-        config = read_text(self._home.store.config_yaml(run.id), "config").data
+        config = read_text(self._workspace.store.config_yaml(run.id), "config").data
         limit = run.env_steps if run.epoch == epoch else epoch * int(config["train"]["steps_per_epoch"])
         until = [value for step, value in zip(steps, values, strict=True) if step <= limit]
         return until[-1] if until else None
 
     def wake(self) -> None:
-        ensure_worker(self._home)
+        ensure_worker(self._workspace)
 
 
 def _found(data: Any, path: str) -> Any:
@@ -82,25 +82,27 @@ def _found(data: Any, path: str) -> Any:
     return data
 
 
-def begin_sweep(home: Home, search: Search, max_concurrent: int | None = None) -> Driver:
+def begin_sweep(workspace: Workspace, search: SweepSearch, max_concurrent: int | None = None) -> Driver:
     """A new sweep, after everything that can be refused was refused."""
     build(search.base).close()
-    sweeps = Sweeps(home.store.database)
+    sweeps = Sweeps(workspace.store.database)
     cfg = search.cfg
     sweep = sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
-    return _driver(home, sweep, search, max_concurrent)
+    return _driver(workspace, sweep, search, max_concurrent)
 
 
-def resume_sweep(home: Home, name: str, max_concurrent: int | None = None, *, take_over: bool = False) -> Driver:
+def resume_sweep(
+    workspace: Workspace, name: str, max_concurrent: int | None = None, *, take_over: bool = False
+) -> Driver:
     """Go on with a sweep as it was begun, whatever became of its file."""
-    sweeps = Sweeps(home.store.database)
+    sweeps = Sweeps(workspace.store.database)
     search = from_json(sweeps.get(name).config)
-    return _driver(home, sweeps.claim(name, this_process(), take_over=take_over), search, max_concurrent)
+    return _driver(workspace, sweeps.claim(name, this_process(), take_over=take_over), search, max_concurrent)
 
 
-def _driver(home: Home, sweep: Sweep, search: Search, max_concurrent: int | None) -> Driver:
+def _driver(workspace: Workspace, sweep: Sweep, search: SweepSearch, max_concurrent: int | None) -> Driver:
     at_once = max_concurrent or search.cfg.max_concurrent or _fitting(search.base)
-    return Driver(home.store, sweep, search, QueueHands(home), at_once)
+    return Driver(workspace.store, sweep, search, QueueActions(workspace), at_once)
 
 
 def _fitting(cfg: ExperimentConfig) -> int:
@@ -109,15 +111,15 @@ def _fitting(cfg: ExperimentConfig) -> int:
     return max(1, min(fitting))
 
 
-def drive(home: Home, driver: Driver, show: Callable[[Seen], None] = lambda seen: None) -> Seen:
+def drive(workspace: Workspace, driver: Driver, show: Callable[[SweepView], None] = lambda seen: None) -> SweepView:
     """To the end, looking again when a run changed; what ends it before leaves a sweep that can be resumed."""
-    sweeps, wake_at = Sweeps(home.store.database), 0.0
+    sweeps, wake_at = Sweeps(workspace.store.database), 0.0
 
-    def wait(seen: Seen) -> None:
+    def wait(seen: SweepView) -> None:
         nonlocal wake_at
         show(seen)
         if time.monotonic() >= wake_at:
-            ensure_worker(home)
+            ensure_worker(workspace)
             wake_at = time.monotonic() + WAKE_SECONDS
         until = time.monotonic() + LOOK_SECONDS
         while time.monotonic() < until and sweeps.pulse(driver.sweep.name) == driver.pulse:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlstudio.control.sweep.config import Dimension
-from rlstudio.control.sweep.report import Summary
+from rlstudio.control.sweep.report import SweepSummary
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.analysis.curves import COLOURS, STYLE
@@ -20,7 +20,7 @@ from rlstudio.storage.output_file import written_whole
 MARKS = {TrialState.COMPLETED: "o", TrialState.PRUNED: "x", TrialState.RUNNING: "."}
 
 
-def draw(summary: Summary, folder: Path, suffix: str = ".svg") -> list[Path]:
+def draw(summary: SweepSummary, folder: Path, suffix: str = ".svg") -> list[Path]:
     """Both pictures, into a folder."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ def draw(summary: Summary, folder: Path, suffix: str = ".svg") -> list[Path]:
     return written
 
 
-def _parallel(figure: Any, summary: Summary, trials: list[Trial], paths: list[str]) -> None:
+def _parallel(figure: Any, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
     from matplotlib import colormaps
 
     figure.set_size_inches(max(7, 1.6 * (len(paths) + 1)), 4.5)
@@ -70,7 +70,7 @@ def _parallel(figure: Any, summary: Summary, trials: list[Trial], paths: list[st
     axes.set_title(f"{summary.sweep.name}: {len(trials)} trials (dotted: given up early)", loc="left", fontsize=10)
 
 
-def _scatter(figure: Any, summary: Summary, trials: list[Trial], paths: list[str]) -> None:
+def _scatter(figure: Any, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
     columns = min(3, len(paths))
     rows = math.ceil(len(paths) / columns)
     figure.set_size_inches(3.4 * columns, 2.8 * rows)

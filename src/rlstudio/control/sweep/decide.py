@@ -14,7 +14,7 @@ from dataclasses import replace
 from rlstudio.control.sweep import pbt
 from rlstudio.control.sweep.rungs import promoted, score, wave_size
 from rlstudio.control.sweep.samplers import population_of
-from rlstudio.control.sweep.search import Search
+from rlstudio.control.sweep.search import SweepSearch
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 
 PRUNED_BY = {
@@ -24,12 +24,12 @@ PRUNED_BY = {
 }
 
 
-def score_at(search: Search, trial: Trial, epoch: int) -> float:
+def score_at(search: SweepSearch, trial: Trial, epoch: int) -> float:
     values = trial.results[epoch].values()
     return score(values, minimize=search.cfg.direction == "minimize", confidence=search.cfg.confidence)
 
 
-def wave_of(search: Search, number: int) -> int:
+def wave_of(search: SweepSearch, number: int) -> int:
     size = wave_size(search.cfg, search.trials, population_of(search.cfg.sampler, len(search.space.axes)))
     return number // size
 
@@ -37,7 +37,7 @@ def wave_of(search: Search, number: int) -> int:
 # -- choosing ---------------------------------------------------------------------------------------------------------
 
 
-def is_askable(search: Search, trials: Sequence[Trial], deterministic: bool) -> bool:
+def is_askable(search: SweepSearch, trials: Sequence[Trial], deterministic: bool) -> bool:
     """Whether another trial may be chosen now, if there is room for it."""
     number = len(trials)
     if number >= search.trials or search.cfg.sampler.kind == "pbt":
@@ -48,7 +48,7 @@ def is_askable(search: Search, trials: Sequence[Trial], deterministic: bool) -> 
     return not any(trial.is_live for trial in trials if wave_of(search, trial.number) < wave)
 
 
-def known_to(search: Search, trials: Sequence[Trial], number: int, deterministic: bool) -> list[Trial]:
+def known_to(search: SweepSearch, trials: Sequence[Trial], number: int, deterministic: bool) -> list[Trial]:
     """What the choice of trial `number` may depend on. Of its own wave: only what was chosen, not what came of it."""
     if not deterministic:
         return list(trials[:number])
@@ -64,7 +64,7 @@ def known_to(search: Search, trials: Sequence[Trial], number: int, deterministic
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-def verdicts(search: Search, trials: Sequence[Trial], deterministic: bool) -> list[Trial]:
+def verdicts(search: SweepSearch, trials: Sequence[Trial], deterministic: bool) -> list[Trial]:
     """The trials that go on or are given up now, as they are from now on; new ones where members of pbt are copied."""
     if search.cfg.sampler.kind == "pbt":
         return pbt.evolve(search, trials)
@@ -81,7 +81,7 @@ def verdicts(search: Search, trials: Sequence[Trial], deterministic: bool) -> li
     return changed
 
 
-def _at_barrier(search: Search, trials: Sequence[Trial], of_bracket: Sequence[Trial], rung: int) -> list[Trial]:
+def _at_barrier(search: SweepSearch, trials: Sequence[Trial], of_bracket: Sequence[Trial], rung: int) -> list[Trial]:
     changed: list[Trial] = []
     waves = sorted({wave_of(search, trial.number) for trial in of_bracket if trial.is_live})
     for wave in waves:
@@ -98,7 +98,7 @@ def _at_barrier(search: Search, trials: Sequence[Trial], of_bracket: Sequence[Tr
     return changed
 
 
-def _at_once(search: Search, of_bracket: Sequence[Trial], rung: int) -> list[Trial]:
+def _at_once(search: SweepSearch, of_bracket: Sequence[Trial], rung: int) -> list[Trial]:
     at_rung = [trial for trial in of_bracket if rung in trial.results]
     on = promoted(search.cfg.pruner, _scores(search, at_rung, rung), final=False)
     waiting = [trial for trial in at_rung if trial.is_live and trial.target == rung]
@@ -108,13 +108,13 @@ def _at_once(search: Search, of_bracket: Sequence[Trial], rung: int) -> list[Tri
     return changed
 
 
-def _is_drained(search: Search, trials: Sequence[Trial]) -> bool:
+def _is_drained(search: SweepSearch, trials: Sequence[Trial]) -> bool:
     """All were chosen, and all that live wait to be judged."""
     live = [trial for trial in trials if trial.is_live]
     return len(trials) == search.trials and bool(live) and all(trial.is_told for trial in live)
 
 
-def _last_ones(search: Search, trials: Sequence[Trial]) -> list[Trial]:
+def _last_ones(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
     """Nothing more will come: where a rung let nobody through so far its best goes on, the others are given up."""
     waiting = [trial for trial in trials if trial.is_live]
     for bracket in sorted({trial.bracket for trial in waiting}):
@@ -127,15 +127,15 @@ def _last_ones(search: Search, trials: Sequence[Trial]) -> list[Trial]:
     return [_prune(search, trial) for trial in waiting]
 
 
-def _scores(search: Search, trials: Sequence[Trial], rung: int) -> dict[int, float]:
+def _scores(search: SweepSearch, trials: Sequence[Trial], rung: int) -> dict[int, float]:
     return {trial.number: score_at(search, trial, rung) for trial in trials}
 
 
-def _promote(search: Search, trial: Trial) -> Trial:
+def _promote(search: SweepSearch, trial: Trial) -> Trial:
     targets = search.targets(trial.bracket)
     return replace(trial, target=targets[targets.index(trial.target) + 1])
 
 
-def _prune(search: Search, trial: Trial) -> Trial:
+def _prune(search: SweepSearch, trial: Trial) -> Trial:
     why = PRUNED_BY[search.cfg.pruner.kind].format(epoch=trial.target)
     return replace(trial, state=TrialState.PRUNED, message=why)

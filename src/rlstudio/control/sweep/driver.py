@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rlstudio.control.lifecycle import Desired
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.decide import is_askable, known_to, score_at, verdicts
 from rlstudio.control.sweep.samplers import make_sampler
-from rlstudio.control.sweep.search import Search
+from rlstudio.control.sweep.search import SweepSearch
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepState, Trial, TrialState
 from rlstudio.core.errors import ConfigError, Conflict, RunNotFound, UserError
 from rlstudio.core.run_state import Reason, RunState
@@ -28,22 +28,22 @@ Pair = tuple[int, int]
 """Trial number and seed."""
 
 
-class Hands(Protocol):
+class RunActions(Protocol):
     """What the driver needs done outside of the store."""
 
-    def begin(self, search: Search, sweep: str, trial: Trial, seed: int) -> None:
+    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
         """Put a new run of a trial into the queue, once however often it is asked for."""
         ...
 
-    def fork(self, search: Search, sweep: str, trial: Trial, seed: int, parent: Run) -> None:
+    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
         """The same, beginning at the newest checkpoint of a run that waits."""
         ...
 
-    def is_left(self, run: Run) -> bool:
+    def is_left(self, run: RunRow) -> bool:
         """Whether a run is what a fork that was killed left; then it is removed."""
         ...
 
-    def measure(self, run: Run, metric: str, epoch: int) -> float | None:
+    def measure(self, run: RunRow, metric: str, epoch: int) -> float | None:
         """The metric at the end of this epoch; None where there is none."""
         ...
 
@@ -53,16 +53,16 @@ class Hands(Protocol):
 
 
 @dataclass(frozen=True)
-class Seen:
+class SweepView:
     """The sweep as it stands after a step."""
 
     trials: list[Trial]
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RunRow] = field(default_factory=list)
     is_over: bool = False
 
 
 class Driver:
-    def __init__(self, store: Store, sweep: Sweep, search: Search, hands: Hands, max_concurrent: int) -> None:
+    def __init__(self, store: Store, sweep: Sweep, search: SweepSearch, hands: RunActions, max_concurrent: int) -> None:
         self.search = search
         self.sweep = sweep
         self.max_concurrent = max_concurrent
@@ -72,7 +72,7 @@ class Driver:
         self._hands = hands
         self._sampler = make_sampler(search.cfg.sampler, search.space, search.epochs)
 
-    def step(self) -> Seen:
+    def step(self) -> SweepView:
         """Do what follows from what is known now."""
         self.pulse = self._sweeps.pulse(self.sweep.name)
         trials = self._sweeps.trials(self.sweep.name)
@@ -83,14 +83,14 @@ class Driver:
         self._go_on(trials, runs)
         if len(trials) >= self.search.trials and not any(trial.is_live for trial in trials):
             self._sweeps.end(self.sweep, SweepState.COMPLETED)
-            return Seen(trials, list(runs.values()), is_over=True)
-        return Seen(trials, list(runs.values()))
+            return SweepView(trials, list(runs.values()), is_over=True)
+        return SweepView(trials, list(runs.values()))
 
     def stop(self) -> None:
         """Leave it to be resumed. Runs that are under way go on to where they were sent."""
         self._sweeps.end(self.sweep, SweepState.STOPPED)
 
-    def _runs(self) -> dict[Pair, Run]:
+    def _runs(self) -> dict[Pair, RunRow]:
         """The run of each trial and seed; what a killed fork left is cleared away."""
         found = {}
         for run in reversed(self._store.runs(sweep=self.sweep.name)):
@@ -111,11 +111,11 @@ class Driver:
 
     # -- what came of runs ------------------------------------------------------------------------------------------
 
-    def _told(self, trials: Iterable[Trial], runs: dict[Pair, Run]) -> list[Trial]:
+    def _told(self, trials: Iterable[Trial], runs: dict[Pair, RunRow]) -> list[Trial]:
         told = (self._outcome(trial, runs) for trial in trials if trial.is_live and not trial.is_told)
         return [trial for trial in told if trial is not None]
 
-    def _outcome(self, trial: Trial, runs: dict[Pair, Run]) -> Trial | None:
+    def _outcome(self, trial: Trial, runs: dict[Pair, RunRow]) -> Trial | None:
         """The trial with its results at its target, or failed; None while it is under way."""
         own = [runs[trial.number, seed] for seed in self.search.cfg.seeds if (trial.number, seed) in runs]
         for run in own:
@@ -135,25 +135,25 @@ class Driver:
         state = TrialState.COMPLETED if trial.target >= self.search.epochs else TrialState.RUNNING
         return replace(reached, score=score_at(self.search, reached, trial.target), state=state)
 
-    def _is_there(self, run: Run, trial: Trial) -> bool:
+    def _is_there(self, run: RunRow, trial: Trial) -> bool:
         if run.state == RunState.COMPLETED:
             return True
         return run.state == RunState.INTERRUPTED and trial.target < self.search.epochs and run.epoch >= trial.target
 
-    def _has_failed(self, run: Run, trial: Trial) -> bool:
+    def _has_failed(self, run: RunRow, trial: Trial) -> bool:
         """Ended short of its target, and nobody will try again."""
         if run.state not in (RunState.FAILED, RunState.CANCELLED, RunState.INTERRUPTED) or run.may_retry:
             return False
         return run.reason != Reason.PAUSED and not self._is_there(run, trial)
 
-    def _cancel(self, runs: Iterable[Run]) -> None:
+    def _cancel(self, runs: Iterable[RunRow]) -> None:
         for run in runs:
             with suppress(Conflict, RunNotFound):  # ended meanwhile
                 self._store.ask(run.id, Desired.CANCEL)
 
     # -- what is to be done -----------------------------------------------------------------------------------------
 
-    def _go_on(self, trials: list[Trial], runs: dict[Pair, Run]) -> None:
+    def _go_on(self, trials: list[Trial], runs: dict[Pair, RunRow]) -> None:
         """Fill the room there is: first those that were promoted, then those that were chosen, then new choices."""
         room = self.max_concurrent - sum(_is_active(run) for run in runs.values())
         used = 0
@@ -186,7 +186,7 @@ class Driver:
             trial = _failed(trial, str(error))
         self._write(trials, [trial])
 
-    def _due(self, trials: Sequence[Trial], runs: dict[Pair, Run]) -> list[tuple[Trial, int]]:
+    def _due(self, trials: Sequence[Trial], runs: dict[Pair, RunRow]) -> list[tuple[Trial, int]]:
         """Runs to be begun or let go on, the farthest first; a run that others are still to be forked from waits."""
         live = [trial for trial in trials if trial.is_live and not trial.is_told]
         held = {
@@ -205,7 +205,7 @@ class Driver:
                     found.append((trial, seed))
         return found
 
-    def _send(self, trials: list[Trial], trial: Trial, seed: int, runs: dict[Pair, Run]) -> bool:
+    def _send(self, trials: list[Trial], trial: Trial, seed: int, runs: dict[Pair, RunRow]) -> bool:
         """One run on its way; False where that failed, and with it the trial."""
         run = runs.get((trial.number, seed))
         try:
@@ -226,12 +226,12 @@ class Driver:
         return True
 
 
-def pause_at(search: Search, trial: Trial) -> int:
+def pause_at(search: SweepSearch, trial: Trial) -> int:
     """For the store: the last epoch is the run's own end."""
     return 0 if trial.target >= search.epochs else trial.target
 
 
-def _is_active(run: Run) -> bool:
+def _is_active(run: RunRow) -> bool:
     return run.is_owned or run.state == RunState.QUEUED or (run.is_managed and run.may_retry)
 
 
@@ -239,7 +239,7 @@ def _failed(trial: Trial, message: str) -> Trial:
     return replace(trial, state=TrialState.FAILED, message=" ".join(message.split()))
 
 
-def watch(driver: Driver, wait: Callable[[Seen], None]) -> Seen:
+def watch(driver: Driver, wait: Callable[[SweepView], None]) -> SweepView:
     """To the end. `wait` is told what there is to see and comes back when it is time to look again."""
     while not (seen := driver.step()).is_over:
         wait(seen)

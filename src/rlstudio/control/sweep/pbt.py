@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from rlstudio.control.sweep.rungs import best_first, score
-from rlstudio.control.sweep.search import Search
+from rlstudio.control.sweep.search import SweepSearch
 from rlstudio.control.sweep.space import Axis, Params
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.rng import Rng
 
 
-def evolve(search: Search, trials: Sequence[Trial]) -> list[Trial]:
+def evolve(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
     """All changes of one interval, once every member has reached it; nothing before that."""
     live = [trial for trial in trials if trial.is_live]
     if len(trials) < search.trials or not live or not all(trial.is_told for trial in live):
@@ -44,7 +44,7 @@ def evolve(search: Search, trials: Sequence[Trial]) -> list[Trial]:
     return changed
 
 
-def perturbed(search: Search, params: Mapping[str, Any], generator: np.random.Generator) -> Params:
+def perturbed(search: SweepSearch, params: Mapping[str, Any], generator: np.random.Generator) -> Params:
     """Every setting moved a little. One that a condition now asks for is chosen anew, one it no longer does is gone."""
     found: Params = {}
     for axis in search.space.axes:
@@ -56,7 +56,7 @@ def perturbed(search: Search, params: Mapping[str, Any], generator: np.random.Ge
     return found
 
 
-def _moved(axis: Axis, value: Any, draw: float, search: Search) -> Any:
+def _moved(axis: Axis, value: Any, draw: float, search: SweepSearch) -> Any:
     if axis.choices is not None:
         index = axis.choices.index(value) + (-1 if draw < 1 / 3 else 1 if draw > 2 / 3 else 0)
         return axis.choices[min(max(index, 0), len(axis.choices) - 1)]
@@ -64,6 +64,6 @@ def _moved(axis: Axis, value: Any, draw: float, search: Search) -> Any:
     return axis.fit(value * (down if draw < 0.5 else up))
 
 
-def _score(search: Search, trial: Trial, epoch: int) -> float:
+def _score(search: SweepSearch, trial: Trial, epoch: int) -> float:
     values = trial.results[epoch].values()
     return score(values, minimize=search.cfg.direction == "minimize", confidence=search.cfg.confidence)

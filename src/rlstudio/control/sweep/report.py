@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rlstudio.control.store.reading import Reading
-from rlstudio.control.store.records import Run
+from rlstudio.control.store.reading import StoreReader
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.core.config import parse, to_yaml
@@ -20,13 +20,13 @@ FEWEST = 4
 
 
 @dataclass(frozen=True)
-class Summary:
+class SweepSummary:
     """A sweep as the store has it, without anything that needs torch."""
 
     sweep: Sweep
     cfg: SweepConfig
     trials: list[Trial]
-    runs: list[Run]
+    runs: list[RunRow]
 
     @property
     def sign(self) -> int:
@@ -89,11 +89,11 @@ class Summary:
         }
 
 
-def summary_of(store: Reading, name: str) -> Summary:
+def summary_of(store: StoreReader, name: str) -> SweepSummary:
     sweeps = Sweeps(store.database)
     sweep = sweeps.get(name)
     cfg = parse(SweepConfig, json.loads(sweep.config), f"sweep {name}")
-    return Summary(sweep, cfg, sweeps.trials(name), store.runs(sweep=name))
+    return SweepSummary(sweep, cfg, sweeps.trials(name), store.runs(sweep=name))
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
@@ -101,7 +101,7 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     return min(ended, key=lambda trial: (-(trial.score or 0.0), trial.number), default=None)
 
 
-def importance(summary: Summary) -> dict[str, float]:
+def importance(summary: SweepSummary) -> dict[str, float]:
     """How much the order of the trials follows each setting, in [0, 1], most first: the absolute rank correlation
     (Spearman) for numbers, the correlation ratio of ranks for choices. Trials count where they were all compared: at
     the first rung."""
@@ -144,7 +144,7 @@ def _ratio(groups: Sequence[str], ranks: np.ndarray) -> float:
     return float(np.sqrt(between / total)) if total else 0.0
 
 
-def best_yaml(summary: Summary) -> str | None:
+def best_yaml(summary: SweepSummary) -> str | None:
     """The best trial as a complete experiment, ready for `rlctl launch -f`. This imports the algorithm."""
     from rlstudio.control.sweep.search import from_json
 

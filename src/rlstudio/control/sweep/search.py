@@ -29,7 +29,7 @@ OWN = {
 
 
 @dataclass(frozen=True)
-class Search:
+class SweepSearch:
     cfg: SweepConfig
     base: ExperimentConfig
 
@@ -85,19 +85,19 @@ def overrides(params: Mapping[str, Any]) -> list[str]:
     return [f"{path}={json.dumps(value)}" for path, value in params.items()]
 
 
-def from_json(text: str) -> Search:
+def from_json(text: str) -> SweepSearch:
     """A sweep as the store has it, after importing the modules it was begun with."""
     cfg = parse(SweepConfig, json.loads(text), "sweep")
     if not isinstance(cfg.experiment, dict):
         raise ConfigError(f"sweep {cfg.name}: the store was tampered with; start it anew under another name")
     experiment = Document(cfg.experiment, f"sweep {cfg.name}")
     import_stored(experiment)
-    return Search(cfg, experiment_from(experiment, stored=True))
+    return SweepSearch(cfg, experiment_from(experiment, stored=True))
 
 
 def load_search(
     source: str | Path | Mapping[str, Any], *, imports: Sequence[str] = (), changes: Mapping[str, Any] | None = None
-) -> Search:
+) -> SweepSearch:
     """Judge a sweep before its first trial: the file, the experiment, every path and both ends of every range.
     `changes` replace top-level keys (of the command line)."""
     document = Document(dict(source), "sweep") if isinstance(source, Mapping) else read_file(locate(source))
@@ -109,7 +109,7 @@ def load_search(
         base = experiment_from(experiment, overrides=cfg.overrides, imports=imports)
     except ConfigError as error:
         raise ConfigError("\n".join(f"{told}{line}" for line in str(error).splitlines())) from None
-    search = Search(cfg, base)
+    search = SweepSearch(cfg, base)
     problems = list(_problems(search, document))
     if problems:
         raise ConfigError("\n".join(problems))
@@ -129,7 +129,7 @@ def _experiment(cfg: SweepConfig, document: Document) -> tuple[Document, str]:
         raise ConfigError(f"{where}{error}") from None
 
 
-def _problems(search: Search, document: Document) -> list[str]:
+def _problems(search: SweepSearch, document: Document) -> list[str]:
     """One line each, with the place in the sweep's own file."""
     try:
         space = search.space

@@ -35,7 +35,7 @@ ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0
 
 
 @dataclass(frozen=True)
-class Episode:
+class RecordedEpisode:
     """One episode as an agent sees it: T steps, T + 1 observations (a dict of arrays for a Dict)."""
 
     observations: Any
@@ -62,7 +62,7 @@ def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuf
     return replay
 
 
-def read_episodes(name: str, spaces: Spaces) -> list[Episode]:
+def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     """The episodes of a dataset, if they are of this kind of world and every number in them can be learned from."""
     dataset = _opened(name)
     shown = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
@@ -123,12 +123,12 @@ def _as_user_errors(name: str) -> Iterator[None]:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, and is found as such
-def _episode(data: Any, spaces: Spaces, start: Any) -> Episode:
+def _episode(data: Any, spaces: Spaces, start: Any) -> RecordedEpisode:
     """As an agent sees it; `start` is what choices are counted from in observations."""
     truncated = np.asarray(data.truncations, bool).copy()
     truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
     seen, shown = data.observations, spaces.observation
-    return Episode(
+    return RecordedEpisode(
         observations={name: _array(seen[name], entry) for name, entry in shown.items()}
         if isinstance(shown, Dict)
         else _array(seen, shown, start),
@@ -145,7 +145,7 @@ def _array(values: Any, space: Leaf, start: Any = 0) -> np.ndarray:
     return rows - np.asarray(start) if np.any(start) else rows
 
 
-def _check(episode: Episode, spaces: Spaces, label: str) -> None:
+def _check(episode: RecordedEpisode, spaces: Spaces, label: str) -> None:
     """Refuse what cannot be learned from: updates would be skipped without end, and nothing would say for which row."""
     remedy = "record it again, or write it anew without that episode"
     for what, rows, space, count in _columns(episode, spaces):
@@ -159,7 +159,7 @@ def _check(episode: Episode, spaces: Spaces, label: str) -> None:
             raise UserError(f"{label}, step {step}: {what} has {flat[step, number]}, which is {reason}; {remedy}")
 
 
-def _columns(episode: Episode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
+def _columns(episode: RecordedEpisode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
     """What it is, its rows, their space where they have one, how many there must be."""
     steps, seen = len(episode.rewards), episode.observations
     if isinstance(spaces.observation, Dict):
@@ -181,7 +181,7 @@ def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
     return ~np.isfinite(rows) if rows.dtype.kind == "f" else np.zeros((1, 1), bool)
 
 
-def _rows(episode: Episode, spaces: Spaces) -> Batch:
+def _rows(episode: RecordedEpisode, spaces: Spaces) -> Batch:
     seen = episode.observations
     return Batch(
         lead=1,
@@ -223,7 +223,7 @@ def check_new(name: str) -> None:
 
 def write_dataset(
     name: str,
-    episodes: Sequence[Episode],
+    episodes: Sequence[RecordedEpisode],
     spaces: Spaces,
     env: gymnasium.envs.registration.EnvSpec | None,
     *,

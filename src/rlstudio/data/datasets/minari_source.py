@@ -20,7 +20,7 @@ from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.frames import FrameStore
 
 
-class Reading:
+class DatasetReader:
     """Stands where a Collector would. Counted as steps are the rows that were read for learning, so that epochs,
     schedules and checkpoints of a run without an environment go by how much it learned."""
 
@@ -52,7 +52,7 @@ class DatasetSource:
         self.horizon = horizon
         self.best_share = best_share
         self.device = device
-        self.collector = Reading()
+        self.collector = DatasetReader()
         self.samples = 0
         self.fingerprint = ""  # of the rows; empty until they are known
         self.last: Batch | None = None

@@ -24,7 +24,7 @@ from rlstudio.delivery.export import DEFAULT_FORMATS, export_agent
 from rlstudio.delivery.graphs import check_formats
 from rlstudio.delivery.sb3.torch_archive import read_torch_archive
 from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
-from rlstudio.delivery.spec import Origin
+from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import experiment_from
@@ -90,7 +90,7 @@ def import_sb3(
         formats=formats,
         name=re.sub(r"[^A-Za-z0-9_.-]", "-", path.stem)[:64] or "policy",
         algo=policy.algo,
-        origin=Origin(kind="sb3"),
+        origin=BundleOrigin(kind="sb3"),
         env=env,
         config_yaml=config,
     )

@@ -41,7 +41,7 @@ class SharedRows:
         self.size = carver.size
 
 
-class Worker:
+class EnvWorker:
     def __init__(self, control: Connection, memory_fd: int) -> None:
         self._control = control
         self._memory_fd = memory_fd
@@ -111,7 +111,7 @@ def spaces_from_json(value: dict[str, Any]) -> Spaces:
     return Spaces(from_json(value["observation"]), from_json(value["action"]))
 
 
-def serve(control: Connection, worker: Worker) -> None:
+def serve(control: Connection, worker: EnvWorker) -> None:
     """Answer requests until the parent closes the pipe or says so."""
     answer = {b"Q": worker.probe, b"M": worker.map, b"R": worker.reset, b"S": worker.step, b"P": worker.place}
     control.send_bytes(b".{}")
@@ -138,7 +138,7 @@ def main() -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     control = Connection(control_fd)
-    worker = Worker(control, memory_fd)
+    worker = EnvWorker(control, memory_fd)
     with suppress(BrokenPipeError):  # the parent is gone: nobody is there to be told
         serve(control, worker)
     worker.close()

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.contracts import Array, Player
-from rlstudio.data.datasets.minari_files import Episode, check_new, write_dataset
+from rlstudio.data.datasets.minari_files import RecordedEpisode, check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -24,7 +24,7 @@ from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.load import load_run
 
 
-class Recorded(NamedTuple):
+class RecordedDataset(NamedTuple):
     path: Path
     episodes: int
     steps: int
@@ -33,7 +33,7 @@ class Recorded(NamedTuple):
 
 def record_run(
     folder: RunFolder, dataset: str, *, episodes: int, seed: int | None = None, checkpoint: str = "last"
-) -> Recorded:
+) -> RecordedDataset:
     """A new dataset; the run is only read. Without a seed, the run's own."""
     check_new(dataset)
     loaded = load_run(folder, checkpoint)
@@ -53,12 +53,12 @@ def record_run(
         description=f"{episodes} greedy episodes of {folder.id} at step {loaded.env_steps}, seed {seed}; {versions}",
     )
     returns = [float(episode.rewards.sum()) for episode in played]
-    return Recorded(path, len(played), sum(len(episode.rewards) for episode in played), float(np.mean(returns)))
+    return RecordedDataset(path, len(played), sum(len(episode.rewards) for episode in played), float(np.mean(returns)))
 
 
 def play(
     agent: Player, env_cfg: EnvConfig, *, episodes: int, seed: int, vectorization: Vectorization = "auto"
-) -> list[Episode]:
+) -> list[RecordedEpisode]:
     """The episodes of an evaluation with this seed, in the order of their numbers."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization=vectorization) as evaluator:
         seeds, whole = evaluator.seeds, {}
@@ -85,11 +85,11 @@ def _of_env(observations: Array, env: int) -> Array:
     return each(lambda rows: rows[env].copy(), observations)
 
 
-def _episode(steps: list[_Row], last: Any, terminated: bool, truncated: bool, seed: int) -> Episode:
+def _episode(steps: list[_Row], last: Any, terminated: bool, truncated: bool, seed: int) -> RecordedEpisode:
     observations = [*(row.observation for row in steps), last]
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = terminated, truncated
-    return Episode(
+    return RecordedEpisode(
         observations={name: np.stack([row[name] for row in observations]) for name in last}
         if isinstance(last, dict)
         else np.stack(observations),

@@ -15,7 +15,7 @@ from rlstudio.ops.statistics import Summary
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """`passed`: this evaluation meets every rule. `failed`: the run must end now. `reasons`: the rules missed."""
 
     passed: bool
@@ -40,21 +40,21 @@ class Gates:
         """Whether any rule applies at all."""
         return any(rule is not None for rule in (self.rules.min_return, self.rules.min_lower_bound, self.rules.max_std))
 
-    def judge(self, epoch: int, summary: Summary) -> Verdict:
+    def judge(self, epoch: int, summary: Summary) -> GateVerdict:
         """The verdict on the evaluation of `epoch` (counted from 1)."""
         broken = self._broken(summary)
         if epoch <= self.rules.warmup_epochs:
-            return Verdict(not broken, False, broken)
+            return GateVerdict(not broken, False, broken)
         self.misses = self.misses + 1 if broken else 0
         if not broken:
-            return Verdict(True, False)
+            return GateVerdict(True, False)
         count = f"epoch {epoch}: miss {self.misses} of {self.rules.patience} in a row"
-        return Verdict(False, self.misses >= self.rules.patience, (*broken, count))
+        return GateVerdict(False, self.misses >= self.rules.patience, (*broken, count))
 
-    def judge_final(self, epoch: int, summary: Summary) -> Verdict:
+    def judge_final(self, epoch: int, summary: Summary) -> GateVerdict:
         """The verdict on the run's last evaluation: no warm-up and no patience. Changes nothing."""
         broken = self._broken(summary)
-        return Verdict(not broken, bool(broken), (*broken, f"epoch {epoch}: final evaluation") if broken else ())
+        return GateVerdict(not broken, bool(broken), (*broken, f"epoch {epoch}: final evaluation") if broken else ())
 
     def _broken(self, summary: Summary) -> tuple[str, ...]:
         # Every comparison is written so that NaN breaks the rule.

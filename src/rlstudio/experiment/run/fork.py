@@ -19,7 +19,7 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import copy_metrics
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from rlstudio.experiment.run.load import choose
-from rlstudio.experiment.run.milestones import Memory
+from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.storage.folder import Folder, temporary
 
 
@@ -70,7 +70,7 @@ def _clear(folder: Folder, target: RunFolder, lease: Lease) -> None:
 
 def _kept(chosen: Loaded, parent: Checkpoints) -> Iterator[Loaded]:
     """The checkpoints that the chosen state refers to, oldest first, as far as the parent kept them."""
-    memory = Memory()
+    memory = Milestones()
     memory.load_state_dict(chosen.content["trainer_state"]["session"])
     there = {info.step for info in parent.list()} - {chosen.info.step}
     for step in sorted(memory.keeps() & there):

@@ -7,7 +7,7 @@ from typing import Any
 from rlstudio.core.contracts import State
 
 
-class Memory:
+class Milestones:
     def __init__(self) -> None:
         self.best: dict[str, Any] | None = None  # the best evaluation during training: step, return, epoch
         self.good_step: int | None = None  # the last point a diverged run may go back to

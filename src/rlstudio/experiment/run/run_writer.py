@@ -19,7 +19,7 @@ from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
 
-class Keeper:
+class RunWriter:
     def __init__(self, folder: RunFolder, cfg: CkptConfig, lease: Lease) -> None:
         self.folder = folder
         self.cfg = cfg

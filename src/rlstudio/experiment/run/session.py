@@ -34,8 +34,8 @@ from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
-from rlstudio.experiment.run.milestones import Memory
-from rlstudio.experiment.run.run_writer import Keeper
+from rlstudio.experiment.run.milestones import Milestones
+from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, Report, Tick, train
@@ -67,7 +67,7 @@ class Session:
             self.device = pick_device(cfg.runtime.device)
             self.guardrails = Guardrails(cfg.guardrails)
             opened.callback(folder.close)
-            self.keeper = Keeper(folder, cfg.ckpt, lease)
+            self.keeper = RunWriter(folder, cfg.ckpt, lease)
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
@@ -119,7 +119,7 @@ class Session:
 
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt = attempt
-        self.position, self.memory, self.gates = Position(), Memory(), Gates(self.cfg.gates)
+        self.position, self.memory, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
         self.trainer = trainer or build_trainer(self.cfg, self.env, self.device, attempt)
         self.topology = topology(self.trainer, self.env, self.device, self.cfg.runtime.threads)
 
