@@ -709,6 +709,8 @@ def test_the_state_folder_may_be_where_the_user_says(place: Place, monkeypatch: 
     (place.root / "linked").symlink_to(place.root / "state")
     monkeypatch.setenv("RLSTUDIO_HOME", "../linked")
     assert place.rlctl("ls").code == 0
+    assert list((place.root / "state").iterdir()) == []  # looking makes no store
+    assert place.rlctl("queue", "--reap").code == 0
     assert [path.name for path in (place.root / "state").iterdir()] == ["store.db"]
 
 
