@@ -35,7 +35,7 @@ def small(algo: str, env_id: str | None = None, **env):
     if algo in ("mbmpc", "mpc"):
         train |= {"planner": {"horizon": 3, "candidates": 8}}
     if algo == "mpc":
-        train |= {"rollout_steps": 4}  # else each train step plans for a whole epoch
+        train |= {"rollout_steps": 5}  # else each train step plans for a whole epoch
     if trainer.Config.model_fields.get("dataset") and trainer.Config.model_fields["dataset"].is_required():
         train |= {"dataset": recorded(env_id)}
     if "target_every" in trainer.Config.model_fields:

@@ -18,7 +18,10 @@ from rlstudio.core.run_state import Reason, RunState
 from support.control_world import owner, request
 from support.experiments import tiny_data
 
-EXPERIMENT = tiny_data(train={"epochs": 27, "lr": 1e-3}, eval={"every_epochs": 1, "episodes": 2})
+EXPERIMENT = tiny_data(
+    train={"epochs": 27, "rollout_steps": 16, "batch_size": 16, "lr": 1e-3},
+    eval={"every_epochs": 1, "episodes": 2},
+)
 SWEEP: dict[str, Any] = {
     "name": "toy",
     "experiment": EXPERIMENT,
