@@ -27,6 +27,8 @@ def small(algo: str, env_id: str | None = None, **env):
     train = {"steps_per_epoch": 80, "batch_size": 10}
     if "learning_starts" in trainer.Config.model_fields:
         train |= {"learning_starts": 32}
+    if "passes" in trainer.Config.model_fields:
+        train |= {"passes": 2}
     if "ema" in trainer.Config.model_fields:
         plans = {"horizon": 5, "candidates": 8, "levels": 3, "value": "own"}
         train |= {"train_every": 4, "gradient_steps": 2, "gamma": 0.9, "planner": plans}
