@@ -26,6 +26,7 @@ from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
+from support.experiments import tiny
 
 SEEN = Box((2,), "float32", (-1.0,), (1.0,))
 FORCE = Box((1,), "float32", (-2.0,), (2.0,))
@@ -35,20 +36,13 @@ def build(env_id: str = "Pendulum-v1", num_envs: int = 4, seed: int = 1, **field
     small = {
         "epochs": 3,
         "steps_per_epoch": 200,
-        "batch_size": 16,
         "learning_starts": 80,
         "train_every": 40,
         "gradient_steps": 4,
         "planner": {"horizon": 5, "candidates": 8, "levels": 3},
     }
-    cfg = experiment_from(
-        {
-            "env": {"id": env_id, "num_envs": num_envs, "seed": seed},
-            "policy": {"algo": "diffusion", "network": {"hidden_sizes": [16]}},
-            "train": {**small, **fields},
-            "buffer": {"capacity": 400},
-        }
-    )
+    env, network = {"id": env_id, "num_envs": num_envs, "seed": seed}, {"hidden_sizes": [16]}
+    cfg = tiny("diffusion", env=env, policy={"network": network}, train={**small, **fields}, buffer={"capacity": 400})
     trainer = build_trainer(cfg, build_env(cfg))
     assert isinstance(trainer, Diffusion)
     return trainer

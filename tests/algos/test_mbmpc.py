@@ -10,11 +10,11 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.experience import PlanningModel
+from support.experiments import tiny
 
 CHOICES = Spaces(Box((3,), "float32", (-1,), (1,)), Discrete(4))
 NUMBERS = Spaces(Box((3,), "float32", (-1,), (1,)), Box((2,), "float32", (-2, 0), (2, 1)))
@@ -228,20 +228,12 @@ PLANNERS = ["random_shooting", "cem", "icem", "mppi", "annealed", "guided", "mct
 
 
 def small(env_id, planner="cem", dynamics="ensemble", algo="mbmpc", env=None, **fields):
-    learning = {"batch_size": 8, "learning_starts": 12, "train_every": 4, "gradient_steps": 2, "n_step": 2}
+    learning = {"batch_size": 8, "learning_starts": 12, "train_every": 4, "n_step": 2} if algo == "mbmpc" else {}
     planner = {"kind": planner} if isinstance(planner, str) else planner
     dynamics = {"kind": dynamics} if isinstance(dynamics, str) else dynamics
-    given = {"horizon": 3, "candidates": 8, "policy_candidates": 2, "simulations": 4, **planner}
-    models = {"members": 2, "hidden_sizes": [8], **dynamics}
-    train = {"epochs": 2, "steps_per_epoch": 20, "planner": given, "dynamics": models, **fields}
-    cfg = experiment_from(
-        {
-            "env": {"id": env_id, "num_envs": 2, **(env or {})},
-            "policy": {"algo": algo, "network": {"hidden_sizes": [8]}},
-            "train": (learning if algo == "mbmpc" else {}) | train,
-            "buffer": {"capacity": 64},
-        }
-    )
+    planner = {"policy_candidates": 2, "simulations": 4, **planner}
+    train = {"steps_per_epoch": 20, "planner": planner, "dynamics": dynamics, **learning, **fields}
+    cfg = tiny(algo, env={"id": env_id, **(env or {})}, train=train, buffer={"capacity": 64})
     return build_trainer(cfg, build_env(cfg))
 
 

@@ -5,24 +5,17 @@ import pytest
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.delivery.export import export_run
-from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.run.load import load_run
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from support.experiments import tiny
 from support.sessions import start
 
 
 def config(**train_fields):
     planner = {"kind": "random_shooting", "horizon": 15, "candidates": 64}
-    return experiment_from(
-        {
-            "env": {"id": "CartPole-v1", "num_envs": 2},
-            "policy": {"algo": "mpc"},
-            "train": {"epochs": 2, "steps_per_epoch": 60, "planner": planner, **train_fields},
-            "eval": {"every_epochs": 0, "final_episodes": 2},
-        }
-    )
+    return tiny("mpc", train={"epochs": 2, "steps_per_epoch": 60, "planner": planner, **train_fields})
 
 
 def test_it_reports_what_it_earned_and_no_gradient():

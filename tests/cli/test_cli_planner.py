@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from support.cli_scenario import Rlctl
+from support.experiments import tiny_yaml
 from support.tiny_runs import only_run
 
 
@@ -46,31 +47,20 @@ def test_the_runs_own_policy_helps(trained: Rlctl, arguments: list[str]) -> None
     assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
 
 
-OFF_POLICY = "learning_starts: 32, train_every: 16, gradient_steps: 2, batch_size: 16"
-RUNS = {
-    "a2c": ("CartPole-v1", "rollout_steps: 4"),
-    "dqn": ("CartPole-v1", OFF_POLICY),
-    "sac": ("Pendulum-v1", OFF_POLICY),
-    "td3": ("Pendulum-v1", OFF_POLICY),
-    "bc": ("CartPole-v1", "dataset: cart/tiny-v0, batch_size: 16"),
-}
 FIRST = ["planner.horizon=3", "planner.candidates=8", "planner.iterations=1", "--episodes", "1", "--json"]
 
 
-@pytest.mark.parametrize("algo", RUNS)
+@pytest.mark.parametrize("algo", ["a2c", "dqn", "sac", "td3", "bc"])
 def test_a_run_of_every_kind_guides_a_plan(
     rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch, algo: str
 ) -> None:
-    env_id, train = RUNS[algo]
+    train: dict[str, object] = {"epochs": 1}
     if algo == "bc":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(place / "datasets"))
         assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
         assert rlctl("record", "last", "--episodes", "2", "--dataset", "cart/tiny-v0").code == 0
-    (place / "run.yaml").write_text(
-        f"env: {{id: {env_id}, num_envs: 4, max_episode_steps: 20}}\n"
-        f"policy: {{algo: {algo}, network: {{hidden_sizes: [8]}}}}\n"
-        f"train: {{epochs: 1, steps_per_epoch: 64, {train}}}\neval: {{every_epochs: 0, final_episodes: 1}}\n"
-    )
+        train["dataset"] = "cart/tiny-v0"
+    (place / "run.yaml").write_text(tiny_yaml(algo, env={"max_episode_steps": 20}, train=train))
     assert rlctl("launch", "-f", "run.yaml", "-q").code == 0
     told = rlctl("eval", "last", "--planner", "guided", *FIRST).document
     assert told["planner"]["summary"]["n"] == 1

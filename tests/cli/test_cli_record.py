@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from support.cli_scenario import Rlctl
-
-CLONE = """
-env: {{id: CartPole-v1, num_envs: 2}}
-policy: {{algo: bc, network: {{hidden_sizes: [8]}}}}
-train: {{dataset: {dataset}, epochs: {epochs}, steps_per_epoch: 200, batch_size: 20}}
-eval: {{every_epochs: 0, final_episodes: 2}}
-"""
+from support.experiments import tiny_yaml
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +59,7 @@ def test_a_run_on_a_dataset_with_a_hole_says_where(rlctl: Rlctl, trained: Path, 
     assert rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "3", "--dataset", "cart/tiny-v0").code == 0
     with h5py.File(place / "datasets/cart/tiny-v0/data/main_data.hdf5", "a") as file:
         file["episode_1/observations"][4, 2] = np.nan
-    (place / "clone.yaml").write_text(CLONE.format(dataset="cart/tiny-v0", epochs=1))
+    (place / "clone.yaml").write_text(tiny_yaml("bc", train={"dataset": "cart/tiny-v0"}))
     done = rlctl("launch", "-f", "clone.yaml", "--quiet")
     assert done.code == 2
     assert "train.dataset: cart/tiny-v0, episode 1, step 4: observation" in done.err
@@ -74,12 +68,12 @@ def test_a_run_on_a_dataset_with_a_hole_says_where(rlctl: Rlctl, trained: Path, 
 
 def test_a_clone_trains_without_a_step_and_resumes_exactly(rlctl: Rlctl, trained: Path, place: Path) -> None:
     assert rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "3", "--dataset", "cart/tiny-v0").code == 0
+    (place / "clone.yaml").write_text(tiny_yaml("bc", train={"dataset": "cart/tiny-v0"}))
     for name, epochs in (("short", 2), ("straight", 4)):
-        (place / f"{name}.yaml").write_text(CLONE.format(dataset="cart/tiny-v0", epochs=epochs))
-        assert rlctl("launch", "-f", f"{name}.yaml", f"name={name}", "--quiet").code == 0
+        assert rlctl("launch", "-f", "clone.yaml", f"name={name}", f"train.epochs={epochs}", "--quiet").code == 0
     assert rlctl("resume", "short", "train.epochs=4", "--quiet").code == 0
     shown = [rlctl("show", name, "--json").document for name in ("short", "straight")]
-    assert shown[0]["env_steps"] == shown[1]["env_steps"] == 800
+    assert shown[0]["env_steps"] == shown[1]["env_steps"] == 4 * 64
     from rlstudio.experiment.run.load import load_agent
 
     ids = [document["run_id"] if "run_id" in document else document["id"] for document in shown]

@@ -29,6 +29,8 @@ def small(algo: str, env_id: str | None = None, **env):
         train |= {"batch_size": 10}
     if "learning_starts" in trainer.Config.model_fields:
         train |= {"learning_starts": 32}
+    if "passes" in trainer.Config.model_fields:
+        train |= {"passes": 2}
     if "ema" in trainer.Config.model_fields:
         plans = {"horizon": 5, "candidates": 8, "levels": 3, "value": "own"}
         train |= {"train_every": 4, "gradient_steps": 2, "gamma": 0.9, "planner": plans}
@@ -36,6 +38,8 @@ def small(algo: str, env_id: str | None = None, **env):
         train |= {"train_every": 4, "gradient_steps": 2, "n_step": 2, "dynamics": {"members": 2, "hidden_sizes": [8]}}
     if algo in ("mbmpc", "mpc"):
         train |= {"planner": {"horizon": 3, "candidates": 8}}
+    if algo == "mpc":
+        train |= {"rollout_steps": 5}  # else each train step plans for a whole epoch
     if trainer.Config.model_fields.get("dataset") and trainer.Config.model_fields["dataset"].is_required():
         train |= {"dataset": recorded(env_id)}
     if "target_every" in trainer.Config.model_fields:

@@ -69,9 +69,19 @@ def test_a_stopped_run_goes_on_exactly(signum: signal.Signals, code: int, place:
     assert show(place)["state_hash"] == show(place, "straight")["state_hash"]
 
 
-def test_stop_ends_the_right_process_and_says_so(place: Path) -> None:
+def test_a_run_belongs_to_its_process_until_stop_ends_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second process is refused; `rlctl stop` ends the first, says so, and a second stop finds nothing to do."""
     process = start(place, "launch", "-f", "long.yaml", "-q")
     wait_until_trained(place)
+    assert main(["resume", "last"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert f"process {process.pid}" in err
+    assert "rlctl stop" in err
+    assert main(["rm", "last", "--yes"]) == 2
+    assert process.poll() is None
+
     stopped = rlctl(place, "stop", "last")
     process.communicate(timeout=PATIENCE)
     run = show(place)
@@ -79,25 +89,7 @@ def test_stop_ends_the_right_process_and_says_so(place: Path) -> None:
     assert stopped.stdout.startswith(f"run {run['id']}: INTERRUPTED at {run['env_steps']:,} steps")
     assert f"rlctl resume {run['id']}" in stopped.stdout
     assert process.returncode == 143
-    assert rlctl(place, "stop", "last").returncode == 2
-
-
-def test_a_second_process_on_the_same_run_is_refused(place: Path) -> None:
-    first = start(place, "launch", "-f", "long.yaml", "-q")
-    try:
-        wait_until_trained(place)
-        second = rlctl(place, "resume", "last")
-        assert (second.returncode, second.stdout) == (2, "")
-        assert second.stderr.count("\n") == 1
-        assert f"process {first.pid}" in second.stderr
-        assert "rlctl stop" in second.stderr
-        removed = rlctl(place, "rm", "last", "--yes")
-        assert removed.returncode == 2
-        assert first.poll() is None
-    finally:
-        first.send_signal(signal.SIGTERM)
-        first.communicate(timeout=PATIENCE)
-    assert show(place)["state"] == "INTERRUPTED"
+    assert main(["stop", "last"]) == 2
 
 
 def hang(place: Path) -> subprocess.Popen[str]:
@@ -152,31 +144,23 @@ def test_kill_9_shows_as_interrupted_and_resumes(place: Path) -> None:
     assert show(place)["state"] == "COMPLETED"
 
 
-def test_logs_follow_a_run_to_its_end(place: Path) -> None:
+def test_logs_follow_a_run_until_ctrl_c_or_to_its_end(place: Path) -> None:
     process = start(place, "launch", "-f", "long.yaml", "-q")
     wait_until_trained(place)
-    logs = start(place, "logs", "last", "-f")
+    left, logs = (start(place, "logs", "last", "-f") for _ in range(2))
+    assert left.stdout is not None
     assert logs.stdout is not None
+    assert "created" in left.stdout.readline()
     assert "created" in logs.stdout.readline()
+    left.send_signal(signal.SIGINT)
+    _, err = left.communicate(timeout=PATIENCE)
+    assert (left.returncode, err) == (130, "")
+    assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE)
     out, err = logs.communicate(timeout=PATIENCE)
     assert (logs.returncode, err) == (0, "")
     assert "interrupted  reason=signal" in out.splitlines()[-1]
-
-
-def test_ctrl_c_leaves_logs_quietly(place: Path) -> None:
-    process = start(place, "launch", "-f", "long.yaml", "-q")
-    wait_until_trained(place)
-    logs = start(place, "logs", "last", "-f")
-    assert logs.stdout is not None
-    logs.stdout.readline()
-    logs.send_signal(signal.SIGINT)
-    _, err = logs.communicate(timeout=PATIENCE)
-    assert (logs.returncode, err) == (130, "")
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=PATIENCE)
 
 
 def closed_pipe() -> int:

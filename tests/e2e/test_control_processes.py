@@ -30,6 +30,7 @@ from rlstudio.core.errors import LeaseLost
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from support.deadlines import PATIENCE
+from support.experiments import tiny_yaml
 from support.histories import state_after
 from support.launcher import InProcessLauncher
 from support.postgres import Postgres
@@ -40,15 +41,14 @@ pytestmark = pytest.mark.real_process
 
 S = RunState
 
-HELD = f"""\
-name: held
-env: {{id: Held-v0, num_envs: 4, seed: 3, vectorization: sync}}
-policy: {{algo: ppo, network: {{hidden_sizes: [8]}}}}
-train: {{epochs: 5, steps_per_epoch: 64, rollout_steps: 16, batch_size: 32, passes: 1}}
-eval: {{every_epochs: 0, final_episodes: 1}}
-ckpt: {{every_seconds: null, every_epochs: 1}}
-resources: {{cpus: {len(os.sched_getaffinity(0))}}}
-"""
+HELD = tiny_yaml(
+    name="held",
+    env={"id": "Held-v0", "num_envs": 4, "vectorization": "sync"},
+    train={"epochs": 5},
+    eval={"final_episodes": 1},
+    ckpt={"every_seconds": None, "every_epochs": 1},
+    resources={"cpus": len(os.sched_getaffinity(0))},
+)
 """One at a time, whatever the machine."""
 
 HELD_WORLD = """\

@@ -87,22 +87,29 @@ def test_a_broken_close_is_forgiven():
     vec.close()
 
 
+def faults_and_places(faults, quick):
+    """Every fault in every place; by default only the pairs in `quick`, for each starts several processes."""
+    slow = [pytest.mark.slow]
+    pairs = [(fault, where) for fault in faults for where in ("reset", "step")]
+    cases = [pytest.param(*pair, id="-".join(pair), marks=[] if pair in quick else slow) for pair in pairs]
+    return pytest.mark.parametrize(("fault", "where"), cases)
+
+
+FAILURES = {
+    "raise": "raised ZeroDivisionError: the env is broken",
+    "exit": "its worker exited with code 3",
+    "kill": "its worker killed by SIGKILL",
+    "segv": "its worker killed by SIGSEGV",
+    "hang": f"its worker hung: no answer within {HANGS:g} s",
+}
+
+
 @pytest.mark.real_process
-@pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize(
-    ("fault", "what"),
-    [
-        ("raise", "raised ZeroDivisionError: the env is broken"),
-        ("exit", "its worker exited with code 3"),
-        ("kill", "its worker killed by SIGKILL"),
-        ("segv", "its worker killed by SIGSEGV"),
-        pytest.param("hang", f"its worker hung: no answer within {HANGS:g} s", marks=pytest.mark.slow),
-    ],
-)
-def test_a_worker_that_fails_again_and_again_is_named(fault, where, what):
+@faults_and_places(FAILURES, quick=[("raise", "reset"), ("exit", "step"), ("kill", "reset"), ("segv", "step")])
+def test_a_worker_that_fails_again_and_again_is_named(fault, where):
     vec = workers(faulty(fault, where))
     children = [handle.process for handle in vec._handles]
-    with pytest.raises(EnvFault, match=what) as caught:
+    with pytest.raises(EnvFault, match=FAILURES[fault]) as caught:
         play(vec)
     text = str(caught.value)
     assert text.startswith("env 0 (toys/Faulty-v0): ")
@@ -115,13 +122,9 @@ def test_a_worker_that_fails_again_and_again_is_named(fault, where, what):
         vec.reset()
 
 
-SLOW = pytest.mark.slow
-
-
 @pytest.mark.real_process
-@pytest.mark.parametrize("where", ["reset", "step"])
-@pytest.mark.parametrize(
-    "fault", ["raise", "exit", "kill", pytest.param("hang", marks=SLOW), pytest.param("spin", marks=SLOW)]
+@faults_and_places(
+    ["raise", "exit", "kill", "hang", "spin"], quick=[("raise", "step"), ("exit", "reset"), ("kill", "step")]
 )
 def test_a_passing_fault_changes_nothing(fault, where, tmp_path):
     """The worker is replaced, its envs replay to the same place, and the trajectory is the undisturbed one."""

@@ -4,26 +4,17 @@ import pytest
 
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
-from rlstudio.experiment.config.experiment import experiment_from
+from support.experiments import tiny
 from support.sessions import resume, start
 
-TRAIN = {
-    "ppo": {"epochs": 4, "steps_per_epoch": 128, "rollout_steps": 16, "batch_size": 32, "passes": 2},
-    "dqn": {"epochs": 4, "steps_per_epoch": 128, "batch_size": 32, "learning_starts": 64, "n_step": 3},
-}
 
-
-@pytest.mark.parametrize("algo", TRAIN)
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_run_that_cannot_be_exact_says_so_and_goes_on(algo, tmp_path):
-    cfg = experiment_from(
-        {
-            "env": {"id": "CartPole-v1", "num_envs": 4, "vectorization": "envpool"},
-            "policy": {"algo": algo, "network": {"hidden_sizes": [16]}},
-            "train": TRAIN[algo],
-            "buffer": {"capacity": 512},
-            "eval": {"every_epochs": 0, "final_episodes": 2},
-            "ckpt": {"every_epochs": 1, "every_seconds": None},
-        }
+    cfg = tiny(
+        algo,
+        env={"vectorization": "envpool"},
+        train={"epochs": 4},
+        ckpt={"every_epochs": 1, "every_seconds": None},
     )
     with start(cfg, tmp_path) as session:
         for tick in session:
@@ -42,5 +33,5 @@ def test_a_run_that_cannot_be_exact_says_so_and_goes_on(algo, tmp_path):
             pass
         assert session.evaluation.vectorization == "sync"
     status = folder.read_status()
-    assert (status.state, status.epoch, status.env_steps) == (RunState.COMPLETED, 4, 4 * 128)
+    assert (status.state, status.epoch, status.env_steps) == (RunState.COMPLETED, 4, 4 * 64)
     assert not status.exact

@@ -110,12 +110,11 @@ def test_every_algorithm_in_the_catalog_has_a_toy():
 
 
 @pytest.mark.parametrize("algo", sorted({*CHOOSING} & {*LEARNING}))
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_identity(algo, seed):
     trainer, cfg = trained(algo, "rlstudio/Identity-v0", seed)
-    summary = evaluate(trainer.agent, cfg.env, episodes=20, seed=9).summary
-    lengths = evaluate(trainer.agent, cfg.env, episodes=20, seed=9).lengths
-    assert summary.mean >= 0.99 * np.mean(lengths)  # one point per step is perfect
+    evaluation = evaluate(trainer.agent, cfg.env, episodes=20, seed=9)
+    assert evaluation.summary.mean >= 0.99 * np.mean(evaluation.lengths)  # one point per step is perfect
 
 
 @pytest.mark.parametrize("algo", ["dqn", "qrdqn"])

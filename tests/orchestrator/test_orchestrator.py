@@ -21,14 +21,9 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.orchestrator.live import describe
 from support.deadlines import PATIENCE
+from support.experiments import tiny_data
 
-TINY: dict[str, Any] = {
-    "name": "tiny",
-    "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 3},
-    "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
-    "train": {"epochs": 3, "steps_per_epoch": 64, "rollout_steps": 16, "batch_size": 16},
-    "eval": {"every_epochs": 0, "final_episodes": 2},
-}
+TINY = tiny_data()
 
 
 @pytest.fixture
@@ -136,7 +131,7 @@ def test_resume_extends_a_finished_run(runs_dir: Path) -> None:
 
 @pytest.mark.real_process
 def test_launch_stop_resume_and_fork_in_the_background(runs_dir: Path) -> None:
-    long = {**TINY, "train": {**TINY["train"], "epochs": 1_000_000}}
+    long = tiny_data(train={"epochs": 1_000_000})
     run = orchestrator.launch(long, key="once", runs_dir=runs_dir)
     assert orchestrator.launch(long, key="once", runs_dir=runs_dir).id == run.id
     with pytest.raises(TimeoutError, match="it goes on"):

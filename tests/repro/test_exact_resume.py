@@ -26,7 +26,7 @@ CASES += [(algo, "native") for algo in TRAIN if algo not in ("ppo", "dqn")]
 def test_random_kills(algo, vectorization, tmp_path):
     cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
     reference, span = timed_reference(cfg, tmp_path / "whole")
-    kill_until_done(cfg, tmp_path / "killed", kills=4, span=span, seed=CASES.index((algo, vectorization)))
+    kill_until_done(cfg, tmp_path / "killed", kills=2, span=span, seed=CASES.index((algo, vectorization)))
     assert_same_result(only_run(tmp_path / "killed"), reference)
 
 
@@ -44,9 +44,13 @@ def test_two_hundred_random_kills(algo, vectorization, tmp_path):
     print(json.dumps({"algo": algo, "vectorization": vectorization, "kills": total}))
 
 
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch):
-    """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status."""
+def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch, every):
+    """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status.
+
+    The quick suite visits every seventh: an odd number, so that whole and torn writes take turns.
+    """
     cfg = config(
         algo,
         "native",
@@ -70,7 +74,7 @@ def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch):
         failpoint.restart()
         run_to_the_end(cfg, runs_dir)
 
-    for number in range(1, total + 1):
+    for number in range(1, total + 1, every):
         runs_dir = tmp_path / f"at-{number}"
         assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir)) == 9, number
         assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir)) == 0, number
@@ -99,14 +103,15 @@ def test_evaluation_never_touches_training(algo, tmp_path):
     assert all(one[key] == other[key] for key in one)
 
 
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_resume_at_each_checkpoint_reaches_the_same_end(algo, tmp_path):
+def test_resume_at_each_checkpoint_reaches_the_same_end(algo, tmp_path, every):
     cfg = config(algo, "native", ckpt={"every_seconds": None, "every_epochs": 1, "keep_last": 100})
     run = run_to_the_end(cfg, tmp_path / "whole")
     final = run.read_status()
     steps = [info.step for info in Checkpoints(run.path, run.id, None).list()]
     assert len(steps) >= 12
-    for step in steps[1:]:
+    for step in steps[1::every]:
         with FileLease(run.path) as lease:
             Checkpoints(run.path, run.id, lease).discard_after(step)
         run.write_status(replace(run.read_status(), state=RunState.INTERRUPTED))

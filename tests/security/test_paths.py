@@ -39,17 +39,15 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.storage.verified import MANIFEST
 from support.deadlines import SLOWNESS
+from support.experiments import tiny_data
 from support.path_vectors import TEXTS, TRAPS, texts
 
 pytestmark = pytest.mark.timeout(200 * SLOWNESS)  # of each test: a pipe that blocks is found here
 
-CONFIG: dict[str, Any] = {
-    "name": "tiny",
-    "env": {"id": "CartPole-v1", "num_envs": 2},
-    "policy": {"algo": "ppo", "network": {"hidden_sizes": [4]}},
-    "train": {"epochs": 1, "steps_per_epoch": 16, "batch_size": 16, "passes": 1},
-    "eval": {"every_epochs": 1, "episodes": 1, "final_episodes": 1},
-}
+CONFIG = tiny_data(
+    train={"epochs": 1, "steps_per_epoch": 16, "batch_size": 16},
+    eval={"every_epochs": 1, "episodes": 1, "final_episodes": 1},
+)
 COMMAND = get_command(app.application(app.COMMANDS))
 VICTIM = "20260101-000000000-victim-0001"
 SHARES = 8

@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
-TINY = """\
-name: tiny
-env: {id: CartPole-v1, num_envs: 4, seed: 3}
-policy: {algo: ppo, network: {hidden_sizes: [8]}}
-train: {epochs: 3, steps_per_epoch: 64, batch_size: 32, passes: 1}
-eval: {every_epochs: 2, episodes: 2, final_episodes: 3}
-"""
+from support.experiments import tiny_yaml
+
+TINY = tiny_yaml(env={"num_envs": 4}, eval={"every_epochs": 2, "episodes": 2, "final_episodes": 3})
 
 
 @dataclass(frozen=True)

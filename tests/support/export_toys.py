@@ -18,13 +18,13 @@ from gymnasium import spaces
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.rebuild import model_spec
 from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.catalog import ALGOS
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.delivery.export import export_agent
 from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.experiment.analysis.dataset import play
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.build import build_env, build_trainer
+from support.experiments import tiny
 
 LENGTH = 8
 
@@ -152,24 +152,12 @@ PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans is no graph from observat
 
 def config(case: Case, **more: Any) -> ExperimentConfig:
     register_toys()
-    train: dict[str, Any] = {"steps_per_epoch": 20, "lr": 0.01, **case.train}
-    if "batch_size" in ALGOS.load(case.algo).Config.model_fields:
-        train |= {"batch_size": 10}
-    if "learning_starts" in ALGOS.load(case.algo).Config.model_fields:
-        train |= {"learning_starts": 8}
+    train: dict[str, Any] = {"lr": 0.01, **case.train}
     if case.algo == "bc":
         train |= {"dataset": recorded(case.env)}
     env_id = case.env if "-v" in case.env else f"export/{case.env}-v0"
-    network = {"hidden_sizes": [8], **case.network}
-    return experiment_from(
-        {
-            "env": {"id": env_id, "num_envs": 2, "wrappers": list(case.wrappers)},
-            "policy": {"algo": case.algo, "network": network},
-            "train": train,
-            "buffer": {"capacity": 64},
-            **more,
-        }
-    )
+    env = {"id": env_id, "wrappers": list(case.wrappers)}
+    return tiny(case.algo, **{"env": env, "policy": {"network": case.network}, "train": train, **more})
 
 
 @cache

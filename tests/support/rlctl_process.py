@@ -12,17 +12,12 @@ from typing import Any
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.control.workspace import Workspace
 from support.deadlines import PATIENCE
+from support.experiments import tiny_yaml
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
 _started: list[subprocess.Popen[str]] = []
 
-LONG = """\
-name: long
-env: {id: CartPole-v1, num_envs: 4, seed: 3}
-policy: {algo: ppo, network: {hidden_sizes: [8]}}
-train: {epochs: 1000000, steps_per_epoch: 64, batch_size: 32, passes: 1, lr_schedule: constant}
-eval: {every_epochs: 0, final_episodes: 2}
-"""
+LONG = tiny_yaml(name="long", env={"num_envs": 4}, train={"epochs": 1_000_000, "lr_schedule": "constant"})
 
 HANGING_MODULE = """\
 import pathlib

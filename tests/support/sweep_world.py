@@ -16,13 +16,12 @@ from rlstudio.control.sweep.search import SweepSearch, load_search
 from rlstudio.control.sweep.sweeps import Sweeps, Trial
 from rlstudio.core.run_state import Reason, RunState
 from support.control_world import owner, request
+from support.experiments import tiny_data
 
-EXPERIMENT: dict[str, Any] = {
-    "env": {"id": "CartPole-v1", "num_envs": 2},
-    "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
-    "train": {"epochs": 27, "steps_per_epoch": 64, "rollout_steps": 16, "batch_size": 16, "lr": 1e-3},
-    "eval": {"every_epochs": 1, "episodes": 2, "final_episodes": 2},
-}
+EXPERIMENT = tiny_data(
+    train={"epochs": 27, "rollout_steps": 16, "batch_size": 16, "lr": 1e-3},
+    eval={"every_epochs": 1, "episodes": 2},
+)
 SWEEP: dict[str, Any] = {
     "name": "toy",
     "experiment": EXPERIMENT,

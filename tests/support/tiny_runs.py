@@ -8,6 +8,7 @@ from pathlib import Path
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.folder.run_folder import RunFolder, list_runs
+from support.experiments import tiny_data
 from support.metrics import first_difference
 from support.sessions import resume, start
 
@@ -39,17 +40,16 @@ def config(algo: str, vectorization: str, **sections) -> ExperimentConfig:
     """Small, but with everything in play: normalizer, evaluation, roll-back grid, several checkpoints."""
     exploration = {"exploration": "state_dependent", "exploration_hold": 8} if algo == "sac" else {}
     network = {"hidden_sizes": [16], **exploration, "normalize_observations": algo in ("ppo", "a2c")}
-    env_id = "Pendulum-v1" if algo in ("sac", "td3") else "CartPole-v1"
-    data = {
-        "env": {"id": env_id, "num_envs": 2, "seed": 7, "vectorization": vectorization},
-        "policy": {"algo": algo, "network": network},
-        "train": TRAIN[algo],
-        "buffer": {"capacity": 512},
-        "eval": {"every_epochs": 4, "episodes": 2, "final_episodes": 2},
-        "ckpt": {"every_seconds": None, "every_epochs": 3, "keep_last": 2},
-        "guardrails": {"rollback_every_epochs": 5},
-    }
-    return experiment_from(data | sections)
+    data = tiny_data(
+        algo,
+        env={"seed": 7, "vectorization": vectorization},
+        policy={"network": network},
+        buffer={"capacity": 512},
+        eval={"every_epochs": 4, "episodes": 2},
+        ckpt={"every_seconds": None, "every_epochs": 3, "keep_last": 2},
+        guardrails={"rollback_every_epochs": 5},
+    )
+    return experiment_from({**data, "train": TRAIN[algo], **sections})
 
 
 def run_to_the_end(cfg: ExperimentConfig, runs_dir: Path) -> RunFolder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,15 +18,11 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import BundleError, GateFailed, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
+from support.experiments import merged, tiny_data
 
-TINY: dict[str, Any] = {
-    "name": "tiny",
-    "env": {"id": "CartPole-v1", "num_envs": 8, "seed": 3},
-    "policy": {"algo": "ppo", "network": {"hidden_sizes": [16]}},
-    "train": {"epochs": 1, "steps_per_epoch": 256, "rollout_steps": 32, "batch_size": 64, "lr": 3e-3},
-    "eval": {"every_epochs": 0, "final_episodes": 2},
-}
-LONG = {**TINY, "name": "long", "train": {**TINY["train"], "epochs": 60, "passes": 10, "gae_lambda": 0.9}}
+LEARNING = {"steps_per_epoch": 256, "batch_size": 64, "lr": 3e-3}
+TINY = tiny_data(env={"num_envs": 8}, policy={"network": {"hidden_sizes": [16]}}, train={**LEARNING, "epochs": 1})
+LONG = merged(TINY, {"name": "long", "train": {"epochs": 60, "passes": 10, "gae_lambda": 0.9}})
 QUICK = PromotionConfig(budget=40)
 
 

@@ -19,22 +19,15 @@ from rlstudio.control.store.resources import Slots
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import Incompatible, StorageError, UserError
 from rlstudio.core.run_state import Reason
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.experiment import ExperimentConfig
 from support.control_world import S, assert_history, request
+from support.experiments import tiny
 from support.launcher import InProcessLauncher
 
 
 def config(epochs: int = 3) -> ExperimentConfig:
-    data: dict[str, Any] = {
-        "name": "parent",
-        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7},
-        "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
-        "train": {"epochs": epochs, "steps_per_epoch": 32, "rollout_steps": 8, "batch_size": 16, "passes": 1},
-        "eval": {"every_epochs": 0, "final_episodes": 1},
-        "ckpt": {"every_seconds": None, "every_epochs": 1, "keep_last": 5},
-    }
-    data["train"]["lr_schedule"] = "constant"
-    return experiment_from(data)
+    train = {"epochs": epochs, "steps_per_epoch": 32, "rollout_steps": 8, "batch_size": 16, "lr_schedule": "constant"}
+    return tiny(name="parent", train=train, ckpt={"every_seconds": None, "every_epochs": 1, "keep_last": 5})
 
 
 def train(session: Any) -> str:

@@ -24,36 +24,23 @@ from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, UserError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
+from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
 from support.control_world import HERE, S, assert_history, owner
 from support.deadlines import PATIENCE
+from support.experiments import tiny
 from support.launcher import InProcessLauncher
 
 NEVER = 3600.0
 """Seconds between two heartbeats that no test waits for: such a heart only ever ends."""
 
 
-def config(epochs: int = 4, **sections: Any) -> ExperimentConfig:
-    data = {
-        "name": "tiny",
-        "env": {"id": "CartPole-v1", "num_envs": 2, "seed": 7},
-        "policy": {"algo": "ppo", "network": {"hidden_sizes": [8]}},
-        "train": {
-            "epochs": epochs,
-            "steps_per_epoch": 32,
-            "rollout_steps": 8,
-            "batch_size": 16,
-            "passes": 1,
-            "lr_schedule": "constant",
-        },
-        "eval": {"every_epochs": 0, "final_episodes": 1},
-        "ckpt": {"every_seconds": None, "every_epochs": 1},
-    }
-    return experiment_from(data | sections)
+def config(epochs: int = 4, checkpoint_every: int | None = 1) -> ExperimentConfig:
+    train = {"epochs": epochs, "steps_per_epoch": 32, "rollout_steps": 8, "batch_size": 16, "lr_schedule": "constant"}
+    return tiny(train=train, eval={"final_episodes": 1}, ckpt={"every_seconds": None, "every_epochs": checkpoint_every})
 
 
 @pytest.fixture
@@ -83,9 +70,9 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def claimed(home: Workspace, **sections: Any) -> RunRow:
+def claimed(home: Workspace, epochs: int = 4) -> RunRow:
     """A queued run in the hands of this process, as in one that a worker started for it."""
-    run = enqueue(home, config(**sections))
+    run = enqueue(home, config(epochs))
     token = home.store.claim(run.id, owner(1, HERE)).token
     return home.store.hand_over(run.id, token, this_process())
 
@@ -378,7 +365,7 @@ def test_a_wish_comes_with_the_heartbeat(
     """No signal: the run ends at its next safe point, with a checkpoint."""
     defaults = {"beat_seconds": 0.01, "on_lost": lambda: None}
     monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", defaults)
-    session = start_session(home, config(epochs=10**6, ckpt={"every_seconds": None, "every_epochs": None}))
+    session = start_session(home, config(epochs=10**6, checkpoint_every=None))
 
     def train() -> None:
         with session:

@@ -21,7 +21,7 @@ from rlstudio.core.run_state import Reason
 from support.control_world import S, assert_history, in_state, owner, request
 from support.processes import fork
 
-PROCESSES, LAUNCHES, KILLS = 8, 25, 50
+PROCESSES, LAUNCHES = 8, 25
 
 pytestmark = pytest.mark.real_process
 
@@ -148,13 +148,14 @@ def assert_sound(path: Path) -> int:
     return sum(run.version for run in runs)
 
 
-def test_writers_killed_at_any_time(tmp_path):
+@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.slow)])
+def test_writers_killed_at_any_time(tmp_path, kills):
     path = tmp_path / "store.db"
     store = Store(Database(f"sqlite:///{path}"))
     run_id = store.create(request()).id
     store.database.close()
     rng, seen, journals = random.Random(3), 0, 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         begun, begin = os.pipe()
 
         def act(begin: int = begin) -> None:
@@ -174,7 +175,7 @@ def test_writers_killed_at_any_time(tmp_path):
         moves = assert_sound(path)
         assert moves > seen  # what was acknowledged stays
         seen = moves
-    print(f"{KILLS} kills, {journals} with a journal left, {seen} moves")
+    print(f"{kills} kills, {journals} with a journal left, {seen} moves")
 
 
 def operations(store: Store, kill_at: int | None = None) -> list[int]:
@@ -205,7 +206,8 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
         ),
     ],
 )
-def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act):
+@pytest.mark.parametrize("every", [31, pytest.param(9, marks=pytest.mark.slow)])
+def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act, every):
     path = tmp_path / "store.db"
     store = Store(Database(f"sqlite:///{path}"))
     forget_sync(store)
@@ -221,7 +223,7 @@ def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act):
     whole = assert_sound(path)
     assert done[0] > 100
 
-    journals, points = 0, range(1, done[0], 9)
+    journals, points = 0, range(1, done[0], every)
     for point in points:
         path.with_name("store.db-journal").unlink(missing_ok=True)
         path.write_bytes(before)

@@ -16,6 +16,7 @@ from rlstudio.control.sweep.samplers import make_sampler
 from rlstudio.control.sweep.search import from_json, load_search
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.errors import ConfigError, UserError
+from support.experiments import tiny_yaml
 from support.sweep_world import SWEEP, search_of
 
 FILE = """\
@@ -25,12 +26,7 @@ trials: 4
 space:
   train.lr: {low: 1e-4, high: 1e-2, log: true}
 """
-TINY = """\
-env: {id: CartPole-v1, num_envs: 2}
-policy: {algo: ppo}
-train: {epochs: 12, steps_per_epoch: 64, rollout_steps: 16, batch_size: 16}
-eval: {every_epochs: 2}
-"""
+TINY = tiny_yaml(train={"epochs": 12}, eval={"every_epochs": 2})
 
 
 @pytest.fixture

@@ -23,10 +23,11 @@ from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.yaml_file import read_text
 from rlstudio.experiment.config.experiment import experiment_from
+from support.experiments import merged
 from support.metrics import first_difference
 from support.sweep_world import EXPERIMENT, SWEEP
 
-SMALL = {**EXPERIMENT, "train": {**EXPERIMENT["train"], "epochs": 4}}
+SMALL = merged(EXPERIMENT, {"train": {"epochs": 4}})
 SPACE = {"train.lr": {"low": 1e-4, "high": 1e-2, "log": True}, "train.passes": {"low": 1, "high": 3}}
 REAL: dict[str, Any] = {**SWEEP, "name": "real", "experiment": SMALL, "trials": 3, "space": SPACE}
 

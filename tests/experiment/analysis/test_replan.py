@@ -17,26 +17,15 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_env, build_trainer
 from rlstudio.models.policies.distributions import mode
 from rlstudio.planners.search import Search
+from support.experiments import tiny
 
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 SMALL = ["horizon=3", "candidates=8", "iterations=1", "policy_candidates=4"]
-OFF_POLICY = {"learning_starts": 32, "train_every": 16, "gradient_steps": 2, "batch_size": 16}
-TRAIN: dict[str, dict[str, Any]] = {
-    "a2c": {"rollout_steps": 4},
-    "ppo": {"batch_size": 32, "passes": 1},
-    "dqn": OFF_POLICY,
-    "qrdqn": OFF_POLICY,
-    "sac": OFF_POLICY,
-    "td3": OFF_POLICY,
-    "bc": {"batch_size": 16, "dataset": "toys/walk-v0"},
-    "mpc": {"planner": {"kind": "random_shooting", "horizon": 2, "candidates": 4}, "dynamics": {"kind": "analytic"}},
-    "mbmpc": {**OFF_POLICY, "planner": {"horizon": 2, "candidates": 4}, "dynamics": {"kind": "mlp"}},
-}
+DATASET = "toys/walk-v0"
 
 
 @pytest.fixture(autouse=True)
@@ -44,20 +33,15 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
 
 
-def config(algo: str, env_id: str = CARTPOLE, **more: Any) -> ExperimentConfig:
-    env, network = {"id": env_id, "num_envs": 2, **more.pop("env", {})}, more.pop("network", {})
-    train = {"epochs": 1, "steps_per_epoch": 64, **TRAIN[algo], **more.pop("train", {})}
-    policy = {"algo": algo, "network": {"hidden_sizes": [8], **network}}
-    return experiment_from({"env": env, "policy": policy, "train": train, **more})
-
-
-def trained(algo: str, env_id: str = CARTPOLE, **more: Any) -> Trained:
+def trained(algo: str, env_id: str = CARTPOLE, env: dict[str, Any] | None = None, **changes: Any) -> Trained:
     """After a few updates; a clone learns from what an untrained agent did."""
-    cfg = config(algo, env_id, **more)
+    if algo == "bc":
+        changes["train"] = {"dataset": DATASET}
+    cfg = tiny(algo, env={"id": env_id, **(env or {})}, **changes)
     if algo == "bc":
         other = trained("ppo", env_id)
         episodes = play(other.agent, cfg.env, episodes=2, seed=0)
-        write_dataset("toys/walk-v0", episodes, other.agent.spaces, None, algorithm="", code="", description="")
+        write_dataset(DATASET, episodes, other.agent.spaces, None, algorithm="", code="", description="")
     env = build_env(cfg)
     try:
         trainer = build_trainer(cfg, env)
@@ -110,7 +94,7 @@ def test_the_policy_of_every_algorithm_guides_a_plan(algo: str, env_id: str) -> 
 def test_what_makes_no_sense_is_refused_by_name(
     algo: str, env_id: str, network: dict[str, Any], kind: str, told: str
 ) -> None:
-    agent, cfg = trained(algo, env_id, network=network)
+    agent, cfg = trained(algo, env_id, policy={"network": network})
     with pytest.raises(Incompatible, match=told):
         planning_agent(agent, cfg, [f"kind={kind}"])
 
@@ -137,7 +121,7 @@ def test_a_run_that_plans_passes_on_what_its_plans_were_like() -> None:
 
 
 def test_a_policy_that_remembers_still_plans_by_itself() -> None:
-    agent, cfg = trained("a2c", network={"memory": "gru", "memory_size": 8})
+    agent, cfg = trained("a2c", policy={"network": {"memory": "gru", "memory_size": 8}})
     planner = planning_agent(agent, cfg, ["kind=cem", *SMALL])
     assert evaluate(planner, cfg.env, episodes=1, seed=0).summary.mean > 0
     assert policy_of(agent.model, agent.spaces.action) is None

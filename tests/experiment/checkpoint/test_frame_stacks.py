@@ -13,10 +13,10 @@ from rlstudio.data.replay.rows import RowStore
 from rlstudio.envs.gym.spaces import Renumbered, convert_spaces
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
-from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.training import build
 from rlstudio.experiment.training.build import build_env, build_trainer
+from support.experiments import tiny
 
 STACKED = {"FrameStackObservation": {"stack_size": 3}}
 
@@ -53,14 +53,12 @@ def snow():
 
 
 def trainer(wrappers=(STACKED,), algo="dqn", capacity=40, seed=3):
-    train = {"steps_per_epoch": 400, "batch_size": 16, "learning_starts": 30, "n_step": 2, "target_every": 5}
-    cfg = experiment_from(
-        {
-            "env": {"id": "rlstudio_test/Snow-v0", "num_envs": 2, "seed": seed, "wrappers": list(wrappers)},
-            "policy": {"algo": algo, "network": {"hidden_sizes": [8], "kind": "mlp"}},
-            "train": train,
-            "buffer": {"capacity": capacity},
-        }
+    cfg = tiny(
+        algo,
+        env={"id": "rlstudio_test/Snow-v0", "seed": seed, "wrappers": list(wrappers)},
+        policy={"network": {"kind": "mlp"}},
+        train={"n_step": 2, "target_every": 5, "train_every": 4, "gradient_steps": 1},
+        buffer={"capacity": capacity},
     )
     return build_trainer(cfg, build_env(cfg))
 
