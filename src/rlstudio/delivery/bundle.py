@@ -11,7 +11,7 @@
 It is written whole or not at all, and verified to the last byte before anything in it is parsed. Nothing in it is ever
 executed: no pickle, and `policy.ts`, `policy.pt2` and `example.py` are for others, RLStudio never reads them.
 
-from rlstudio.delivery.bundle import open_bundle
+from rlstudio import open_bundle
 
 policy = open_bundle("bundles/cartpole").policy()
 action = policy.act(observation)

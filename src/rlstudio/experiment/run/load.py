@@ -1,6 +1,6 @@
 """Load a trained agent from its run and act with it:
 
-from rlstudio.experiment.run.load import load_agent
+from rlstudio import load_agent
 
 agent = load_agent("runs/20261115-093012123-ppo-cartpole-v1-3f2a")
 action = agent.act(observation)
