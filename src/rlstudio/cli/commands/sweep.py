@@ -99,7 +99,7 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
         with view(out, driver) as show:
             drive(workspace, driver, show)
     except KeyboardInterrupt:
-        out.line(f"sweep {name}: stopped; runs under way go on; continue with: rlctl sweep --resume {name}{where}")
+        out.line(f"sweep {name}: stopped; its runs continue; go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED
     except StorageError as error:
         again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
