@@ -140,7 +140,7 @@ def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Workspace, mo
     monkeypatch.setattr(InProcessLauncher, "launch", and_then_enough)
     done = rlctl("worker", "--slots", "cpu=2")
     assert done.code == 0
-    assert f"{never}: asks for more than this worker has (3 cpus of 2)" in done.out
+    assert f"{never}: needs more than this worker has (3 cpus of 2)" in done.out
     assert done.out.count(never) == 1
     assert home.store.get(never).state == S.QUEUED
     assert home.store.get(small).state != S.QUEUED
@@ -302,7 +302,7 @@ def test_adopt_and_gc(rlctl: Rlctl, home: Workspace, place: Path) -> None:
     assert rlctl("adopt", folder.path).code == 2
     assert rlctl("adopt", place / "nothing").code == 2
     assert rlctl("gc").out == "nothing to delete\n"  # a week is kept
-    assert "1 runs would go" in rlctl("gc", "--days", "0").out
+    assert "1 runs would be deleted" in rlctl("gc", "--days", "0").out
     assert rlctl("gc", "--days", "0", "--json").document == {"would_remove": [folder.id]}
     assert home.find(folder.id).has_folder
     assert rlctl("gc", "--days", "0", "--keep", "1", "--yes").out == ""

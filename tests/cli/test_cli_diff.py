@@ -40,7 +40,7 @@ def rldiff(capsys: pytest.CaptureFixture[str]) -> Rlctl:
         try:
             code = get_command(command()).main([str(arg) for arg in args], prog_name="rlctl", standalone_mode=False)
         except Exception as error:
-            code = failures.tell(error)
+            code = failures.report(error)
         return Result(code, *capsys.readouterr())
 
     return run

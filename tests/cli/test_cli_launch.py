@@ -227,7 +227,7 @@ def test_developers_can_see_the_traceback(rlctl: Rlctl, monkeypatch: pytest.Monk
 
 
 def test_a_defect_outside_a_run(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstudio.control.workspace.Home.entries", lambda *_: 1 / 0)
+    monkeypatch.setattr("rlstudio.control.workspace.Workspace.entries", lambda *_: 1 / 0)
     result = rlctl("ls")
     assert (result.code, result.out) == (1, "")
     assert (

@@ -127,7 +127,7 @@ def test_mistakes_are_answered_in_one_line(rlctl: Rlctl, file: Path) -> None:
     assert f"{file}:7:3: space.train.lrr: unknown key; did you mean lr?" in bad.err
     assert not Path("runs").exists()
     file.write_text(SWEEP)
-    assert rlctl("sweep", "-f", file, "--dry-run").out == "mine: 3 trials of 1 runs; nothing is wrong\n"
+    assert rlctl("sweep", "-f", file, "--dry-run").out == "mine: 3 trials of 1 runs; the file is valid\n"
     assert not Path("runs").exists()
     assert "the sweep goes on as it was begun" in rlctl("sweep", "--resume", "mine", "--deterministic").err
     assert "'mine'" in rlctl("sweep", "--resume", "mine").err

@@ -496,7 +496,7 @@ def test_killed_between_the_row_and_the_reply(place: Path, undisturbed: str) -> 
 
     def enqueueing() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rlstudio.cli.commands.launch.tell_queued", die)
+            patch.setattr("rlstudio.cli.commands.launch.print_queued", die)
             main(["launch", "-f", "held.yaml", "--import", "held_world", "--detach", "--key", "once"])
 
     dying(enqueueing)

@@ -323,7 +323,7 @@ GOOD = {"box": [0.5, -0.5], "n": 2, "parts": [1, 2]}
         ({"parts": [0, 3]}, "observations.parts: must be within 0 to [1, 2]"),
         ({"parts": [0]}, "observations.parts: has shape [1]"),
         ({"box": [[0, 0]]}, "observations.n: has one observation, observations.box 1 rows"),
-        ({"more": 1}, "observations.more: unknown entry"),
+        ({"more": 1}, "observations.more: unknown entry; the space has box, n, parts"),
         ({"n": 10**30}, "observations.n: must be numbers"),
     ],
 )

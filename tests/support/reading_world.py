@@ -20,6 +20,7 @@ from rlstudio.control.sweep.sweeps import Sweeps, Trial
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.control_world import HERE, NO_SUCH_PID, S, owner, request
 from support.sweep_world import search_of
@@ -94,8 +95,7 @@ def fill(home: Workspace) -> ReadingWorld:
 
 def _folder(home: Workspace, state: RunState) -> str:
     """A run that the store does not know; a running one has lost its process."""
-    given: dict[str, Any] = {"name": f"only {state}", "algo": "dqn", "env_id": "CartPole-v1", "config_yaml": YAML}
-    folder = RunFolder.create(home.runs_dir, state=state, **given)
+    folder = RunFolder.create(home.runs_dir, NewRun(f"only {state}", "dqn", "CartPole-v1", YAML), state=state)
     if state == S.RUNNING:
         folder.write_status(replace(folder.read_status(), pid=NO_SUCH_PID))
     folder.close()

@@ -96,14 +96,14 @@ def application(names: Iterable[str]) -> typer.Typer:
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):  # a stream somebody put in its place
+        with suppress(AttributeError):  # a replacement stream may not have this method
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     given = list(sys.argv[1:] if args is None else args)
-    # Imports and options of commands that are not asked for are not waited for.
+    # Only the module of the command that was given is imported, which keeps the start short.
     names = given[:1] if given and given[0] in COMMANDS else COMMANDS
     try:
         for argument in given:
-            if "\0" in argument:  # no shell can give one, but a program can: the options for paths do not expect it
+            if "\0" in argument:  # a program can pass one, a shell cannot; typer's path options would fail on it
                 raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
         code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
@@ -111,11 +111,11 @@ def main(args: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return failures.INTERRUPTED
     except Exception as error:
-        return 1 if _is_completing() else failures.tell(error)
+        return 1 if _is_completing() else failures.report(error)
 
 
 def _is_completing() -> bool:
-    """The shell asks what Tab may offer: a complaint would land in the middle of the line being typed."""
+    """The shell asks for completions: an error message would land in the middle of the line being typed."""
     return any(os.environ.get(f"_{program.upper()}_COMPLETE") for program in PROGRAMS)
 
 

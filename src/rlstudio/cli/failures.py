@@ -16,8 +16,8 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell shows for a program that SIGINT or SIGPIPE ended."""
 
 
-def tell(error: Exception) -> int:
-    """Say what happened; returns the exit code."""
+def report(error: Exception) -> int:
+    """Print the error on standard error; returns the exit code."""
     if isinstance(error, PipeClosed):
         stdout().abandon()
         return PIPE_CLOSED
@@ -41,7 +41,7 @@ def complain(text: str) -> None:
 
 
 def _usage(error: TyperException) -> str:
-    """Typer's message in our manner, with the way to the help where it names no remedy itself."""
+    """Typer's message in our format; where it names no remedy, followed by the command that prints the help."""
     text = " ".join(error.format_message().split()).rstrip(".")
     text = text[:1].lower() + text[1:].replace(". Did you mean", "; did you mean")
     context = getattr(error, "ctx", None)

@@ -30,23 +30,23 @@ OWN_FAULTS = (GateFailed, Diverged, EnvFault)
 """Ends that concern one seed only: the next seed may fare better."""
 
 
-def run_session(session: Session, origin: str, manner: OutputStyle, alone: bool = True) -> SeedResult:
-    """Train to the end, or to whatever ends it before. What to try next is said of a run that is not one of several."""
+def run_session(session: Session, origin: str, style: OutputStyle, alone: bool = True) -> SeedResult:
+    """Train until the run completes, fails or is stopped. `alone`: it is not one of several, so print advice too."""
     from rlstudio.experiment.folder.run_folder import TRACEBACK
     from rlstudio.experiment.run.signals import Interrupted
 
-    with session, closing(RunOutput(session, manner)) as voice:
+    with session, closing(RunOutput(session, style)) as output:
         for line in header(session, origin):
-            voice.say(line)
+            output.say(line)
         progress = Progress(session)
         try:
-            _watch(session, progress, voice)
+            _watch(session, progress, output)
         except Interrupted as stop:
             again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
-            _end(voice, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
+            _end(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
-            _end(voice, f"run {session.folder.id}: {error}")
+            _end(output, f"run {session.folder.id}: {error}")
             goes_on = isinstance(error, OWN_FAULTS)
             return SeedResult(
                 run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on
@@ -57,19 +57,19 @@ def run_session(session: Session, origin: str, manner: OutputStyle, alone: bool 
             error.add_note(f"the traceback is in {session.folder.artifacts_path / TRACEBACK}")
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
-            voice.say(line)
+            output.say(line)
         return SeedResult(run_document(session.status, session.folder), session.evaluation)
 
 
-def _end(voice: RunOutput, line: str) -> None:
-    voice.note(line)
+def _end(output: RunOutput, line: str) -> None:
+    output.note(line)
     complain(line)
 
 
-def _watch(session: Session, progress: Progress, voice: RunOutput) -> None:
-    """The loop. Per tick it costs one look at the clock."""
-    panel = voice.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
-    tell = voice.say if panel is None else voice.note
+def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
+    """Train, and print the progress. Per tick it costs one reading of the clock."""
+    panel = output.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
+    print_line = output.say if panel is None else output.note
     refresh_at = line_at = 0.0
     with closing(cast("Generator[Tick]", iter(session))) as ticks, panel or nullcontext():
         for tick in ticks:
@@ -80,7 +80,7 @@ def _watch(session: Session, progress: Progress, voice: RunOutput) -> None:
                 fresh = progress.close_epoch(tick.report, session.evaluation)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)
-                    tell(progress.line())
+                    print_line(progress.line())
                     line_at = now + LINE_SECONDS
             if panel is not None and (over or now >= refresh_at):
                 progress.at(tick, now)
@@ -88,12 +88,12 @@ def _watch(session: Session, progress: Progress, voice: RunOutput) -> None:
                 refresh_at = now + REFRESH_SECONDS
 
 
-def report_all(outcomes: Sequence[SeedResult], manner: OutputStyle, asked: int) -> int:
+def report_all(outcomes: Sequence[SeedResult], style: OutputStyle, asked: int) -> int:
     """After the last run: the table over seeds, the JSON document, or only ids. Returns the exit code."""
     out = stdout()
-    if manner.json:
+    if style.json:
         out.document(outcomes[0].document() if asked == 1 else seeds_document(outcomes))
-    elif manner.quiet:
+    elif style.quiet:
         for outcome in outcomes:
             out.line(outcome.run["id"])
     elif asked > 1:
@@ -101,11 +101,11 @@ def report_all(outcomes: Sequence[SeedResult], manner: OutputStyle, asked: int) 
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
 
 
-def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, manner: OutputStyle) -> int:
-    """One run after the other; a failure of one seed's own does not keep the others from their turn."""
+def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, style: OutputStyle) -> int:
+    """Train one run after the other. A failure of `OWN_FAULTS` ends only its own run; any other ends them all."""
     outcomes: list[SeedResult] = []
     for start in starts:
-        outcomes.append(run_session(start(), origin, manner, alone=len(starts) == 1))
+        outcomes.append(run_session(start(), origin, style, alone=len(starts) == 1))
         if not outcomes[-1].goes_on:
             break
-    return report_all(outcomes, manner, len(starts))
+    return report_all(outcomes, style, len(starts))

@@ -27,7 +27,7 @@ def run(
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
-    """Train an experiment here, until it is done. An error ends it and is raised; the run says the same."""
+    """Train an experiment here, until it is done. An error ends it, is recorded in the run and is raised."""
     begun = session(config, *overrides, seed=seed, name=name, runs_dir=runs_dir)
     return train(begun, _workspace(runs_dir), progress)
 
@@ -39,7 +39,7 @@ def session(
     name: str | None = None,
     runs_dir: str | Path | None = None,
 ) -> Session:
-    """A new run here, with the loop in your own hands: `with session(config) as session: for tick in session: ...`.
+    """A new run here, in a loop of your own: `with session(config) as session: for tick in session: ...`.
     Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
     from rlstudio.control.runs.start import start_session
 
@@ -136,7 +136,7 @@ def promote(
 
 
 def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None) -> Version:
-    """The version that was in production before is there again."""
+    """Put the version that was in production before back there."""
     from rlstudio.control.registry.releases import Releases
 
     return Releases(_workspace(runs_dir)).rollback(model, reason=reason)

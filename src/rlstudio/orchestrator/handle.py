@@ -29,7 +29,7 @@ ACTIVE = OWNED | {RunState.QUEUED}
 
 
 class Run:
-    """A handle on one run, by its id. Everything is read when it is asked for; nothing is remembered here."""
+    """A handle on one run, by its id. Every property is read anew at each access."""
 
     def __init__(self, workspace: Workspace, run_id: str) -> None:
         self.id = run_id
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def recorded(self) -> bool:
-        """False where its process is gone and nobody has recorded that yet: a worker, or whoever acts on it, does."""
+        """False if its process is gone and the store does not say so yet: a worker or a call that acts on it will."""
         return self._workspace.find(self.id).recorded
 
     @property
@@ -94,7 +94,7 @@ class Run:
         except ModuleNotFoundError:
             return {key: (np.array(steps), np.array(values)) for key, (steps, values) in series.items()}
         columns = {key: pd.Series(values, index=steps) for key, (steps, values) in series.items()}
-        # A step may be told twice, by an epoch and by the evaluation after training: the later word counts.
+        # A step may be recorded twice, by an epoch and by the evaluation after training: the later value counts.
         columns = {key: column[~column.index.duplicated(keep="last")] for key, column in columns.items()}
         return pd.DataFrame(columns).sort_index().rename_axis("env_steps")
 
@@ -116,7 +116,7 @@ class Run:
     # -- steering ---------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> Run:
-        """Until it has ended, with a live line; TimeoutError after `timeout` seconds, and the run goes on."""
+        """Wait until it has ended, with a live line. TimeoutError after `timeout` seconds; the run goes on."""
         live, started = Live(progress), time.monotonic()
         while (status := self.status).state in ACTIVE:
             live.show(status)
@@ -139,7 +139,7 @@ class Run:
         return train(self.session(*overrides), self._workspace, progress)
 
     def session(self, *overrides: str) -> Session:
-        """Go on with it here, with the loop in your own hands: `with run.session() as session: for tick in session`."""
+        """Go on with it here, in a loop of your own: `with run.session() as session: for tick in session`."""
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import resume_session
 
@@ -162,8 +162,8 @@ class Run:
 
         self._workspace.reap()
         asked = self._workspace.store.ask(self.id, desired)
-        with suppress(PermissionError):  # another user's process hears of it with its next heartbeat
-            # A run of this very process, in another thread, hears of it in the same way: a signal is the program's.
+        with suppress(PermissionError):  # another user's process reads the request at its next heartbeat
+            # So does a run in another thread of this process: a signal would stop the whole program.
             if asked.is_owned and asked.has_process and asked.pid != os.getpid():
                 send(asked.process, signal.SIGTERM)
         return self
@@ -173,7 +173,7 @@ class Run:
 
 
 def train(session: Session, workspace: Workspace, progress: bool) -> Run:
-    """Iterate a session to its end, with a live line; the run it was."""
+    """Iterate a session to its end, with a live line; returns its run."""
     live = Live(progress)
     with session:
         for _ in session:

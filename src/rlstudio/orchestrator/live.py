@@ -1,4 +1,4 @@
-"""One line that says how far a run is, in a notebook or a terminal; nothing where nobody looks."""
+"""One line that says how far a run is, in a notebook or on a terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Live:
         self._terminal = enabled and self._notebook is None and sys.stderr.isatty()
 
     def show(self, status: Status, over: bool = False) -> None:
-        """As often as one likes; it is drawn a few times a second."""
+        """Cheap enough for every step: it draws only a few times a second, and when `over`."""
         now = time.monotonic()
         if not over and now < self._next_at:
             return

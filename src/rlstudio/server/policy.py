@@ -33,7 +33,7 @@ from rlstudio.server.metrics import ServingMetrics
 from rlstudio.server.requests import BadInput, parse_request
 
 MAX_BODY = 1 << 20
-DEADLINE = 10.0  # seconds for one request to arrive, and for an idle connection to say something
+DEADLINE = 10.0  # seconds for one request to arrive, and for an idle connection to begin one
 MAX_CONNECTIONS = 64
 ROUTES = ("/act", "/health", "/metrics", "/spec")
 
@@ -77,8 +77,8 @@ class PolicyServer(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
         host, port = self.server_address[:2]
-        shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        names = {shown, *allowed_hosts} | ({"localhost"} if is_loopback(str(host)) else set())
+        url_host = f"[{host!s}]" if ":" in str(host) else str(host)
+        names = {url_host, *allowed_hosts} | ({"localhost"} if is_loopback(str(host)) else set())
         self.hosts = frozenset(f"{name}:{port}".lower() for name in names) | {name.lower() for name in allowed_hosts}
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -95,7 +95,7 @@ class PolicyServer(ThreadingHTTPServer):
             self._open.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no event; nothing of a request is ever printed."""
+        """Print nothing: a client that goes away is no error, and what a request holds must not reach the log."""
 
     def act(self, body: bytes) -> tuple[dict[str, Any], int]:
         try:
@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "application/json", body
 
     def _body(self) -> bytes:
-        """Counted while it comes in, whatever the header promised, and within the time of one request."""
+        """Exactly Content-Length bytes, at most `MAX_BODY`, within the time of one request."""
         lengths = self.headers.get_all("Content-Length") or []
         if "Transfer-Encoding" in self.headers or len(lengths) != 1:
             raise RequestRefused(HTTPStatus.LENGTH_REQUIRED, "Content-Length: needed, once", closes=True)
@@ -256,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.flush_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Counted in /metrics instead."""
+        """Print nothing: requests are counted in /metrics."""
 
 
 def is_loopback(host: str) -> bool:

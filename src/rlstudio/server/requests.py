@@ -1,6 +1,6 @@
-"""From the JSON of a request to arrays that fit the spaces: every number is looked at before the policy sees it.
+"""From the JSON of a request to arrays that fit the spaces: every number is checked before the policy gets it.
 
-One observation or a list of them; of a dict space, an object with an entry for each name. A refusal is one line that
+One observation or a list of them; for a dict space, an object with an entry for each name. A refusal is one line that
 names the field.
 """
 
@@ -29,47 +29,51 @@ class Parsed(NamedTuple):
 def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch: int) -> Parsed:
     if not isinstance(body, dict):
         raise BadInput("body: must be an object with `observations`")
-    if strange := sorted(map(str, set(body) - {"observations", "carry"})):
-        raise BadInput(f"{strange[0][:60]}: unknown field; a request has `observations` and `carry`")
+    if unknown := sorted(map(str, set(body) - {"observations", "carry"})):
+        raise BadInput(f"{unknown[0][:60]}: unknown field; a request has `observations` and `carry`")
     if "observations" not in body:
-        raise BadInput("observations: missing")
+        raise BadInput("observations: missing; give one observation or a list of them")
     given = body["observations"]
     if isinstance(space, Dict):
-        shown: Any = _entries(given, space)
-        counts = {name: _rows(rows, entry, f"observations.{name}") for (name, entry), rows in _zipped(space, shown)}
+        observations: Any = _entries(given, space)
+        counts = {
+            name: _rows(rows, entry, f"observations.{name}") for (name, entry), rows in _zipped(space, observations)
+        }
         if len(set(counts.values())) > 1:
             first, *others = counts.items()
             other = next((name, rows) for name, rows in others if rows != first[1])
-            raise BadInput(f"observations.{other[0]}: has {_told(other[1])}, observations.{first[0]} {_told(first[1])}")
+            raise BadInput(
+                f"observations.{other[0]}: has {_count_text(other[1])}, observations.{first[0]} {_count_text(first[1])}"
+            )
         count = next(iter(counts.values()))
-        shown = {name: rows[None] if count is None else rows for name, rows in shown.items()}
+        observations = {name: rows[None] if count is None else rows for name, rows in observations.items()}
     else:
         rows = _array(given, space, "observations")
         count = _rows(rows, space, "observations")
-        shown = rows[None] if count is None else rows
+        observations = rows[None] if count is None else rows
     batch = 1 if count is None else count
     if not 1 <= batch <= max_batch:
         raise BadInput(f"observations: {batch} rows; between 1 and {max_batch} are accepted")
-    return Parsed(shown, _carry(body.get("carry"), carried, batch, count is None), batch, count is None)
+    return Parsed(observations, _carry(body.get("carry"), carried, batch, count is None), batch, count is None)
 
 
-def _zipped(space: Dict, shown: dict[str, np.ndarray]) -> Any:
-    return (((name, entry), shown[name]) for name, entry in space.items())
+def _zipped(space: Dict, observations: dict[str, np.ndarray]) -> Any:
+    return (((name, entry), observations[name]) for name, entry in space.items())
 
 
 def _entries(given: Any, space: Dict) -> dict[str, np.ndarray]:
     if not isinstance(given, dict):
         raise BadInput(f"observations: must be an object with {', '.join(name for name, _ in space.items())}")
     known = {name for name, _ in space.items()}
-    if strange := sorted(map(str, set(given) - known)):
-        raise BadInput(f"observations.{strange[0][:60]}: unknown entry")
+    if unknown := sorted(map(str, set(given) - known)):
+        raise BadInput(f"observations.{unknown[0][:60]}: unknown entry; the space has {', '.join(sorted(known))}")
     if missing := sorted(known - set(given)):
         raise BadInput(f"observations.{missing[0]}: missing")
     return {name: _array(given[name], entry, f"observations.{name}") for name, entry in space.items()}
 
 
 def _array(given: Any, space: Leaf, field: str) -> np.ndarray:
-    """Numbers of the space's dtype, finite and inside what can be chosen."""
+    """Numbers of the space's dtype, finite, and within the range of an integer space."""
     numbers = _numbers(given, field)
     if isinstance(space, Box) and space.dtype != "uint8":
         with np.errstate(over="ignore"):
@@ -116,7 +120,7 @@ def _rows(array: np.ndarray, space: Leaf, field: str) -> int | None:
     raise BadInput(f"{field}: has shape {list(array.shape)}, expected [rows, {', '.join(map(str, space.shape))}]")
 
 
-def _told(rows: int | None) -> str:
+def _count_text(rows: int | None) -> str:
     return "one observation" if rows is None else f"{rows} rows"
 
 

@@ -47,7 +47,7 @@ def serve(
 
 
 def write_token(path: Path, token: str) -> None:
-    """For the owner's eyes only. An old file is removed, not written into: its mode or a link may say otherwise."""
+    """Readable by the owner only. An old file is removed, not written into: it may be a link, or readable by others."""
     try:
         with told(path):
             with contextlib.suppress(FileNotFoundError):
@@ -62,7 +62,8 @@ def write_token(path: Path, token: str) -> None:
 @contextlib.contextmanager
 def _until_asked_to_stop(server: PolicyServer) -> Iterator[None]:
     def stop(*_: object) -> None:
-        threading.Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop that we are in
+        # In a thread: shutdown() waits for serve_forever(), which this handler has interrupted.
+        threading.Thread(target=server.shutdown, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def named_bundle(what: str, runs_dir: Path) -> Bundle | None:
-    """Verified to the last byte; None where `what` is neither, so that it can only be a run. A folder whose own name
-    looks like a version is given as ./NAME:3, so that nothing that lies about takes the place of a release."""
+    """The bundle, verified to the last byte; None where `what` is neither a bundle nor a version: then it names a run.
+    A folder whose name looks like a version must be given as ./NAME:3, so that it never replaces a release."""
     from rlstudio.control.registry.records import is_reference
     from rlstudio.delivery.bundle import is_bundle, open_bundle
 

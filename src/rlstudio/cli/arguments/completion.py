@@ -20,10 +20,10 @@ def runs(ctx: typer.Context, incomplete: str) -> Offers:
     folder = ctx.params.get("runs_dir") or usual_runs_dir()
     offers: dict[str, str] = {}
     for status in (entry.status for entry in Workspace(Path(folder)).entries()):
-        told = f"{status.state.lower()}, {status.algo} on {status.env_id}"
-        offers.setdefault("last", f"the newest: {told}")
-        offers.setdefault(status.name, told)
-        offers.setdefault(status.id, told)
+        description = f"{status.state.lower()}, {status.algo} on {status.env_id}"
+        offers.setdefault("last", f"the newest: {description}")
+        offers.setdefault(status.name, description)
+        offers.setdefault(status.id, description)
     return _starting(offers, incomplete)
 
 
@@ -32,8 +32,8 @@ def sweeps(ctx: typer.Context, incomplete: str) -> Offers:
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
-    found = [] if workspace.is_empty else Sweeps(workspace.records.database).all()
-    return _starting({sweep.name: sweep.state.lower() for sweep in found}, incomplete)
+    stored = [] if workspace.is_empty else Sweeps(workspace.records.database).all()
+    return _starting({sweep.name: sweep.state.lower() for sweep in stored}, incomplete)
 
 
 def algos(incomplete: str) -> Offers:
@@ -49,7 +49,7 @@ def envs(incomplete: str) -> Offers:
 
 
 def experiments(incomplete: str) -> Offers:
-    """The shipped experiments; files of one's own are what the shell completes by itself."""
+    """The shipped experiments, and the YAML files and folders below what is typed."""
     from rlstudio.experiment.config.presets import FOLDER, shipped_files
 
     shipped = {f"configs/{path.relative_to(FOLDER).as_posix()}": "shipped with RLStudio" for path in shipped_files()}
@@ -59,14 +59,14 @@ def experiments(incomplete: str) -> Offers:
 def _files(incomplete: str) -> dict[str, str]:
     above, _, start = incomplete.rpartition("/")
     try:
-        found = sorted(Path(above or ("/" if incomplete.startswith("/") else ".")).iterdir())
+        entries = sorted(Path(above or ("/" if incomplete.startswith("/") else ".")).iterdir())
     except OSError:
         return {}
     prefix = f"{above}/" if "/" in incomplete else ""
-    named = {path: f"{prefix}{path.name}" for path in found if path.name.startswith(start)}
+    named = {path: f"{prefix}{path.name}" for path in entries if path.name.startswith(start)}
     files = {name: "" for path, name in named.items() if path.suffix in (".yaml", ".yml")}
     return files | {f"{name}/": "" for path, name in named.items() if path.is_dir() and not path.name.startswith(".")}
 
 
 def _starting(offers: dict[str, str], incomplete: str) -> Offers:
-    return [(safe(name), safe(told)) for name, told in offers.items() if name.startswith(incomplete)]
+    return [(safe(name), safe(description)) for name, description in offers.items() if name.startswith(incomplete)]

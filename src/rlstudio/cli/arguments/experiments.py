@@ -69,11 +69,11 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
             )
         try:
             path = locate(request.file)
-        except OSError as error:  # longer than any name can be
+        except OSError as error:  # a name longer than the file system allows
             raise UserError(f"{request.file}: cannot be read: {error.strerror}") from error
-        except ConfigError as error:  # one line, also where the name has several
+        except ConfigError as error:  # as one line, also where the file name has line breaks
             raise UserError(str(error)) from error
-        return read_file(path), _shown(path, FOLDER)
+        return read_file(path), _display_path(path, FOLDER)
     if request.algo is None:
         raise UserError("nothing to launch; give a file with -f FILE, or --algo ALGO --env ENV")
     from rlstudio.core.catalog import ALGOS
@@ -84,17 +84,18 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
         raise UserError(f"--algo {request.algo} needs an environment; give --env ENV (rlctl envs lists them)")
     preset = find_preset(request.algo, env_id)
     if preset is not None:
-        return read_file(preset), f"{_shown(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
+        return read_file(preset), f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
     origin = f"defaults of {request.algo}; there is no preset for {env_id}"
     return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, "defaults"), origin
 
 
-def _shown(path: Path, shipped: Path) -> str:
+def _display_path(path: Path, shipped: Path) -> str:
+    """A shipped file as `configs/...`, wherever it is installed."""
     return f"configs/{path.relative_to(shipped).as_posix()}" if path.is_relative_to(shipped) else str(path)
 
 
 def _overridden_env(overrides: Sequence[str]) -> str | None:
-    """`python -m rlstudio.algos.ppo env.id=X` names it so."""
+    """The last `env.id=X` among the overrides, as in `python -m rlstudio.algos.ppo env.id=X`."""
     named = [text for key, _, text in (override.partition("=") for override in overrides) if key == "env.id"]
     return named[-1] if named else None
 

@@ -42,7 +42,7 @@ Imports = Annotated[
 
 
 def checkpoint_choice(value: str) -> str:
-    """A step is a number as people write it: no other digits that Unicode has, and none that no run can reach."""
+    """`last`, `best`, or a step of at most `LONGEST_STEP` ASCII digits (`isdigit` alone accepts other scripts)."""
     if value in ("last", "best") or (value.isascii() and value.isdigit() and len(value) <= LONGEST_STEP):
         return value
     raise UserError(f"checkpoint {value!r}: give last, best or a number of environment steps")

@@ -31,7 +31,7 @@ def algos(json: Json = False) -> None:
 
 
 def _package(algo: str) -> str:
-    """Who offers it; empty where two do, which its summary then says."""
+    """The package that offers it; empty where two do, which its summary then says."""
     from rlstudio.core.catalog import ALGOS
 
     try:
@@ -50,15 +50,15 @@ def envs(
     from rlstudio.experiment.training.environments import known_envs, missing_extras
 
     import_modules(modules or ())
-    found = [env for env in known_envs() if filter_text.lower() in env.id.lower()]
+    matching = [env for env in known_envs() if filter_text.lower() in env.id.lower()]
     out = stdout()
     if json:
-        out.document([asdict(env) for env in found])
+        out.document([asdict(env) for env in matching])
         return
-    if not found:
+    if not matching:
         out.line(f"no environment has {filter_text!r} in its id; rlctl envs lists all of them")
         return
-    rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in found]
+    rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in matching]
     out.table(["env", "from", "native world", "extra"], rows)
     for extra in [] if filter_text else missing_extras():
         out.line(f"not installed: {extra.shown}; {extra.command}")

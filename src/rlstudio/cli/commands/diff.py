@@ -30,7 +30,7 @@ def diff(
     """Compare two runs: configuration, origin, first diverging metric.
 
     Exits with 0 when configuration and metrics are the same, with 1 when they differ, with more when a run cannot be
-    read. What a run was computed on and where it comes from explains a difference and is none.
+    read. Topology and lineage may explain a difference and are printed, but do not count as one.
     """
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.compare_runs import compare_runs
@@ -38,28 +38,28 @@ def diff(
 
     workspace = Workspace(runs_dir)
     left, right = workspace.folder_to_read(run), workspace.folder_to_read(other)
-    found = compare_runs(left, right, recorded_lineage(left), recorded_lineage(right))
+    comparison = compare_runs(left, right, recorded_lineage(left), recorded_lineage(right))
     out = stdout()
     if json:
-        out.document({"left": left.id, "right": right.id, **found.to_json()})
+        out.document({"left": left.id, "right": right.id, **comparison.to_json()})
     else:
         out.line(f"{left.id} -> {right.id}", "bold")
-        _print_fields(out, "config", found.config)
-        _print_fields(out, "topology", found.topology)
-        _print_fields(out, "lineage", found.lineage)
-        _print_metrics(out, found.metrics)
-    return 0 if found.equal else DIFFERENT
+        _print_fields(out, "config", comparison.config)
+        _print_fields(out, "topology", comparison.topology)
+        _print_fields(out, "lineage", comparison.lineage)
+        _print_metrics(out, comparison.metrics)
+    return 0 if comparison.equal else DIFFERENT
 
 
-def _print_fields(out: Terminal, title: str, found: list[Difference] | None) -> None:
-    if found is None:
+def _print_fields(out: Terminal, title: str, differences: list[Difference] | None) -> None:
+    if differences is None:
         out.line(f"{title:<9} not recorded by both", "dim")
-    elif not found:
+    elif not differences:
         out.line(f"{title:<9} the same")
     else:
-        out.line(f"{title:<9} {len(found)} {'difference' if len(found) == 1 else 'differences'}", "yellow")
-        for difference in found:
-            out.line(f"  {difference.field}: {_shown(difference.left)} -> {_shown(difference.right)}")
+        out.line(f"{title:<9} {len(differences)} {'difference' if len(differences) == 1 else 'differences'}", "yellow")
+        for difference in differences:
+            out.line(f"  {difference.field}: {_value_text(difference.left)} -> {_value_text(difference.right)}")
 
 
 def _print_metrics(out: Terminal, metrics: MetricsComparison) -> None:
@@ -67,19 +67,19 @@ def _print_metrics(out: Terminal, metrics: MetricsComparison) -> None:
     if metrics.divergence is not None:
         apart = metrics.divergence
         out.line(f"metrics   part at step {apart.step:,}{f', after {same}' if same else ''}", "yellow")
-        out.line(f"  {apart.key}: {_shown(apart.left)} -> {_shown(apart.right)}")
+        out.line(f"  {apart.key}: {_value_text(apart.left)} -> {_value_text(apart.right)}")
         if apart.largest is not None:
             largest = "infinite" if math.isinf(apart.largest) else text.number(apart.largest)
             out.line(f"  largest relative difference at this step: {largest} ({apart.largest_key})")
     elif metrics.longer is not None:
         ended = "right" if metrics.longer == "left" else "left"
-        told = f"{same}, where the {ended} one ends" if same else f"the {ended} one has none"
-        out.line(f"metrics   {told}", "yellow")
+        extent = f"{same}, where the {ended} one ends" if same else f"the {ended} one has none"
+        out.line(f"metrics   {extent}", "yellow")
     else:
         out.line(f"metrics   {same or 'none in either'}")
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """Text as it is, the rest as in JSON, with every digit of a number."""
     from rlstudio.experiment.analysis.compare_runs import ABSENT
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.run.load import Agent
 
 
-class _Judged(NamedTuple):
+class _LoadedPolicy(NamedTuple):
     """A policy and where it was trained."""
 
     id: str
@@ -40,7 +40,7 @@ class _Played(NamedTuple):
 
 
 class _Timed:
-    """Acts as the agent does, and keeps how long it takes."""
+    """Acts as the agent does, and records the seconds per action."""
 
     def __init__(self, agent: Player) -> None:
         self._agent = agent
@@ -79,7 +79,7 @@ def evaluate(
     \b
     rlctl eval last --episodes 100
     rlctl eval cartpole:production
-    rlctl eval last --planner mppi planner.horizon=20     # also as a planner's value, in the equations of its world
+    rlctl eval last --planner mppi planner.horizon=20     # also with MPPI, in the equations of its world
     """
     for setting in settings or ():
         if planner is None or not setting.startswith("planner."):
@@ -95,8 +95,8 @@ def evaluate(
     own = _played(loaded.agent, loaded.cfg, episodes, used)
     planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
     if json:
-        told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
-        stdout().document({**told, **_document(own, planned)})
+        request = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
+        stdout().document({**request, **_document(own, planned)})
         return
     title = f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {own.evaluation.env_id}"
     stdout().line(f"{title}, {episodes} episodes, seed {used}")
@@ -104,8 +104,8 @@ def evaluate(
         stdout().line(f"  {line}")
 
 
-def _planning(loaded: _Judged, kind: str, settings: Sequence[str], lender: _Judged | None) -> Agent:
-    """The same agent as a planner of this kind, in the model of `lender` where there is one."""
+def _planning(loaded: _LoadedPolicy, kind: str, settings: Sequence[str], lender: _LoadedPolicy | None) -> Agent:
+    """An agent that plans with this kind of planner; in the model that `lender` learned, where it is given."""
     from rlstudio.experiment.analysis.replan import Trained, planning_agent
 
     if any(setting.partition("=")[0] == "planner.kind" for setting in settings):
@@ -134,8 +134,9 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
     yield f"spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}"
     yield f"length    {text.number(sum(lengths) / len(lengths))} steps"
     if planned is not None:
-        found = planned.evaluation.summary
-        yield f"{kind:<9} {text.number(found.mean)}, 95 % interval {text.interval((found.ci_low, found.ci_high))}"
+        with_planner = planned.evaluation.summary
+        bounds = text.interval((with_planner.ci_low, with_planner.ci_high))
+        yield f"{kind:<9} {text.number(with_planner.mean)}, 95 % interval {bounds}"
         per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
         yield f"time      {per_plan}; {planned.at_once} planned together"
 
@@ -167,21 +168,21 @@ def play(
     from rlstudio.experiment.analysis.video import SUFFIXES, record
     from rlstudio.storage.output_file import output_path
 
-    output_path(video, SUFFIXES)  # a wrong name is said before torch is there
+    output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
     loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
     film = record(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
     out = stdout()
     if json:
-        told = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(film.path)}
-        out.document({**told, "seeds": film.seeds, "returns": film.returns, "lengths": film.lengths})
+        document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(film.path)}
+        out.document({**document, "seeds": film.seeds, "returns": film.returns, "lengths": film.lengths})
         return
     returns = ", ".join(text.number(value) for value in film.returns)
     out.line(f"{film.path}: {sum(film.lengths):,} steps, return {returns}")
 
 
-def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _Judged:
-    """`model`: it is for more than acting, which is all that the graph of a bundle can do."""
+def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _LoadedPolicy:
+    """`model`: also load the networks, which a planner needs; the graph of a bundle can only act."""
     from rlstudio.cli.arguments.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
@@ -197,13 +198,15 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
     from rlstudio.experiment.run.load import load_run
 
     loaded = load_run(folder, checkpoint)
-    return _Judged(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
+    return _LoadedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
 
 
-def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _Judged:
+def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _LoadedPolicy:
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
     from rlstudio.experiment.training.machine import set_threads
 
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if model else bundle.policy()
-    return _Judged(origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale)
+    return _LoadedPolicy(
+        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale
+    )

@@ -58,13 +58,13 @@ def export(
     if is_reference(run):
         if (checkpoint, format) != ("last", DEFAULT_FORMATS):
             raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
-        _tell(_copied(run, output, runs_dir), json)
+        _print_bundle(_copied(run, output, runs_dir), json)
         return
     formats = _formats(format)
     folder = Workspace(runs_dir).folder_to_read(run)
     from rlstudio.delivery.export import export_run
 
-    _tell(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
+    _print_bundle(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
 
 
 def import_policy(
@@ -73,7 +73,7 @@ def import_policy(
     output: Target,
     activation: Annotated[
         Literal["tanh", "relu"] | None,
-        typer.Option("--activation", help="Of the hidden layers, where it is not the algorithm's usual one."),
+        typer.Option("--activation", help="Activation of the hidden layers, if not the algorithm's default."),
     ] = None,
     env: Annotated[
         str | None, typer.Option("--env", metavar="ID", help="The environment it was trained on; gives its spaces.")
@@ -88,7 +88,7 @@ def import_policy(
     """
     from rlstudio.delivery.sb3.importer import import_sb3
 
-    _tell(import_sb3(file, output, activation=activation, env_id=env, formats=_formats(format)), json)
+    _print_bundle(import_sb3(file, output, activation=activation, env_id=env, formats=_formats(format)), json)
 
 
 def serve_policy(
@@ -144,7 +144,7 @@ def _formats(given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
 
 
-def _tell(bundle: Bundle, json: bool) -> None:
+def _print_bundle(bundle: Bundle, json: bool) -> None:
     spec, out = bundle.spec, stdout()
     size = sum(file.size for file in bundle.files.values())
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rlstudio.cli.arguments.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
-from rlstudio.cli.commands.launch import Detach, tell_queued
+from rlstudio.cli.commands.launch import Detach, print_queued
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -37,12 +37,12 @@ def fork(
 
     workspace = Workspace(runs_dir)
     parent = known_run(workspace, run)
-    manner = OutputStyle(quiet, json)
+    style = OutputStyle(quiet, json)
     from rlstudio.control.runs import fork as forking
 
     if detach:
-        return tell_queued(workspace, [forking.fork_later(workspace, parent, at, overrides or ())], manner)
+        return print_queued(workspace, [forking.fork_later(workspace, parent, at, overrides or ())], style)
     from rlstudio.cli.watch import run_seeds
 
     session = forking.fork(workspace, parent, at, overrides or ())
-    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", manner)
+    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)

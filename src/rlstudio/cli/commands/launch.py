@@ -135,49 +135,50 @@ def resume(
 
 
 def _continue(
-    workspace: Workspace, run: RunRow, overrides: list[str], detach: bool, allow_inexact: bool, manner: OutputStyle
+    workspace: Workspace, run: RunRow, overrides: list[str], detach: bool, allow_inexact: bool, style: OutputStyle
 ) -> int:
     from rlstudio.cli.watch import run_seeds
     from rlstudio.control.runs.start import requeue, resume_session
 
     if detach:
-        return tell_queued(workspace, [requeue(workspace, run, overrides)], manner)
+        return print_queued(workspace, [requeue(workspace, run, overrides)], style)
     session = resume_session(workspace, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"
         origin += f", extended to {session.cfg.train.epochs} epochs"
         origin += " (the learning rate goes on along the longer line)" if stretched else ""
-    return run_seeds([lambda: session], origin, manner)
+    return run_seeds([lambda: session], origin, style)
 
 
-def _enqueue(workspace: Workspace, experiments: list[ExperimentConfig], key: str | None, manner: OutputStyle) -> int:
+def _enqueue(workspace: Workspace, experiments: list[ExperimentConfig], key: str | None, style: OutputStyle) -> int:
     from rlstudio.control.runs.start import enqueue
 
     queued = []
     for index, cfg in enumerate(experiments):
         own = key if key is None or len(experiments) == 1 else f"{key}/{index}"
         queued.append(enqueue(workspace, cfg, key=own))
-    return tell_queued(workspace, queued, manner)
+    return print_queued(workspace, queued, style)
 
 
-def tell_queued(workspace: Workspace, queued: list[RunRow], manner: OutputStyle) -> int:
+def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle) -> int:
+    """Print the queued runs, after starting a worker if none serves the queue. Returns the exit code."""
     from rlstudio.control.queue.service import ensure_worker
 
     ensure_worker(workspace)
     out = stdout()
     where = in_runs_dir(workspace.runs_dir)
-    if manner.json:
+    if style.json:
         out.document([entry_document(workspace.find(run.id)) for run in queued])
         return 0
     for run in queued:
-        told = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
-        out.line(run.id if manner.quiet else told)
+        line = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
+        out.line(run.id if style.quiet else line)
     return 0
 
 
 def _dry_run(chosen: Chosen, json: bool) -> None:
-    """What would run, after the same refusals that `start` makes."""
+    """Print what would run, after the same checks that `launch` makes."""
     from rlstudio.core.config import config_hash, to_yaml
     from rlstudio.experiment.training.build import build
 

@@ -28,14 +28,14 @@ POLL_SECONDS = 0.3
 ACTIVE = OWNED | {RunState.QUEUED}
 LAST_LOOKS = 7
 WAITING = (RunState.QUEUED, RunState.STARTING)
-SHOWN = {
+LINE_METRICS = {
     "rollout/return_mean": "return",
     **{f"train/{name}": name for name in KEY_METRICS},
     "eval/return_mean": "eval",
     "time/steps_per_second": "steps/s",
 }
-UNTOLD = ("created", "lineage")
-"""Events whose fields are the whole status or the whole origin: `show` has them."""
+KIND_ONLY = ("created", "lineage")
+"""Events printed without their fields, which are the whole status or the whole origin: `show` has them."""
 
 MAX_MOMENT = 2.0**35
 """Seconds since 1970 that a calendar still has a year for."""
@@ -58,24 +58,24 @@ def logs(
 
 
 def _wait_for_start(workspace: Workspace, run: str) -> None:
-    """A queued run has nothing to tell before a worker starts it."""
-    told = False
+    """Wait until a worker has started the run: a queued one has no folder and so no events."""
+    announced = False
     while (entry := workspace.find(run)).status.state in WAITING and not entry.has_folder:
-        if not told:
+        if not announced:
             stderr().line(f"run {entry.id}: is in the queue; waiting for it to start")
-            told = True
+            announced = True
         time.sleep(POLL_SECONDS)
 
 
 class _Stream:
-    """Events and metrics as they come. Metrics are waited for by their reader; each time it has caught up, everything
-    that is new is written in the order of time."""
+    """Prints events and metrics as they are written. The reader of metrics waits for more; each time it has read all
+    there are, everything new is printed in the order of time."""
 
     def __init__(self, workspace: Workspace, folder: RunFolder, out: Terminal, follow: bool, write: Writer) -> None:
         self._workspace, self._folder, self._out, self._write = workspace, folder, out, write
         self._over = not follow
         self._last_looks = LAST_LOOKS
-        self._events_told = 0
+        self._events_written = 0
         self._records: list[Record] = []
 
     def run(self) -> None:
@@ -85,16 +85,16 @@ class _Stream:
             self._records.append(record)
 
     def _caught_up(self) -> bool:
-        """Whether to look again: once more after the run has ended, for what it wrote at the last moment."""
+        """Print what is new; True: read again, also once after the run has ended, for what it wrote last."""
         events = list(self._folder.events())
-        self._write(self._out, events[self._events_told :], self._records)
+        self._write(self._out, events[self._events_written :], self._records)
         self._out.flush()
-        self._events_told, self._records = len(events), []
+        self._events_written, self._records = len(events), []
         if self._over:
             return False
         state = self._workspace.find(self._folder.id).status.state
         if state not in ACTIVE:
-            # The store learns of an end first, its folder a moment later; of one that was killed it never does.
+            # An end is recorded in the store first and in the folder a moment later; a kill never in the folder.
             self._last_looks -= 1
             self._over = self._last_looks == 0 or (bool(events) and events[-1].get("kind") == state.lower())
         if not self._over:
@@ -121,17 +121,17 @@ def _write_lines(out: Terminal, events: list[dict[str, Any]], records: list[Reco
 
 def _event_line(event: dict[str, Any]) -> str:
     kind = str(event.get("kind"))
-    told = {} if kind in UNTOLD else {name: event[name] for name in event if name not in ("ts", "kind")}
-    return "  ".join([kind, *(f"{name}={value}" for name, value in told.items() if value not in ("", None))])
+    fields = {} if kind in KIND_ONLY else {name: event[name] for name in event if name not in ("ts", "kind")}
+    return "  ".join([kind, *(f"{name}={value}" for name, value in fields.items() if value not in ("", None))])
 
 
 def _metrics_line(records: list[Record]) -> str:
     """The key metrics of one epoch; empty where none of them is there."""
     values = {record.key: record.value for record in records}
-    shown = [f"{name} {text.number(values[key])}" for key, name in SHOWN.items() if key in values]
-    return "  ".join([f"{records[0].step:,} steps", *shown]) if shown else ""
+    columns = [f"{name} {text.number(values[key])}" for key, name in LINE_METRICS.items() if key in values]
+    return "  ".join([f"{records[0].step:,} steps", *columns]) if columns else ""
 
 
 def _moment(value: Any) -> float:
-    """A time stamp that can be shown; a damaged one sorts first."""
+    """A time stamp that can be printed; a damaged one sorts first."""
     return float(value) if isinstance(value, int | float) and 0 <= value < MAX_MOMENT else 0.0

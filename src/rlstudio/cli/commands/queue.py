@@ -1,4 +1,4 @@
-"""`stop`, `cancel`, `queue`, `worker` and `gc`: what happens to runs that are somebody else's process."""
+"""`stop`, `cancel`, `queue`, `worker` and `gc`: commands for runs in other processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOP_SECONDS = 6.0
 """A run leaves within 5 s of the signal, saved or not."""
 
 ELSEWHERE_SECONDS = 20.0
-"""A run of another host hears of it with its next heartbeat, and then comes to its next safe point."""
+"""A run on another host reads the request at its next heartbeat, and stops at its next safe point."""
 
 POLL_SECONDS = 0.1
 
@@ -64,7 +64,7 @@ def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
 
 def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
-    """Ask for an end and wait for it, as long as may be expected."""
+    """Request the end of a run and wait for it: `STOP_SECONDS` after a signal, else `ELSEWHERE_SECONDS`."""
     from rlstudio.core.process import Owner
 
     if entry.run is not None:
@@ -73,15 +73,15 @@ def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
         raise UserError(f"run {entry.id}: runs on {entry.status.host} without the store; stop it there")
     started = time.monotonic()
     signalled: set[Owner] = set()
-    hears = True
+    has_signal = True
     while (after := _reaped(workspace, entry.id)).status.state in OWNED:
         status = after.status
         owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
-        # A run that is just being started is still in the hands of a worker, which is not to be stopped.
+        # Until a run has a process of its own, its owner is the worker that starts it, which must not stop.
         if owner not in signalled and (after.run is None or after.run.has_process):
-            signalled.add(owner)  # a second signal would mean: at once
-            hears = _signal(after, owner)
-        patience = STOP_SECONDS if hears else ELSEWHERE_SECONDS
+            signalled.add(owner)  # a second signal would end it without a checkpoint
+            has_signal = _signal(after, owner)
+        patience = STOP_SECONDS if has_signal else ELSEWHERE_SECONDS
         if time.monotonic() - started >= patience:
             raise RLStudioError(
                 f"run {entry.id}: process {status.pid} was asked to stop and is still there after {patience:g} s;"
@@ -92,13 +92,13 @@ def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
 
 
 def _reaped(workspace: Workspace, run_id: str) -> Entry:
-    """The run as it is now, which is recorded where its process is gone."""
+    """The run as it is now; if its process is gone, that is recorded first."""
     workspace.reap()
     return workspace.find(run_id)
 
 
 def _signal(entry: Entry, owner: Owner) -> bool:
-    """Whether the process can hear of it at once; otherwise it hears of it through the store."""
+    """Send SIGTERM. False where it does not reach the process, which then reads the request from the store."""
     from rlstudio.core.process import send
 
     try:
@@ -115,7 +115,7 @@ def queue(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show what runs, what waits in which order, and who serves it."""
+    """Show what runs, what waits in which order, and which workers serve it."""
     from rlstudio.cli.screen.describe import entry_document, state_text
     from rlstudio.control.queue.scheduler import in_order
     from rlstudio.control.store.workers import Workers
@@ -174,7 +174,10 @@ def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:
 
 def worker(
     slots: Annotated[
-        str, typer.Option("--slots", metavar="cpu=N,gpu=N,memory_mb=N", help="What to give; by default all there is.")
+        str,
+        typer.Option(
+            "--slots", metavar="cpu=N,gpu=N,memory_mb=N", help="Resources for runs; by default all of this machine."
+        ),
     ] = "",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when nothing is left to do.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -189,9 +192,9 @@ def worker(
     out = stdout()
     out.line(f"serving {workspace.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
     out.flush()
-    told: set[str] = set()
+    refused: set[str] = set()
 
-    def tell(observed: Observed) -> None:
+    def print_changes(observed: Observed) -> None:
         for run in observed.reaped:
             out.line(f"{run.id}: {run.state}: {run.reason}; {run.message}", "yellow")
         for run in observed.retried:
@@ -200,21 +203,25 @@ def worker(
             waiting = f"{observed.queue_depth} more wait" if observed.queue_depth else "nothing else waits"
             out.line(f"{run.id}: started, {run.algo} on {run.env_id}, seed {run.seed}; {waiting}")
         for run in observed.never:
-            if run.id not in told:
-                out.line(f"{run.id}: asks for more than this worker has ({given.lacking(run)})", "yellow")
-                told.add(run.id)
+            if run.id not in refused:
+                out.line(f"{run.id}: needs more than this worker has ({given.lacking(run)})", "yellow")
+                refused.add(run.id)
         out.flush()
 
-    make_worker(workspace, given, until_idle=until_idle, tell=tell, complain=complain).serve()
+    make_worker(workspace, given, until_idle=until_idle, tell=print_changes, complain=complain).serve()
 
 
 def gc(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="Newest runs that stay, whatever they are.")] = 0,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Number of newest runs to keep, whatever their state.")
+    ] = 0,
     days: Annotated[float, typer.Option("--days", min=0, help="Runs younger than this stay.")] = 7.0,
     states: Annotated[
-        str, typer.Option("--states", help="Ends that may go, separated by commas.")
+        str, typer.Option("--states", help="Final states to delete, separated by commas.")
     ] = "failed,cancelled",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only say what would go.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete; without it, only list what would be deleted.")
+    ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
@@ -227,7 +234,7 @@ def gc(
     chosen = [name.strip().lower() for name in states.split(",")]
     for name in chosen:
         if name not in known:
-            raise UserError(f"--states {name}: not an end of a run; choose from {', '.join(sorted(known))}")
+            raise UserError(f"--states {name}: not a final state of a run; choose from {', '.join(sorted(known))}")
     workspace = Workspace(runs_dir)
     if yes:
         workspace.reap()
@@ -236,10 +243,10 @@ def gc(
     out = stdout()
     for run in going:
         if yes:
-            remove(workspace, Entry(run.status, workspace, run))  # by no reference: one row is one run
+            remove(workspace, Entry(run.status, workspace, run))  # the row itself: a reference could match another run
         if not json:
             out.line(f"run {run.id}: {run.state}, {text.age(run.created_at)} old{': removed' if yes else ''}")
     if json:
         out.document({"removed" if yes else "would_remove": [run.id for run in going]})
     elif not yes:
-        out.line(f"{len(going)} runs would go; delete them with --yes" if going else "nothing to delete", "dim")
+        out.line(f"{len(going)} runs would be deleted; delete them with --yes" if going else "nothing to delete", "dim")

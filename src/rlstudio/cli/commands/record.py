@@ -14,9 +14,9 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 def record(
     run: Run,
     dataset: Annotated[
-        str, typer.Option("--dataset", metavar="ID", help="Of the new Minari dataset, such as cartpole/expert-v0.")
+        str, typer.Option("--dataset", metavar="ID", help="Id of the new Minari dataset, such as cartpole/expert-v0.")
     ],
-    episodes: Annotated[int, typer.Option("--episodes", min=1, max=1_000_000, help="How many.")] = 50,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, max=1_000_000, help="Episodes to record.")] = 50,
     checkpoint: CheckpointChoice = "last",
     seed: Seed = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,

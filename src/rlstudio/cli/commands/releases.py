@@ -33,15 +33,19 @@ def promote(
     checkpoint: CheckpointChoice = "last",
     if_current: Current = None,
     margin: Annotated[float, typer.Option("--margin", help="By how much it must be better, in returns.")] = 0.0,
-    alpha: Annotated[float, typer.Option("--alpha", help="How often at most it may be wrong.")] = 0.025,
+    alpha: Annotated[float, typer.Option("--alpha", help="Largest error rate of the decision.")] = 0.025,
     budget: Annotated[int, typer.Option("--episodes", min=20, help="Episodes of each side at most.")] = 160,
-    min_return: Annotated[float | None, typer.Option("--min-return", help="Its mean must surely reach this.")] = None,
-    max_std: Annotated[float | None, typer.Option("--max-std", min=0, help="Its returns may spread so far.")] = None,
+    min_return: Annotated[
+        float | None, typer.Option("--min-return", help="The lower bound of its mean return must reach this.")
+    ] = None,
+    max_std: Annotated[
+        float | None, typer.Option("--max-std", min=0, help="Largest standard deviation of its returns.")
+    ] = None,
     worst_return: Annotated[
         float | None, typer.Option("--worst-return", help="The mean of its worst tenth must reach this.")
     ] = None,
     force: Annotated[
-        str | None, typer.Option("--force", metavar="REASON", help="Without judging; the reason is kept.")
+        str | None, typer.Option("--force", metavar="REASON", help="Promote without a comparison; the reason is kept.")
     ] = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -68,9 +72,9 @@ def promote(
             version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
         )
     except PromotionRefused as refused:
-        _tell(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
+        _print_release(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
         raise
-    _tell(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
+    _print_release(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
     return 0
 
 
@@ -100,8 +104,8 @@ def models(
     history = [] if model is None else releases.history(model)
     out = stdout()
     if json:
-        told = [{**vars(decision), "verdict": decision.numbers} for decision in history]
-        out.document({"versions": [_document(version) for version in versions], "history": told})
+        decisions = [{**vars(decision), "verdict": decision.numbers} for decision in history]
+        out.document({"versions": [_document(version) for version in versions], "history": decisions})
         return
     if not versions:
         out.line(f"no models yet; make one with: rlctl promote RUN --model NAME{in_runs_dir(runs_dir)}")
@@ -137,7 +141,7 @@ def _document(version: Version) -> dict[str, Any]:
     return {**vars(version), "name": version.name}
 
 
-def _tell(version: Version, verdict: PromotionVerdict | None, json: bool, headline: str) -> None:
+def _print_release(version: Version, verdict: PromotionVerdict | None, json: bool, headline: str) -> None:
     out = stdout()
     if json:
         out.document({**_document(version), "verdict": None if verdict is None else verdict.to_json()})

@@ -18,12 +18,13 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from rlstudio.control.workspace import Entry
 
-SHOWN = 20
+DEFAULT_LIMIT = 20
 
 
 def ls(
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help=f"Newest runs to list; 0: all.  [default: {SHOWN}]")
+        int | None,
+        typer.Option("--limit", "-n", min=0, help=f"Newest runs to list; 0: all.  [default: {DEFAULT_LIMIT}]"),
     ] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
@@ -33,16 +34,16 @@ def ls(
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    count = limit if limit is not None else (0 if json else SHOWN)
-    shown = workspace.entries(count or None)
+    count = limit if limit is not None else (0 if json else DEFAULT_LIMIT)
+    entries = workspace.entries(count or None)
     out = stdout()
     if json:
-        out.document([entry_document(entry) for entry in shown])
-    elif not shown:
+        out.document([entry_document(entry) for entry in entries])
+    elif not entries:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
-        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry) for entry in shown])
-        older = workspace.count() - len(shown)
+        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry) for entry in entries])
+        older = workspace.count() - len(entries)
         if older > 0:
             out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
@@ -129,7 +130,7 @@ def rm(
 
 def _confirmed(ids: list[str], runs_dir: Path) -> bool:
     if not sys.stdin.isatty():
-        raise UserError("rm asks before it deletes, and nobody is there to answer; give --yes")
+        raise UserError("rm: standard input is not a terminal, so it cannot ask before it deletes; give --yes")
     for run_id in ids:
         stdout().line(f"  {runs_dir / run_id}")
     return typer.confirm(f"delete {'this run' if len(ids) == 1 else f'these {len(ids)} runs'} for good?")

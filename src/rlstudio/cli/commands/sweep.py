@@ -47,9 +47,9 @@ def sweep(
         typer.Option("--deterministic", help="Decide in fixed groups: neither timing nor --max-concurrent counts."),
     ] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="With --resume: its process on another host is gone.")
+        bool, typer.Option("--take-over", help="With --resume: its process ran on another host and is gone.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge the file; start nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; start nothing.")] = False,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
@@ -82,7 +82,7 @@ def sweep(
         search = load_search(file, imports=modules or (), changes=changes)
         if dry_run:
             stdout().line(
-                f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; nothing is wrong"
+                f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; the file is valid"
             )
             return 0
         driver = begin_sweep(workspace, search, max_concurrent)
@@ -99,7 +99,7 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
         with view(out, driver) as show:
             drive(workspace, driver, show)
     except KeyboardInterrupt:
-        out.line(f"sweep {name}: stopped; runs under way go on, go on with: rlctl sweep --resume {name}{where}")
+        out.line(f"sweep {name}: stopped; its runs continue; go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED
     except StorageError as error:
         again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
@@ -143,15 +143,15 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
 
     workspace = Workspace(runs_dir)
     sweeps = None if workspace.is_empty else Sweeps(workspace.records.database)
-    found = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
+    listing = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
-        terminal.document([{"name": s.name, "state": s.state, "trials": len(t)} for s, t in found])
-    elif not found:
+        terminal.document([{"name": s.name, "state": s.state, "trials": len(t)} for s, t in listing])
+    elif not listing:
         terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
     else:
         rows = [
-            [s.name, s.state, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in found
+            [s.name, s.state, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in listing
         ]
         terminal.table(["name", "state", "age", "trials", "live"], rows)
 

@@ -27,12 +27,12 @@ def chart(
     A value that is not finite (or too large to scale) leaves a gap in the line.
     """
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
-    seen = (np.abs(x) < LIMIT) & (np.abs(y) < LIMIT)
+    drawable = (np.abs(x) < LIMIT) & (np.abs(y) < LIMIT)
     head = [title[: max(width, 2)]] if title else []
-    if not seen.any():
+    if not drawable.any():
         return [*head, "no data yet"[: max(width, 2)]]
-    left, right = float(x[seen].min()), float(x[seen].max())
-    low, high = _range(float(y[seen].min()), float(y[seen].max()))
+    left, right = float(x[drawable].min()), float(x[drawable].max())
+    low, high = _range(float(y[drawable].min()), float(y[drawable].max()))
 
     ticks = _y_labels(low, high, height)
     gutter = max(len(label) for label in ticks.values())
@@ -42,7 +42,7 @@ def chart(
 
     columns = np.zeros(len(x)) if right == left else (x - left) / (right - left) * (2 * cells - 1)
     rows = (high - y) / (high - low) * (4 * height - 1)
-    canvas = _draw(columns, rows, seen, cells, height)
+    canvas = _draw(columns, rows, drawable, cells, height)
 
     lines = []
     for row, bits in enumerate(canvas):
@@ -61,18 +61,18 @@ def _range(low: float, high: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw(columns: np.ndarray, rows: np.ndarray, seen: np.ndarray, cells: int, height: int) -> np.ndarray:
-    """The bits of each cell: every point seen, and a straight line between neighbours that are both seen."""
+def _draw(columns: np.ndarray, rows: np.ndarray, drawable: np.ndarray, cells: int, height: int) -> np.ndarray:
+    """The bits of each cell: every drawable point, and a straight line between neighbours that are both drawable."""
     canvas = np.zeros((height, cells), np.int64)
 
     def dot(column: float, row: float) -> None:
         c, r = round(column), round(row)
         canvas[r // 4, c // 2] |= DOT_BITS[c % 2][r % 4]
 
-    for i in np.flatnonzero(seen).tolist():
+    for i in np.flatnonzero(drawable).tolist():
         dot(columns[i], rows[i])
-    for i, j in pairwise(range(len(seen))):
-        if seen[i] and seen[j]:
+    for i, j in pairwise(range(len(drawable))):
+        if drawable[i] and drawable[j]:
             length = math.ceil(max(abs(columns[j] - columns[i]), abs(rows[j] - rows[i])))
             for t in np.linspace(0.0, 1.0, length + 1)[1:-1]:
                 dot(columns[i] + t * (columns[j] - columns[i]), rows[i] + t * (rows[j] - rows[i]))

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rlstudio.experiment.folder.status import Status
 
 STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial")
-"""What only the store knows of a run."""
+"""Fields of a run that only the store has."""
 
 NOT_RECORDED = " (not yet recorded)"
-"""Its process is gone; looking at it does not write that down."""
+"""The process is gone and the store does not say so yet: reading never writes."""
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:

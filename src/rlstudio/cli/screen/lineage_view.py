@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rlstudio.control.workspace import Entry, Workspace
 
 
-SHOWN = ("id", "name", "state", "recorded", "env_steps", "parent_id", "parent_step", "sweep", "trial")
+RELATIVE_FIELDS = ("id", "name", "state", "recorded", "env_steps", "parent_id", "parent_step", "sweep", "trial")
 
 
 def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
@@ -44,7 +44,7 @@ def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
 
 def _relative(entry: Entry) -> dict[str, Any]:
     document = entry_document(entry)
-    return {name: document[name] for name in SHOWN}
+    return {name: document[name] for name in RELATIVE_FIELDS}
 
 
 def _print_relative(out: Terminal, depth: int, entry: Entry, is_asked: bool) -> None:
@@ -64,6 +64,6 @@ def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(inner, dict):
             lines += _flat(inner, f"{prefix}{name}.")
         else:
-            shown = " ".join(map(str, inner)) if isinstance(inner, list) else inner
-            lines.append((f"{prefix}{name}", "-" if shown is None else str(shown)))
+            leaf = " ".join(map(str, inner)) if isinstance(inner, list) else inner
+            lines.append((f"{prefix}{name}", "-" if leaf is None else str(leaf)))
     return lines

@@ -19,7 +19,7 @@ MIN_BAR = 10
 
 
 class LivePanel:
-    """A terminal that goes away (its window was closed) is no reason to stop training: nothing is shown any more."""
+    """If the terminal goes away (its window was closed), nothing more is drawn and training goes on."""
 
     def __init__(self, stream: TextIO, title: str) -> None:
         self._title = title

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.training.loop import Report, Tick
 
 KEY_METRICS = ("policy_loss", "value_loss", "loss", "q", "entropy", "kl")
-SHOWN = 4
+MAX_LOSSES = 4
 WINDOW_SECONDS = 10.0
 HISTORY = 512
 """Epoch returns kept for the sparkline; more than any terminal is wide."""
@@ -33,7 +33,7 @@ class Progress:
         self._samples: deque[tuple[float, int]] = deque([(self.started, self.env_steps)])
 
     def at(self, tick: Tick, now: float) -> None:
-        """Called a few times a second."""
+        """Take in the position of a tick; called a few times a second."""
         self.env_steps, self.epoch = tick.env_steps, tick.epoch
         self._samples.append((now, tick.env_steps))
         while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW_SECONDS:
@@ -53,7 +53,7 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Steps per second, lately."""
+        """Environment steps per second over the last `WINDOW_SECONDS`."""
         (start, before), (end, after) = self._samples[0], self._samples[-1]
         return max(after - before, 0) / (end - start) if end > start else math.nan
 
@@ -67,15 +67,15 @@ class Progress:
 
     @property
     def last_return(self) -> float:
-        """Of the latest epoch in which an episode ended."""
+        """Mean return of the latest epoch in which an episode ended."""
         return next((value for value in reversed(self.returns) if math.isfinite(value)), math.nan)
 
     @property
     def losses(self) -> dict[str, float]:
-        """The metrics that say whether learning is healthy; for an algorithm we do not know, its first ones."""
+        """The first `MAX_LOSSES` of `KEY_METRICS`; for an algorithm that reports none of them, of its own metrics."""
         known = {name: self.metrics[f"train/{name}"] for name in KEY_METRICS if f"train/{name}" in self.metrics}
         own = {key.removeprefix("train/"): value for key, value in self.metrics.items() if key.startswith("train/")}
-        return dict(list((known or own).items())[:SHOWN])
+        return dict(list((known or own).items())[:MAX_LOSSES])
 
     def line(self) -> str:
         rate = f"{self.rate:,.0f}" if math.isfinite(self.rate) else "-"

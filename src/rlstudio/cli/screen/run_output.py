@@ -1,4 +1,4 @@
-"""What a run says while it trains: to a person, briefly, or to a program; and always into its `stdout.log`."""
+"""The lines that a run prints while it trains: on the terminal unless `--quiet`, and always in its `stdout.log`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputStyle:
-    """How to talk."""
+    """`quiet`: print only the ids of runs. `json`: print one JSON document at the end."""
 
     quiet: bool = False
     json: bool = False
 
     def terminal(self) -> Terminal:
-        """With `--json`, standard output belongs to the document."""
+        """Where progress goes: with `--json`, standard output is for the document alone."""
         return stderr() if self.json else stdout()
 
 
 class RunOutput:
-    """Says lines on the terminal and keeps them in the run's `stdout.log`. Neither a closed pipe nor a full disk may
-    cost the run: whoever cannot be told is not told."""
+    """Prints lines on the terminal and appends them to the run's `stdout.log`. After a closed pipe or a full disk the
+    output that failed is dropped, and the run goes on."""
 
-    def __init__(self, session: Session, manner: OutputStyle) -> None:
+    def __init__(self, session: Session, style: OutputStyle) -> None:
         from rlstudio.storage.folder import Folder
         from rlstudio.storage.jsonl import LineWriter
 
-        self._terminal: Terminal | None = None if manner.quiet else manner.terminal()
+        self._terminal: Terminal | None = None if style.quiet else style.terminal()
         self._log: LineWriter | None = None
         try:
             self._log = LineWriter(Folder(session.folder.path), session.folder.log_path.name)
@@ -60,7 +60,7 @@ class RunOutput:
             self._terminal = None
 
     def note(self, line: str) -> None:
-        """Only into the log."""
+        """Append to the log only."""
         if self._log is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Several seeds of one experiment: what they say together. One seed proves little."""
+"""The results of several seeds of one experiment, as a table and as one mean with its interval."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
     if summary is not None:
         bounds = text.interval((summary["ci_low"], summary["ci_high"]))
         out.line(f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {summary['seeds']} seeds", "bold")
-    everyone = " ".join(outcome.run["id"] for outcome in outcomes)
-    out.line(f"try next: rlctl plot {everyone}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
+    ids = " ".join(outcome.run["id"] for outcome in outcomes)
+    out.line(f"try next: rlctl plot {ids}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
 
 
 def _returns(outcomes: Sequence[SeedResult]) -> list[float]:

@@ -35,7 +35,7 @@ def header(session: Session, origin: str) -> list[str]:
 
 
 def _world(session: Session) -> str:
-    """CartPole-v1 trains on our own world and is judged on the real one: the header says so."""
+    """CartPole-v1 trains on our own world and is evaluated on the real one: the header says so."""
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
     if kind not in ("native", "envpool"):
         return f"{env_id} (Gymnasium, {kind})"
@@ -53,7 +53,7 @@ def result(session: Session, progress: Progress) -> list[str]:
     return [
         "",
         f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}",
-        f"evaluation  {judged(session.evaluation, status.eval_return, status.eval_interval)}",
+        f"evaluation  {evaluation_text(session.evaluation, status.eval_return, status.eval_interval)}",
         f"folder      {session.folder.path}",
         "",
     ]
@@ -74,14 +74,14 @@ def advice(session: Session) -> list[str]:
 
 
 def activation() -> list[str]:
-    """After `make run` a shell does not know `rlctl` yet, and the commands to copy would not be found."""
+    """The line that puts `rlctl` on the PATH, where the shell does not find it (as after `make run`)."""
     script = Path(sys.executable).with_name("activate")
     if shutil.which("rlctl") or not script.exists():
         return []
     return [f"  source {min(os.path.relpath(script), str(script), key=len)}"]
 
 
-def judged(evaluation: Evaluation | None, mean: float | None, bounds: tuple[float, float] | None) -> str:
+def evaluation_text(evaluation: Evaluation | None, mean: float | None, bounds: tuple[float, float] | None) -> str:
     if evaluation is None:
         return f"mean {text.number(mean)}, 95 % interval {text.interval(bounds)}"
     summary = evaluation.summary

@@ -22,7 +22,7 @@ STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cy
 
 @contextmanager
 def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepView], None]]:
-    """What to call with each look."""
+    """Yields the function that draws one snapshot of the sweep."""
     if not out.is_live:
         yield _Lines(out, driver).show
         return
@@ -32,9 +32,9 @@ def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepView], None]]
     live = Live(console=Console(file=out.stream), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     with live:
 
-        def show(seen: SweepView) -> None:
-            with suppress(OSError):  # a closed window is no reason to stop
-                live.update(_table(driver, seen), refresh=True)
+        def show(snapshot: SweepView) -> None:
+            with suppress(OSError):  # a closed window does not stop the sweep
+                live.update(_table(driver, snapshot), refresh=True)
 
         yield show
 
@@ -44,26 +44,26 @@ class _Lines:
 
     def __init__(self, out: Terminal, driver: Driver) -> None:
         self._out, self._driver = out, driver
-        self._told: set[tuple[int, str, int]] = set()
+        self._printed: set[tuple[int, str, int]] = set()
 
-    def show(self, seen: SweepView) -> None:
-        for trial in seen.trials:
+    def show(self, snapshot: SweepView) -> None:
+        for trial in snapshot.trials:
             key = (trial.number, str(trial.state), max(trial.results, default=0))
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._printed:
+                self._printed.add(key)
                 self._out.line(_line(trial, self._driver))
-        if seen.is_over:
-            self._out.line(headline(self._driver, seen))
+        if snapshot.is_over:
+            self._out.line(headline(self._driver, snapshot))
         self._out.flush()
 
 
 def _line(trial: Trial, driver: Driver) -> str:
     if not trial.results and trial.is_live:
         return f"trial {trial.number}: {settings(trial)}"
-    told = f"{text.number(_bound(trial, driver))} at epoch {max(trial.results)}" if trial.results else ""
+    bound = f"{text.number(_bound(trial, driver))} at epoch {max(trial.results)}" if trial.results else ""
     why = f" ({trial.message})" if trial.message else ""
     state = "" if trial.is_live else f" {trial.state.lower()}"
-    return f"trial {trial.number}:{state} {told}{why}".replace("  ", " ")
+    return f"trial {trial.number}:{state} {bound}{why}".replace("  ", " ")
 
 
 def _bound(trial: Trial, driver: Driver) -> float | None:
@@ -71,18 +71,18 @@ def _bound(trial: Trial, driver: Driver) -> float | None:
     return None if trial.score is None else sign * trial.score
 
 
-def headline(driver: Driver, seen: SweepView) -> str:
+def headline(driver: Driver, snapshot: SweepView) -> str:
     from rlstudio.control.sweep.report import best_of
 
-    best = best_of(seen.trials)
-    ended = sum(not trial.is_live for trial in seen.trials)
-    total = max(driver.search.trials, len(seen.trials))
-    running = sum(run.is_owned for run in seen.runs)
-    told = "none yet" if best is None else f"{text.number(_bound(best, driver))} (trial {best.number})"
-    return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {told}"
+    best = best_of(snapshot.trials)
+    ended = sum(not trial.is_live for trial in snapshot.trials)
+    total = max(driver.search.trials, len(snapshot.trials))
+    running = sum(run.is_owned for run in snapshot.runs)
+    best_text = "none yet" if best is None else f"{text.number(_bound(best, driver))} (trial {best.number})"
+    return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {best_text}"
 
 
-def _table(driver: Driver, seen: SweepView) -> Group:
+def _table(driver: Driver, snapshot: SweepView) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -90,13 +90,15 @@ def _table(driver: Driver, seen: SweepView) -> Group:
     table = Table(box=None, padding=(0, 1), expand=False)
     for column in ("trial", "state", "epoch", "bound", "settings"):
         table.add_column(column, no_wrap=True, overflow="ellipsis")
-    live = [trial for trial in seen.trials if trial.is_live]
-    ended = sorted((t for t in seen.trials if not t.is_live and t.score is not None), key=lambda t: -(t.score or 0.0))
+    live = [trial for trial in snapshot.trials if trial.is_live]
+    ended = sorted(
+        (t for t in snapshot.trials if not t.is_live and t.score is not None), key=lambda t: -(t.score or 0.0)
+    )
     for trial in [*ended[: max(3, ROWS - len(live))], *live][:ROWS]:
         epoch = f"{max(trial.results, default=0)}/{driver.search.epochs}"
         cells = [str(trial.number), trial.state.lower(), epoch, text.number(_bound(trial, driver)), settings(trial)]
         table.add_row(*map(text.safe, cells))
-    return Group(Text(text.safe(headline(driver, seen)), style="bold", no_wrap=True, overflow="ellipsis"), table)
+    return Group(Text(text.safe(headline(driver, snapshot)), style="bold", no_wrap=True, overflow="ellipsis"), table)
 
 
 def print_sweep(out: Terminal, summary: SweepSummary) -> None:
@@ -108,7 +110,7 @@ def print_sweep(out: Terminal, summary: SweepSummary) -> None:
     for path, share in importance(summary).items():
         out.line(f"  {share:4.2f}  {path}", "dim")
     if best is None:
-        out.line("no trial has come to its end", "yellow")
+        out.line("no trial has completed", "yellow")
         return
     value = text.number(summary.value(best))
     out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {len(summary.cfg.seeds)} seeds", "green")
@@ -130,6 +132,8 @@ def trial_rows(summary: SweepSummary, best: Trial | None) -> list[list[str | Cel
 
 
 def settings(trial: Trial) -> str:
-    """As they are written on a command line."""
-    shown = [f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in trial.params.items()]
-    return " ".join(shown).replace(", ", ",")
+    """The settings of a trial as they are written on a command line."""
+    overrides = [
+        f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in trial.params.items()
+    ]
+    return " ".join(overrides).replace(", ", ",")

@@ -27,7 +27,7 @@ STATE_STYLES = {
 
 
 class PipeClosed(Exception):
-    """Whoever read our output has left; there is nobody to tell."""
+    """The reader of our output has closed the pipe; nothing more can be written."""
 
 
 class Cell(NamedTuple):
@@ -80,8 +80,8 @@ class Terminal:
         self._write("", flush=True)
 
     def abandon(self) -> None:
-        """Nobody can be told any more. What is still to be written, also by the interpreter on its way out, goes
-        nowhere instead of failing again."""
+        """Point the stream at /dev/null: what is still written, also by the interpreter at its exit, does not fail
+        again."""
         with suppress(OSError):  # a stream in memory has no descriptor
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stream.fileno())

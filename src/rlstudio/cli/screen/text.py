@@ -64,9 +64,9 @@ def size(count: float) -> str:
 
 def sparkline(values: Sequence[float], width: int) -> str:
     """The last `width` values as a row of small bars."""
-    shown = [value for value in values if math.isfinite(value)][-width:]
-    if not shown:
+    recent = [value for value in values if math.isfinite(value)][-width:]
+    if not recent:
         return ""
-    low, high = min(shown), max(shown)
+    low, high = min(recent), max(recent)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(BARS[round((value - low) * scale)] for value in shown)
+    return "".join(BARS[round((value - low) * scale)] for value in recent)
