@@ -35,7 +35,7 @@ from rlstudio.storage.folder import Folder, ensure_directory, is_directory, is_u
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
 from rlstudio.storage.seal import sealed, unsealed
 from rlstudio.storage.verified import MANIFEST, open_verified, written
-from rlstudio.storage.writers import Written, told
+from rlstudio.storage.writers import Written, translated_os_errors
 
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
@@ -181,7 +181,7 @@ def check_target(target: Path) -> None:
     """Refuse a place that is taken, before the work."""
     try:
         taken = is_directory(target) and bool(Folder(target, through_link=True).names())
-        with told(target):
+        with translated_os_errors(target):
             taken = taken or (not is_directory(target) and target.is_symlink() | target.exists())
     except StorageError as error:
         raise UserError(str(error)) from error

@@ -15,7 +15,7 @@ from rlstudio.core.errors import UnknownName, UserError, suggest
 from rlstudio.core.rng import Rng
 from rlstudio.ops.statistics import iqm
 from rlstudio.storage.output_file import output_path, written_whole
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def _legend(figure: Any, axes: Any, rows_below: int) -> None:
 def _save(figure: Any, target: Path) -> None:
     kind = target.suffix.lower().lstrip(".")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    with written_whole(target) as partial, told(target):
+    with written_whole(target) as partial, translated_os_errors(target):
         figure.savefig(partial, format=kind, metadata=undated)
 
 

@@ -25,7 +25,7 @@ from rlstudio.envs.make import make_single
 from rlstudio.experiment.judging.evaluate import Evaluator
 from rlstudio.experiment.judging.play import each, play
 from rlstudio.storage.output_file import output_path, written_whole
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 if TYPE_CHECKING:
     import gymnasium
@@ -205,5 +205,5 @@ def _webp(path: Path, fps: float) -> Iterator[Sink]:
 
     yield add
     pause = round(1000 * stride / fps)  # milliseconds
-    with told(path):
+    with translated_os_errors(path):
         pictures[0].save(path, "WEBP", save_all=True, append_images=pictures[1:], duration=pause, loop=0, quality=80)
