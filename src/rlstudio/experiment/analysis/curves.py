@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 DEFAULT_METRICS = ("eval/return_mean", "rollout/return_mean")
 SUFFIXES = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-"""Okabe and Ito's palette: told apart with any colour vision, and in print."""
+"""Okabe and Ito's palette: distinct with any colour vision, and in print."""
 
 DASHES = ("-", "--", ":", "-.")
 """One more each time the colours have all been used."""
@@ -174,7 +174,7 @@ def _save(figure: Any, target: Path) -> None:
 def _finite(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
     """The finite points in step order; of several at one step, the last written counts."""
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
-    seen = np.isfinite(x) & np.isfinite(y)
-    x, y = x[seen], y[seen]
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
     steps, last = np.unique(x[::-1], return_index=True)
     return steps, y[::-1][last]
