@@ -95,7 +95,10 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
     assert trained("launch", "-f", "tiny.yaml", "env.kwargs={sutton_barto_reward: true}", "name=other", "-q").code == 0
     other = trained("eval", "other", "--planner", "cem", "--dynamics", learner, *first)
     assert other.code == 2
-    assert "--dynamics: that run's world is another: env.kwargs {}, here {'sutton_barto_reward': True}" in other.err
+    assert (
+        "--dynamics: that run was trained in another world: its env.kwargs is {}, here {'sutton_barto_reward': True}"
+        in other.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,22 @@ def test_it_says_where_it_comes_from_and_changes_nothing(run, tmp_path):
     assert "mean return" in readme
 
 
+@pytest.mark.parametrize(
+    ("formats", "needs", "graphs"),
+    [
+        (("bundle",), "RLStudio: there is no policy.onnx", "It has no graph"),
+        (("torch-export",), "RLStudio: there is no policy.onnx", "every graph in it (torch-export) was compared"),
+        (("onnx",), "NumPy and onnxruntime, nothing else", "every graph in it (onnx) was compared"),
+    ],
+)
+def test_the_card_says_what_the_example_needs(run, tmp_path, formats, needs, graphs):
+    bundle = export_run(run, tmp_path / "b", formats=formats)
+    readme, example = (bundle.read(name).decode() for name in ("README.md", "example.py"))
+    assert f"python example.py               # {needs}\n" in readme
+    assert graphs in readme
+    assert ("import rlstudio" in example or "from rlstudio" in example) == needs.startswith("RLStudio")
+
+
 def test_what_ships_earns_what_was_trained(run, tmp_path):
     bundle = export_run(run, tmp_path / "b")
     agent, cfg = load_run(run).agent, bundle.experiment()

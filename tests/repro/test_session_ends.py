@@ -68,7 +68,7 @@ def test_a_disk_that_refuses_the_last_checkpoint_is_told(by_signal, tmp_path):
     with start(config("ppo", "native"), tmp_path) as session:
         ticks = iter(session)
         next(ticks)
-        session.keeper.save = refused
+        session.writer.save = refused
         if by_signal:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(StorageError, match="no space left"):
@@ -176,7 +176,7 @@ def test_a_limit_on_a_metric_that_does_not_exist_is_refused(tmp_path):
 
 def test_a_best_checkpoint_that_was_not_kept_is_said_to_be_missing(tmp_path):
     run = stopped_at(tmp_path, 3, eval={"every_epochs": 2, "episodes": 1}, ckpt={"keep_best": False})
-    with pytest.raises(UserError, match="no best checkpoint was kept"):
+    with pytest.raises(UserError, match="no `best` checkpoint yet: it is chosen at the first evaluation"):
         load_agent(run.path, "best")
 
 

@@ -1,15 +1,15 @@
 """A bundle: a trained policy as a folder that can be given away, with everything needed to act.
 
     MANIFEST.json        size and sha256 of every other file, and its own sha256 as last line
-    spec.json            spaces, Model, graph, where it comes from (bundle_spec.py)
-    weights.safetensors  of the Model
+    spec.json            spaces, Model, graph, where it comes from (spec.py)
+    weights.safetensors  the weights of the Model
     policy.onnx          the greedy policy as a graph, where asked for; also policy.pt2 and policy.ts
     config.yaml          the experiment; missing where an imported policy named no environment
     README.md            what it is and how to use it
-    example.py           acts with the graph, without RLStudio
+    example.py           acts: by policy.onnx without RLStudio, or with RLStudio where there is no policy.onnx
 
 It is written whole or not at all, and verified to the last byte before anything in it is parsed. Nothing in it is ever
-executed: no pickle, and `policy.ts`, `policy.pt2` and `example.py` are for others, RLStudio never reads them.
+executed: no pickle, and `policy.ts`, `policy.pt2` and `example.py` are for other programs; RLStudio never reads them.
 
 from rlstudio import open_bundle
 
@@ -35,7 +35,7 @@ from rlstudio.storage.folder import Folder, ensure_directory, is_directory, is_u
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
 from rlstudio.storage.seal import sealed, unsealed
 from rlstudio.storage.verified import MANIFEST, open_verified, written
-from rlstudio.storage.writers import Written, told
+from rlstudio.storage.writers import Written, translated_os_errors
 
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
@@ -58,12 +58,12 @@ _OWNER = "bundle"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose every byte was verified. What is read later is verified again in the same breath."""
+    """A bundle whose every byte was verified. A file that is read later is verified again as it is read."""
 
     path: Path
     spec: Spec
     files: Mapping[str, Written]
-    sha256: str  # of the manifest: one name for all of its content
+    sha256: str  # the hash of the manifest, and so of the whole content
 
     def read(self, name: str) -> bytes:
         """One of its files."""
@@ -178,10 +178,10 @@ def _write(target: Path, files: Mapping[str, bytes]) -> Bundle:
 
 
 def check_target(target: Path) -> None:
-    """Refuse a place that is taken, before the work."""
+    """Raise UserError where something is at `target` already; called before the work."""
     try:
         taken = is_directory(target) and bool(Folder(target, through_link=True).names())
-        with told(target):
+        with translated_os_errors(target):
             taken = taken or (not is_directory(target) and target.is_symlink() | target.exists())
     except StorageError as error:
         raise UserError(str(error)) from error
@@ -210,8 +210,8 @@ def _parse(fields: Any) -> tuple[dict[str, Written], str]:
         if fields["version"] != VERSION:
             raise ValueError(f"version {fields['version']!r}, this RLStudio reads {VERSION}")
         files = {str(name): written(entry) for name, entry in fields["files"].items()}
-        if strange := sorted(set(files) - KNOWN):
-            raise ValueError(f"names {strange[0]!r}, which no bundle has")
+        if unknown := sorted(set(files) - KNOWN):
+            raise ValueError(f"names {unknown[0]!r}, which no bundle has")
         if missing := sorted(REQUIRED - set(files)):
             raise ValueError(f"does not name {missing[0]}")
         return files, str(fields["sha256"])
@@ -226,7 +226,7 @@ def _verified(folder: Folder, name: str, expected: Written) -> BufferedReader:
 
 
 class _as_bundle_errors:  # noqa: N801 - reads as a statement
-    """Refusals in the words of a bundle: its place first, then the file."""
+    """Raise errors of the body as a BundleError that names the bundle first, then the file."""
 
     def __init__(self, place: Path) -> None:
         self.place = place

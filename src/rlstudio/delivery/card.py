@@ -41,8 +41,8 @@ if __name__ == "__main__":
         print(actions.tolist())
 '''
 
-EXAMPLE_WITHOUT_GRAPH = '''\
-"""Acts with this policy. Without a graph in the bundle, RLStudio builds it from its weights: pip install rlstudio"""
+EXAMPLE_WITHOUT_ONNX = '''\
+"""Acts with this policy. The bundle has no policy.onnx, so RLStudio runs it from its weights: pip install rlstudio"""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ for _ in range(3):
 
 
 def example(spec: Spec) -> bytes:
-    return (EXAMPLE if "onnx" in spec.formats else EXAMPLE_WITHOUT_GRAPH).encode()
+    return (EXAMPLE if "onnx" in spec.formats else EXAMPLE_WITHOUT_ONNX).encode()
 
 
 def readme(spec: Spec) -> bytes:
@@ -85,7 +85,6 @@ def readme(spec: Spec) -> bytes:
         "made by": f"RLStudio {spec.rlstudio}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in facts.items() if value)
-    agreed = ", ".join(sorted(spec.formats)) or "no graph was asked for"
     return f"""\
 # {spec.name}
 
@@ -95,13 +94,12 @@ A trained policy, exported by RLStudio. It acts greedily: the same observation g
 |---|---|
 {table}
 
-Before it was written, every graph in it ({agreed}) was compared with the trained agent on
-{spec.parity["rows"]:,} recorded observations and took the same actions.
+{_graphs(spec)}
 
 ## Use
 
 ```
-python example.py               # NumPy and onnxruntime, nothing else
+python example.py               # {_needs(spec)}
 rlctl eval {{this folder}}         # what it earns
 rlctl serve-policy {{this folder}} # over HTTP
 ```
@@ -112,13 +110,26 @@ own: in its numbering and inside its bounds. What is remembered (`carry_*`) star
 back as `carry_*_after`.
 
 `MANIFEST.json` has the sha256 of every file: `rlctl` refuses a bundle in which a single bit has changed. It is not a
-signature: who changes a file can change the manifest.
+signature: a program that changes a file can change the manifest too.
 """.encode()
+
+
+def _graphs(spec: Spec) -> str:
+    if not spec.formats:
+        return "It has no graph (none was asked for): RLStudio builds the policy from its weights."
+    return f"""\
+Before it was written, every graph in it ({", ".join(sorted(spec.formats))}) was compared with the trained agent on
+{spec.parity["rows"]:,} recorded observations and took the same actions."""
+
+
+def _needs(spec: Spec) -> str:
+    """What `example.py` imports."""
+    return "NumPy and onnxruntime, nothing else" if "onnx" in spec.formats else "RLStudio: there is no policy.onnx"
 
 
 def _score(evaluation: dict[str, Any] | None) -> str | None:
     if evaluation is None:
         return None
     interval = evaluation.get("interval")
-    told = f", 95 % interval {interval[0]:.4g} to {interval[1]:.4g}" if interval else ""
-    return f"mean return {evaluation['mean']:.4g}{told} ({evaluation['when']})"
+    bounds = f", 95 % interval {interval[0]:.4g} to {interval[1]:.4g}" if interval else ""
+    return f"mean return {evaluation['mean']:.4g}{bounds} ({evaluation['when']})"

@@ -1,4 +1,4 @@
-"""What is shipped: an agent as one module of plain operations, from observations to the environment's own actions.
+"""What is exported: an agent as one module of plain operations, from observations to the environment's own actions.
 
     forward(*inputs) -> (actions, outputs, *carry)
 
@@ -67,15 +67,15 @@ class Deployed(nn.Module):
         return (*self.results, *(port.after for port in self.carry))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        shown = {port.part: rows for port, rows in zip(self.observations, inputs, strict=False)}
-        features, after = self.encoder(shown), ()
+        entries = {port.part: rows for port, rows in zip(self.observations, inputs, strict=False)}
+        features, after = self.encoder(entries), ()
         if self.memory is not None:
             features, after = self.memory(features, inputs[len(self.observations) :])
         outputs = self.net(features)
         if self.quantiles > 1:
             outputs = outputs.unflatten(1, (-1, self.quantiles)).mean(-1)
         if self.mask is not None:
-            outputs = torch.where(self._allowed(shown[ACTION_MASK]), outputs, FORBIDDEN)
+            outputs = torch.where(self._allowed(entries[ACTION_MASK]), outputs, FORBIDDEN)
         actions, outputs = self.decide(outputs)
         return actions, outputs, *after
 
@@ -120,12 +120,12 @@ class _Encodes(nn.Module):
         self.names = tuple(images)
         self.images = nn.ModuleList(_Sees(image) for image in images.values())
 
-    def forward(self, shown: dict[str, Tensor]) -> Tensor:
+    def forward(self, entries: dict[str, Tensor]) -> Tensor:
         parts: list[Tensor] = []
         if self.leaves:
-            flat = torch.cat([_flat(space, shown[name]) for name, space in self.leaves], -1)
+            flat = torch.cat([_flat(space, entries[name]) for name, space in self.leaves], -1)
             parts.append(flat if self.moments is None else self.moments(flat))
-        parts += [image(shown[name]) for name, image in zip(self.names, self.images, strict=True)]
+        parts += [image(entries[name]) for name, image in zip(self.names, self.images, strict=True)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
 

@@ -1,4 +1,4 @@
-"""From a checkpoint of a run to a bundle: what was trained is what ships, or nothing does."""
+"""From a checkpoint of a run to a bundle, which is written only if it acts as the trained agent does."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def export_agent(
     evaluation: Mapping[str, Any] | None = None,
     reward_scale: float | None = None,
 ) -> Bundle:
-    """Any agent as a bundle, after every graph was found to act as it does."""
+    """Any agent as a bundle, after every graph was checked to act as the agent does."""
     check_formats(formats)
     check_target(target)
     policy = Deployed(agent)
     seed = 0 if env is None else env.seed
     recorded = parity.record_made_up(agent, policy, seed) if env is None else parity.record(agent, policy, env, seed)
-    # The graph itself, before any exporter had it: where this differs, the formats would all say so.
+    # The module that is exported, before any exporter: a difference here would be in every format.
     agreed = {"module": parity.check("module", module_run(policy, policy), policy, recorded, agent.spaces).to_json()}
     graphs: dict[str, bytes] = {}
     exporter = Exporter(policy)
@@ -118,15 +118,15 @@ def export_agent(
 
 
 def _lineage(folder: RunFolder) -> dict[str, Any] | None:
-    """Code and packages. Not whose machine it was: a bundle is given away."""
-    known = recorded_lineage(folder)
-    if known is None:
+    """Code and packages, but neither host nor user nor paths: a bundle is given away."""
+    recorded = recorded_lineage(folder)
+    if recorded is None:
         return None
     code = {
         name: place and {key: value for key, value in place.items() if key != "root"}
-        for name, place in (known.get("code") or {}).items()
+        for name, place in (recorded.get("code") or {}).items()
     }
-    return {"code": code, **{key: known.get(key) for key in ("lock_hash", "versions", "platform")}}
+    return {"code": code, **{key: recorded.get(key) for key in ("lock_hash", "versions", "platform")}}
 
 
 def weights_of(agent: Agent) -> dict[str, np.ndarray]:
@@ -145,7 +145,7 @@ def _frame_stack(agent: Agent, env: EnvConfig | None) -> dict[str, Any] | None:
 
 
 def _evaluation(loaded: LoadedAgent) -> dict[str, Any] | None:
-    """What these very weights earned, as far as the run found out: after training, or when they became the best."""
+    """The evaluation of these weights, if the run made one: after training, or when they became the best."""
     checkpoint: Loaded = loaded.checkpoint
     session = checkpoint.content["trainer_state"]["session"]
     final, best = session["final"], session["best"]

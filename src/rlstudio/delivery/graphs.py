@@ -4,7 +4,7 @@
     torch-export  policy.pt2    torch.export's own archive
     torchscript   policy.ts     traced; torch develops it no further, and reading one runs code: RLStudio never does
 
-Exporters talk a lot (deprecations, packages they would like to have): none of it concerns the user.
+Exporters print deprecations and packages they would like to have: it is silenced, for none concerns the user.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def file_of(name: str) -> str:
 
 
 def onnx_run(data: bytes, inputs: Sequence[Port], outputs: Sequence[Port]) -> Run:
-    """Runs an ONNX file that takes and gives exactly these; ValueError tells what is otherwise.
+    """Runs an ONNX file with exactly these inputs and outputs; ValueError names what differs.
 
     It is given as bytes and may refer to nothing outside of them: tensors in other files would be read from anywhere.
     """
@@ -92,9 +92,9 @@ def onnx_run(data: bytes, inputs: Sequence[Port], outputs: Sequence[Port]) -> Ru
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     for given, expected in ((session.get_inputs(), inputs), (session.get_outputs(), outputs)):
-        told = [(node.name, node.type, tuple(node.shape[1:])) for node in given]
-        if told != [(port.name, _TYPES[port.dtype], port.shape) for port in expected]:
-            raise ValueError(f"it has {told}, not what the spec says")
+        described = [(node.name, node.type, tuple(node.shape[1:])) for node in given]
+        if described != [(port.name, _TYPES[port.dtype], port.shape) for port in expected]:
+            raise ValueError(f"it has {described}, not what the spec says")
     names = [port.name for port in outputs]
     return lambda arrays: dict(zip(names, session.run(names, arrays), strict=True))
 

@@ -1,4 +1,4 @@
-"""What is shipped acts as what was trained: a graph's answers against the living agent's, on recorded episodes.
+"""Checks that an exported graph acts as the trained agent does, on recorded episodes.
 
 A graph is refused unless it takes the same choices, or moves within 1e-5. A choice may differ only where the agent
 itself was undecided: its two best within 1e-5 of each other (of their size, where they are large: products are summed
@@ -55,7 +55,7 @@ class ParityRecord:
 class Agreement:
     """How close a graph came."""
 
-    difference: float  # the largest of any action (of choices: of what decided)
+    difference: float  # the largest between actions, or between outputs where actions are choices
     ties: int  # rows in which the agent itself was undecided and the graph took the other choice
 
     def to_json(self) -> dict[str, Any]:
@@ -104,14 +104,14 @@ def record_made_up(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) 
 
 def check(name: str, run: Run, policy: Deployed, recorded: ParityRecord, spaces: Spaces) -> Agreement:
     """The graph `run` against the record, in batches of 257, 3 and 1; `ParityFailed` names the first row."""
-    found = Agreement(0.0, 0)
+    agreement = Agreement(0.0, 0)
     for size in BATCHES:
         for begin, rows in _batches(len(recorded), size):
             results = run({port.name: recorded.inputs[port.name][rows] for port in policy.inputs})
-            found = _merged(found, _compared(name, results, recorded, begin, spaces))
+            agreement = _merged(agreement, _compared(name, results, recorded, begin, spaces))
     if policy.carry:
-        found = _merged(found, _chained(name, run, policy, recorded, spaces))
-    return found
+        agreement = _merged(agreement, _chained(name, run, policy, recorded, spaces))
+    return agreement
 
 
 def _batches(rows: int, size: int) -> Iterator[tuple[int, slice]]:
@@ -124,16 +124,16 @@ def _batches(rows: int, size: int) -> Iterator[tuple[int, slice]]:
 def _chained(name: str, run: Run, policy: Deployed, recorded: ParityRecord, spaces: Spaces) -> Agreement:
     """Several steps by the graph's own memory: small differences must not grow."""
     carry = {port.name: np.zeros((recorded.envs, *port.shape), np.float32) for port in policy.carry}
-    found = Agreement(0.0, 0)
+    agreement = Agreement(0.0, 0)
     for t in range(min(CHAINED, len(recorded.resets))):
         rows = slice(t * recorded.envs, (t + 1) * recorded.envs)
         for part in carry.values():
             part[recorded.resets[t]] = 0.0
-        shown = {port.name: recorded.inputs[port.name][rows] for port in policy.observations}
-        results = run({**shown, **carry})
-        found = _merged(found, _compared(name, results, recorded, rows.start, spaces, "by its own memory, "))
+        observations = {port.name: recorded.inputs[port.name][rows] for port in policy.observations}
+        results = run({**observations, **carry})
+        agreement = _merged(agreement, _compared(name, results, recorded, rows.start, spaces, "by its own memory, "))
         carry = {port.name: results[port.after.name].copy() for port in policy.carry}
-    return found
+    return agreement
 
 
 def _compared(
@@ -182,12 +182,12 @@ def _compared(
 
 def _undecided(outputs: np.ndarray, nvec: tuple[int, ...]) -> np.ndarray:
     """Rows in which the two best of some part are as good as equal."""
-    found = np.zeros(len(outputs), bool)
+    undecided = np.zeros(len(outputs), bool)
     for part in np.split(outputs, np.cumsum(nvec)[:-1], axis=-1):
         if part.shape[-1] > 1:
             second, first = np.partition(part, -2, axis=-1)[:, -2:].T
-            found |= first - second <= NEAR * np.maximum(1.0, np.abs(first))
-    return found
+            undecided |= first - second <= NEAR * np.maximum(1.0, np.abs(first))
+    return undecided
 
 
 def _per_row(values: np.ndarray) -> np.ndarray:

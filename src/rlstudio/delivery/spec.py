@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class BundleOrigin(_Part):
-    """Where the policy comes from; of one that was imported, what is known."""
+    """Where the policy comes from; fields that are not known of an imported one are null."""
 
     kind: Literal["run", "sb3"]
     run_id: str | None = None
@@ -66,7 +66,7 @@ class Spec(_Part):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Of the graph."""
+        """The inputs of the graph: observations, then what is carried."""
         return (*self.observation_ports, *self.carry_ports)
 
     @property
@@ -79,7 +79,7 @@ class Spec(_Part):
 
 
 def derived(spaces: Spaces, model: ModelSpec) -> dict[str, Any]:
-    """What follows from the spaces and the Model, told for programs that know nothing of either."""
+    """What follows from the spaces and the Model, written out for programs that know neither."""
     action, carry = spaces.action, carry_ports(_carried(model))
     rule: dict[str, Any]
     if isinstance(action, Box):
@@ -129,4 +129,6 @@ def _carried(model: ModelSpec) -> dict[str, tuple[int, ...]]:
     network = model.network
     if model.variant != "recurrent-policy-value":
         return {}
-    return {part: (2, network.memory_size) for part in MEMORY_PARTS[network.memory]}  # of the policy and of the values
+    return {
+        part: (2, network.memory_size) for part in MEMORY_PARTS[network.memory]
+    }  # one for the policy, one for the values

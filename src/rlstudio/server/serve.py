@@ -13,7 +13,7 @@ from pathlib import Path
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.delivery.bundle import Bundle
 from rlstudio.server.policy import PolicyServer, is_loopback
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 
 def serve(
@@ -49,7 +49,7 @@ def serve(
 def write_token(path: Path, token: str) -> None:
     """Readable by the owner only. An old file is removed, not written into: it may be a link, or readable by others."""
     try:
-        with told(path):
+        with translated_os_errors(path):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

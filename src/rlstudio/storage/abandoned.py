@@ -1,4 +1,4 @@
-"""What killed processes left beside things that others are building right now; age tells one from the other."""
+"""Remove what killed processes left. What other processes are building right now looks the same, but is younger."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Operation(NamedTuple):
 
     kind: Kind
     path: Path
-    target: Path | None = None  # of a rename
-    data: bytes | memoryview = b""  # of a write
+    target: Path | None = None  # only for a rename
+    data: bytes | memoryview = b""  # only for a write
 
 
 class _Passed:
@@ -45,7 +45,7 @@ def passed() -> int:
 
 
 def restart(observer: Callable[[Operation], None] | None = None) -> None:
-    """Count from zero again, and show each coming change to `observer`."""
+    """Count from zero again, and pass each coming change to `observer`."""
     _Passed.count = 0
     _Passed.observer = observer
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rlstudio.core.errors import StorageError
 from rlstudio.storage.failpoint import Kind, Operation, reach
-from rlstudio.storage.writers import CHUNK, AppendWriter, StreamWriter, Written, told
+from rlstudio.storage.writers import CHUNK, AppendWriter, StreamWriter, Written, translated_os_errors
 
 TEMPORARY, TRASH = ".tmp-", ".trash-"
 LEFTOVERS = (TEMPORARY, TRASH)
@@ -38,7 +38,7 @@ def is_directory(path: Path) -> bool:
     if "\0" in str(path):
         raise StorageError(f"{path}: is not a path (it has a NUL in it)")
     try:
-        with told(path):
+        with translated_os_errors(path):
             return stat.S_ISDIR(os.stat(path).st_mode)
     except StorageError as error:
         if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
@@ -50,7 +50,7 @@ def ensure_directory(path: Path) -> None:
     """A folder at `path`, with those above it, each that is made private; nothing happens where there is one."""
     if is_directory(path):
         return
-    with told(path):
+    with translated_os_errors(path):
         reach(Operation("mkdir", path))
         for folder in reversed((path, *path.parents)):  # `makedirs` gives its mode to the last one alone
             if not folder.is_dir():
@@ -89,7 +89,7 @@ class Folder:
         *above, last = name.split("/") if name else ["."]
         if any(part in ("", ".", "..") or "\0" in part for part in (*above, *([last] if name else []))):
             raise StorageError(f"{self.root}: {name!r} is not a name inside this folder")
-        with told(self.path(name)):
+        with translated_os_errors(self.path(name)):
             directory = os.open(self.root, self._flags)
             try:
                 for part in above:
@@ -117,15 +117,15 @@ class Folder:
 
     def kind(self, name: str) -> str | None:
         """`"file"`, `"folder"`, `"other"` (a link, a pipe, ...) or None where there is nothing."""
-        found = self._stat(name)
-        if found is None:
+        status = self._stat(name)
+        if status is None:
             return None
-        return "file" if stat.S_ISREG(found.st_mode) else "folder" if stat.S_ISDIR(found.st_mode) else "other"
+        return "file" if stat.S_ISREG(status.st_mode) else "folder" if stat.S_ISDIR(status.st_mode) else "other"
 
     def size(self, name: str) -> int | None:
         """Bytes of a regular file, or None where there is none."""
-        found = self._stat(name)
-        return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+        status = self._stat(name)
+        return status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
 
     def names(self, name: str = "") -> list[str]:
         """What a directory holds, sorted; nothing where it does not exist."""
@@ -153,7 +153,7 @@ class Folder:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
             raise
-        with file, told(self.path(name)):
+        with file, translated_os_errors(self.path(name)):
             if os.fstat(file.fileno()).st_size > limit:
                 raise StorageError(f"{self.path(name)}: larger than {limit} bytes, which no file of this kind is")
             return file.read()
@@ -173,7 +173,7 @@ class Folder:
         """Make the entries of a directory durable: what was created in, renamed into or removed from it."""
         descriptor = self._open(name, _DIRECTORY)
         try:
-            with told(self.path(name)):
+            with translated_os_errors(self.path(name)):
                 reach(Operation("sync", self.path(name)))
                 os.fsync(descriptor)
         finally:
@@ -198,7 +198,7 @@ class Folder:
         return self._create(name, os.O_APPEND)
 
     def _create(self, name: str, flag: int) -> int:
-        with told(self.path(name)):
+        with translated_os_errors(self.path(name)):
             reach(Operation("create", self.path(name)))
         return self._open_own(name, os.O_WRONLY | os.O_CREAT | flag)
 
@@ -211,11 +211,11 @@ class Folder:
             if errno_of(error) == errno.ENXIO:  # nobody reads from the pipe
                 raise StorageError(f"{self.path(name)}: is not a regular file; remove it") from error
             raise
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
             return descriptor
         os.close(descriptor)
-        if stat.S_ISREG(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
             raise StorageError(f"{self.path(name)}: has another name (a hard link); put a copy of it in its place")
         raise StorageError(f"{self.path(name)}: is not a regular file; remove it")
 
@@ -294,7 +294,7 @@ class Folder:
         """A descriptor that holds the exclusive lock of this file until it is closed; None when another has it."""
         descriptor = self._open_own(name, os.O_RDWR) if self.kind(name) else self._create(name, 0)
         try:
-            with told(self.path(name)):
+            with translated_os_errors(self.path(name)):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except StorageError as error:
             os.close(descriptor)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.storage.folder import is_directory, temporary
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 
 def output_path(path: str | Path, suffixes: Sequence[str]) -> Path:
@@ -29,12 +29,12 @@ def output_path(path: str | Path, suffixes: Sequence[str]) -> Path:
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
     """A name beside `target` to write to; it becomes `target` at the end, and nothing remains of it after a failure."""
-    with told(target):
+    with translated_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(temporary() + target.suffix)
     try:
         yield partial
-        with told(target):
+        with translated_os_errors(target):
             os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)

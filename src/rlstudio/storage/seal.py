@@ -1,6 +1,6 @@
 """A JSON file whose last line is the sha256 of the lines above it: checked before anything is parsed.
 
-It is ordinary JSON, so any program reads it. The hash is no signature: whoever can write the file can write the hash.
+It is ordinary JSON, so any program reads it. The hash is no signature: it can be rewritten with the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sealed(fields: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(data: bytes, label: str) -> Any:
-    """What the file says, its own sha256 among it; `label` names it in a refusal."""
+    """The parsed content, with its own `sha256`; `label` names the file in an error message."""
     tail = _TAIL.fullmatch(data[-_TAIL_SIZE:])
     if tail is None or sha256(data[:-_TAIL_SIZE]).hexdigest().encode() != tail[1]:
         raise CheckpointError(f"{label}: its sha256 does not match its content")

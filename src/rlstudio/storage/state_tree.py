@@ -30,7 +30,7 @@ class Tree(NamedTuple):
 
 
 def flatten(state: Mapping[str, Any]) -> Tree:
-    """Take a state apart. What a checkpoint cannot hold is refused by its path: that is a defect of its owner."""
+    """Take a state apart. A value that a checkpoint cannot hold is an error that names its path."""
     tree = Tree({}, {}, [])
     return tree._replace(json=_encode(state, "", tree))
 
@@ -44,14 +44,14 @@ def plain(value: Mapping[str, Any], what: str) -> Any:
 
 
 def rebuild(tree: Tree, label: str) -> Any:
-    """The state of a tree; `label` names its file in a refusal."""
+    """The state of a tree; `label` names its file in an error message."""
     used: set[str] = set()
     try:
         value = _decode(tree.json, tree, used)
     except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: not a state: {type(error).__name__} {error}") from error
     if unused := sorted(set(tree.tensors) - used):
-        raise CheckpointError(f"{label}: the tensor {unused[0]!r} belongs to nothing")
+        raise CheckpointError(f"{label}: the tensor {unused[0]!r} is not used by the state")
     return value
 
 
@@ -82,7 +82,7 @@ def _encode(value: Any, path: str, tree: Tree) -> Any:
 
 
 def _as_array(value: Any) -> np.ndarray:
-    import numpy as np  # only who writes arrays needs it; `rlctl show` reads manifests without
+    import numpy as np  # imported only to write arrays; `rlctl show` reads manifests without it
 
     return np.asarray(value)
 

@@ -1,4 +1,4 @@
-"""Files that a manifest names with size and sha256: what it says of one, and opening one only if it is that file."""
+"""Files that a manifest lists with size and sha256: parse such an entry, and open a file only if it matches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def open_verified(folder: Folder, name: str, expected: Written) -> BufferedReader:
-    """The file, open at its start, after its size and sha256 were found to be the expected ones."""
+    """The file, open at its start, after its size and sha256 were compared with the expected ones."""
     try:
         if folder.kind(name) is None:
             raise CheckpointError(f"{name}: missing")

@@ -1,4 +1,4 @@
-"""Files open for writing, and what the disk's refusals mean: the lower half of `files`, which alone opens them."""
+"""Files open for writing, and the messages for errors of the disk. `Folder` opens these files; nothing else does."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def is_full(error: StorageError) -> bool:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """A refusal of the operating system as one line: path, reason, remedy."""
+def translated_os_errors(path: Path) -> Iterator[None]:
+    """Raise an `OSError` of the body as a `StorageError` of one line: path, reason, remedy."""
     try:
         yield
     except OSError as error:
@@ -79,7 +79,7 @@ class _Writer:
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
         try:
-            with told(self.path):
+            with translated_os_errors(self.path):
                 yield
         except StorageError:
             self.close()

@@ -144,7 +144,7 @@ def test_everything_is_refused_after_a_reap_alone(home: Workspace) -> None:
     ticks = iter(session)
     while next(ticks).epoch < 2:
         pass
-    lease = session.keeper.lease
+    lease = session.writer.lease
     assert isinstance(lease, StoreLease)
     take_away(home.store, session.folder.id)
     before = everything(session.folder.path)
@@ -154,7 +154,7 @@ def test_everything_is_refused_after_a_reap_alone(home: Workspace) -> None:
         "check": lease.check,
         "checkpoint": session._save,
         "metrics": lambda: flush(session.recorder),
-        "state": lambda: session.keeper.say(RunState.COMPLETED),
+        "state": lambda: session.writer.set_state(RunState.COMPLETED),
         "publish": lambda: lease.publish([]),
         "going on": lambda: [None for _ in ticks],
     }
@@ -413,7 +413,7 @@ def test_released_without_a_word(home: Workspace) -> None:
     session.close()
     run = home.store.get(session.folder.id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
-    lease = session.keeper.lease
+    lease = session.writer.lease
     lease.release()  # twice is once
     with pytest.raises(LeaseLost):
         lease.check()

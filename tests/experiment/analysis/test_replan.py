@@ -171,12 +171,12 @@ def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"env_id": "rlstudio/CartPoleNoVel-v1"}, r"env\.id CartPole-v1, here rlstudio/CartPoleNoVel-v1"),
+        ({"env_id": "rlstudio/CartPoleNoVel-v1"}, r"env\.id is CartPole-v1, here rlstudio/CartPoleNoVel-v1"),
         (
             {"env": {"kwargs": {"sutton_barto_reward": True}}},
-            r"env\.kwargs \{\}, here \{'sutton_barto_reward': True\}",
+            r"env\.kwargs is \{\}, here \{'sutton_barto_reward': True\}",
         ),
-        ({"env": {"wrappers": [{"StickyAction": {"repeat_action_probability": 0.5}}]}}, r"env\.wrappers \[\], here"),
+        ({"env": {"wrappers": [{"StickyAction": {"repeat_action_probability": 0.5}}]}}, r"env\.wrappers is \[\], here"),
     ],
 )
 def test_a_model_of_another_world_is_refused_by_what_differs(other: dict[str, Any], told: str) -> None:

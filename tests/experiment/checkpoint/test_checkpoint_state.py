@@ -106,7 +106,7 @@ def test_a_malformed_tree_is_refused(value):
 
 
 def test_a_tensor_without_a_place_is_refused():
-    with pytest.raises(CheckpointError, match="'t' belongs to nothing"):
+    with pytest.raises(CheckpointError, match="'t' is not used by the state"):
         rebuild(Tree({}, {"t": np.zeros(1)}, []), "file")
 
 

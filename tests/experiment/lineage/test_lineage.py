@@ -53,7 +53,7 @@ def test_it_is_json_and_holds_each_key() -> None:
 
 
 def test_it_imports_nothing_that_takes_long() -> None:
-    code = "import sys; from rlstudio.experiment.lineage import lineage; lineage(); print(*sys.modules)"
+    code = "import sys; from rlstudio.experiment.lineage.lineage import lineage; lineage(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert not {"torch", "numpy", "gymnasium", "pydantic"} & set(done.stdout.split())
 

@@ -48,8 +48,8 @@ class _Policy(NamedTuple):
     variant: str
     layers: list[Layer]
     usual_activation: str
-    log_std: np.ndarray | None = None  # of a Gaussian policy
-    outputs: int = 0  # of the last layer that are actions or choices
+    log_std: np.ndarray | None = None  # only for a Gaussian policy
+    outputs: int = 0  # how many outputs of the last layer are actions or choices
 
 
 def import_sb3(
@@ -106,10 +106,10 @@ def _plain_facts(archive: Archive) -> dict[str, Any]:
         raise BadArchive(f"{archive.label}: data is not an object; is it a model of Stable-Baselines3?")
     given = data.get("policy_kwargs")
     stated = str(given.get("activation_fn", "")) if isinstance(given, dict) else ""
-    found = re.fullmatch(r"<class 'torch\.nn\.modules\.activation\.(\w+)'>", stated)
-    if stated and (found is None or found[1] not in ACTIVATIONS):
+    match = re.fullmatch(r"<class 'torch\.nn\.modules\.activation\.(\w+)'>", stated)
+    if stated and (match is None or match[1] not in ACTIVATIONS):
         raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is none of {', '.join(ACTIVATIONS)}")
-    activation = ACTIVATIONS[found[1]] if found else None
+    activation = ACTIVATIONS[match[1]] if match else None
     return {"passes": "n_epochs" in data, "activation": activation, "sde": data.get("use_sde") is True}
 
 
@@ -141,7 +141,7 @@ def _recognised(tensors: Tensors, facts: Mapping[str, Any], path: Path) -> _Poli
 def _sequence(tensors: Tensors, prefix: str) -> list[Layer]:
     """The linear layers of a torch Sequential; what lies between them has no tensors."""
     pattern = re.compile(rf"{re.escape(prefix)}\.(\d{{1,4}})\.weight")
-    numbers = sorted(int(found[1]) for name in tensors if (found := pattern.fullmatch(name)))
+    numbers = sorted(int(match[1]) for name in tensors if (match := pattern.fullmatch(name)))
     return [_layer(tensors, f"{prefix}.{number}") for number in numbers]
 
 
@@ -167,16 +167,16 @@ def _spaces(policy: _Policy, env: EnvConfig | None, path: Path) -> Spaces:
         spaces = made.spaces
     finally:
         made.close()
-    shown = spaces.observation
-    if isinstance(shown, Dict) or (isinstance(shown, Box) and shown.dtype == "uint8"):
-        raise Incompatible(f"{path}: an MLP policy on {describe(shown)} ({env.id}) cannot be imported")
-    if flat_size(shown) != inputs:
-        raise Incompatible(f"{path}: its policy takes {inputs} numbers, {env.id} shows {describe(shown)}")
+    observation = spaces.observation
+    if isinstance(observation, Dict) or (isinstance(observation, Box) and observation.dtype == "uint8"):
+        raise Incompatible(f"{path}: an MLP policy on {describe(observation)} ({env.id}) cannot be imported")
+    if flat_size(observation) != inputs:
+        raise Incompatible(f"{path}: its policy takes {inputs} numbers, {env.id} shows {describe(observation)}")
     return spaces
 
 
 def _weights(policy: _Policy, expected: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Theirs under our names; what acting does not need keeps the value it is born with."""
+    """The imported weights under our names; a weight that acting does not need keeps its initial value."""
     net = "q_net" if policy.variant == "q-value" else "policy_net"
     weights = {name: tensor.numpy().copy() for name, tensor in expected.items()}
     given: dict[str, np.ndarray] = {}
@@ -184,6 +184,6 @@ def _weights(policy: _Policy, expected: Mapping[str, Any]) -> dict[str, np.ndarr
         given |= {f"{net}.layers.{number}.weight": weight, f"{net}.layers.{number}.bias": bias}
     if policy.log_std is not None:
         given["head.log_std"] = policy.log_std.reshape(1, -1)
-    if strange := sorted(set(given) - set(weights)):
-        raise ValueError(f"{strange[0]} has no place: other actions than the environment's")
+    if unknown := sorted(set(given) - set(weights)):
+        raise ValueError(f"{unknown[0]} has no place: its actions are not those of the environment")
     return weights | given

@@ -59,14 +59,14 @@ _MARK = object()
 def read_torch_archive(data: bytes, label: str) -> dict[str, np.ndarray]:
     """A flat state dict: name -> array. Anything else in the file is refused."""
     archive = Archive(data, label)
-    found = [name for name in archive.names if name.endswith("/data.pkl") and name.count("/") == 1]
-    if len(found) != 1:
+    pickles = [name for name in archive.names if name.endswith("/data.pkl") and name.count("/") == 1]
+    if len(pickles) != 1:
         raise BadArchive(f"{label}: is not a file of torch.save (one data.pkl expected)")
-    prefix = found[0].removesuffix("data.pkl")
+    prefix = pickles[0].removesuffix("data.pkl")
     order = f"{prefix}byteorder"
     if order in archive.names and archive.read(order, 64) != b"little":
         raise BadArchive(f"{label}: was written on a big-endian machine")
-    state = _described(archive.read(found[0], MAX_PICKLE), label)
+    state = _described(archive.read(pickles[0], MAX_PICKLE), label)
     if not isinstance(state, dict):
         raise BadArchive(f"{label}: holds a {type(state).__name__}, not named tensors")
     storages: dict[_Storage, np.ndarray] = {}
@@ -96,10 +96,10 @@ def _described(data: bytes, label: str) -> Any:
                 raise BadArchive(f"{label}: its description is too long")
             if code.name == "STOP":
                 return machine.result()
-            machine.see(code.name, argument)
+            machine.take(code.name, argument)
     except BadArchive:
         raise
-    except Exception as error:  # whatever a hostile file makes the parser raise
+    except Exception as error:  # a hostile file can make the parser raise anything
         raise BadArchive(f"{label}: its description is damaged: {type(error).__name__} {error}") from error
     raise BadArchive(f"{label}: its description ends early")
 
@@ -117,7 +117,7 @@ class _Machine:
             raise self._refuse("an unfinished description")
         return self.stack[0]
 
-    def see(self, code: str, argument: Any) -> None:
+    def take(self, code: str, argument: Any) -> None:
         if code in CONSTANTS:
             self.stack.append(CONSTANTS[code])
         elif code in NUMBERS:

@@ -1,4 +1,4 @@
-"""Reading a zip archive that somebody else made: nothing is unpacked to disk, and nothing may be larger than it should.
+"""Reading a zip archive from an untrusted source: nothing is unpacked to disk, and every size has a limit.
 
 Zip bombs, names that lead elsewhere, names that occur twice (readers disagree about which one counts) and encrypted or
 oddly packed members are refused before a single member is read.
@@ -20,7 +20,7 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class BadArchive(UserError):
-    """The file is not an archive that can be trusted to be one."""
+    """The file is not a zip archive, or one that is not safe to read."""
 
 
 def read_archive(path: Path) -> bytes:
@@ -56,7 +56,7 @@ class Archive:
         name = member.orig_filename
         parts = name.rstrip("/").split("/")
         if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name or ":" in parts[0]:
-            raise BadArchive(f"{self.label}: the member name {name!a} leads elsewhere")
+            raise BadArchive(f"{self.label}: the member name {name!a} leads out of the archive")
         if member.filename in self._members:
             raise BadArchive(f"{self.label}: {name!a} is in it twice")
         if member.flag_bits & 0x1 or member.compress_type not in _PACKINGS:

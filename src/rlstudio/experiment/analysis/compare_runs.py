@@ -96,8 +96,8 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """The same experiment with the same numbers. Topology and lineage explain a difference and are none: a run
-        repeated elsewhere, by somebody else, is meant to be equal."""
+        """The same experiment with the same numbers. Topology and lineage explain a difference but do not count as
+        one: a run repeated on another machine is meant to be equal."""
         return not self.config and self.metrics.equal
 
     def to_json(self) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def _relative(a: float, b: float) -> float:
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _list(found: list[Difference] | None) -> list[dict[str, Any]] | None:
-    return None if found is None else [difference.to_json() for difference in found]
+def _list(entries: list[Difference] | None) -> list[dict[str, Any]] | None:
+    return None if entries is None else [difference.to_json() for difference in entries]
 
 
 def _sides(left: Any, right: Any) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from rlstudio.core.errors import UnknownName, UserError, suggest
 from rlstudio.core.rng import Rng
 from rlstudio.ops.statistics import iqm
 from rlstudio.storage.output_file import output_path, written_whole
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 Floats = NDArray[np.float64]
 
 DEFAULT_METRICS = ("eval/return_mean", "rollout/return_mean")
 SUFFIXES = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-"""Okabe and Ito's palette: told apart with any colour vision, and in print."""
+"""Okabe and Ito's palette: distinct with any colour vision, and in print."""
 
 DASHES = ("-", "--", ":", "-.")
 """One more each time the colours have all been used."""
@@ -167,14 +167,14 @@ def _legend(figure: Any, axes: Any, rows_below: int) -> None:
 def _save(figure: Any, target: Path) -> None:
     kind = target.suffix.lower().lstrip(".")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    with written_whole(target) as partial, told(target):
+    with written_whole(target) as partial, translated_os_errors(target):
         figure.savefig(partial, format=kind, metadata=undated)
 
 
 def _finite(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
     """The finite points in step order; of several at one step, the last written counts."""
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
-    seen = np.isfinite(x) & np.isfinite(y)
-    x, y = x[seen], y[seen]
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
     steps, last = np.unique(x[::-1], return_index=True)
     return steps, y[::-1][last]

@@ -35,7 +35,7 @@ from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
 
 Q_TEMPERATURE = 0.1
-"""Of the softmax that makes a policy of Q, in units of the spread of a state's values."""
+"""Temperature of the softmax that turns Q into a policy, in units of the spread of a state's values."""
 
 
 class Trained(NamedTuple):
@@ -54,9 +54,9 @@ def planning_agent(
     reward_scale: float | None = None,
 ) -> PlanningAgent:
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training, and a
-    run that plans by itself passes on what its plans were like.
-    `modeller` is who learned a model of the same world; `reward_scale` is what rewards were divided by in training,
-    which the agent's value is still divided by (None: not known, which matters only where they were)."""
+    run whose own agent plans passes on the settings of its planner.
+    `modeller` is an agent that learned a model of the same world; `reward_scale` is what rewards were divided by in
+    training, which the agent's value is still divided by (None: not known, which matters only where they were)."""
     overrides = [f"planner.{setting}" for setting in settings]
     chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
     given = chosen.model_dump(exclude_unset=True)
@@ -65,7 +65,7 @@ def planning_agent(
     policy = policy_of(agent.model, agent.spaces.action)
     if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
         raise Incompatible(
-            "planner guided: what a policy with policy.network.memory would do is not told by an observation alone;"
+            "planner guided: a policy with policy.network.memory needs more than one observation to act;"
             " use cem or mppi"
         )
     value = value_of(agent.model, reward_scale or 1.0)
@@ -85,14 +85,14 @@ PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "sticky")
 
 
 def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, Any]:
-    """What the run's own planner was told, as far as a planner of this kind would be told the same."""
+    """The settings of the run's own planner that mean the same for a planner of this kind."""
     own = getattr(experiment.train, "planner", None)
     if own is None:
         return {}
-    told: dict[str, Any] = own.model_dump(exclude_unset=True)
+    settings: dict[str, Any] = own.model_dump(exclude_unset=True)
     if isinstance(own, PlannerConfig) and own.kind == kind:
-        return told
-    return {name: told[name] for name in PASSED_ON if name in told}
+        return settings
+    return {name: settings[name] for name in PASSED_ON if name in settings}
 
 
 def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
@@ -106,10 +106,11 @@ def _learned(modeller: Trained, trained: Trained) -> Dynamics:
     if not (isinstance(lender, PlanningAgent) and isinstance(lender.score.dynamics, LearnedDynamics)):
         raise Incompatible("--dynamics: that run learned no model of its world; mbmpc and diffusion can")
     theirs, ours = _world(modeller), _world(trained)
-    for field, found in theirs.items():
-        if found != ours[field]:
+    for field, value in theirs.items():
+        if value != ours[field]:
             raise Incompatible(
-                f"--dynamics: that run's world is another: {field} {found}, here {ours[field]}; name a run in this one"
+                f"--dynamics: that run was trained in another world: its {field} is {value}, here {ours[field]};"
+                " name a run of this world"
             )
     return lender.score.dynamics
 
@@ -117,8 +118,8 @@ def _learned(modeller: Trained, trained: Trained) -> Dynamics:
 def _world(trained: Trained) -> dict[str, object]:
     """What makes a world what it is: equal spaces alone do not."""
     env: EnvConfig = trained.experiment.env
-    known = {"env.id": env.id, "env.kwargs": dict(env.kwargs), "env.wrappers": env.wrapper_calls()}
-    return {**known, "spaces": trained.agent.spaces}
+    settings = {"env.id": env.id, "env.kwargs": dict(env.kwargs), "env.wrappers": env.wrapper_calls()}
+    return {**settings, "spaces": trained.agent.spaces}
 
 
 def _check_units(
@@ -134,13 +135,13 @@ def _check_units(
     clip, rewards = _reward_clip(experiment), dynamics.reward_range
     if rewards is None:  # they are learned, as their run saw them
         theirs = _reward_clip(modeller)
-        same, told = clip == theirs, f"{theirs or 'null'} where the model learned its rewards"
+        same, reason = clip == theirs, f"{theirs or 'null'} where the model learned its rewards"
     else:
         same = clip is None or max(map(abs, rewards)) <= clip
-        told = f"the world's rewards are {rewards[0]:g} to {rewards[1]:g}"
+        reason = f"the world's rewards are {rewards[0]:g} to {rewards[1]:g}"
     if not same:
         raise Incompatible(
-            f"planner value own: guardrails.reward_clip was {clip or 'null'} where it was learned, and {told};"
+            f"planner value own: guardrails.reward_clip was {clip or 'null'} where it was learned, and {reason};"
             f" {instead}"
         )
 
@@ -151,7 +152,7 @@ def _reward_clip(experiment: ExperimentConfig) -> float | None:
 
 
 def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | None:
-    """What a Model thinks is still to come, times `scale`; None where it has no opinion of its own."""
+    """What a Model thinks is still to come, times `scale`; None where it has no value function."""
     match model:
         case PolicyValue():
             return lambda observations: model.value(observations) * scale
@@ -163,7 +164,7 @@ def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | 
 
 
 def policy_of(model: object, actions: Space) -> Acting | None:
-    """What a Model would do, in the units of a plan; None where it cannot be told from an observation alone."""
+    """What a Model would do, in the units of a plan; None where an observation alone does not decide it."""
     match model:
         case PlanningModel():
             return model.policy
@@ -179,12 +180,12 @@ def policy_of(model: object, actions: Space) -> Acting | None:
 
 
 def _scaled(policy: Acting, bounds: Bounds) -> Acting:
-    """Of a policy over the environment's numbers: a plan counts in [-1, 1]."""
+    """A policy over the environment's action range, rescaled to the [-1, 1] of a plan."""
 
     def act(observations: Tensor) -> Policy:
-        found = policy(observations)
-        assert isinstance(found, Gaussian)
-        return Gaussian(bounds.unit(found.mean), found.log_std - bounds.scale.log())
+        gaussian = policy(observations)
+        assert isinstance(gaussian, Gaussian)
+        return Gaussian(bounds.unit(gaussian.mean), gaussian.log_std - bounds.scale.log())
 
     return act
 

@@ -1,7 +1,7 @@
 """Videos of a greedy agent: H.264 in MP4, which every browser plays, or an animated WebP where there is no ffmpeg.
 
 Pictures come from a plain Gymnasium env, made anew for each episode. Episode k of a video is episode k of the
-evaluation with the same seed, so what is shown is what was judged.
+evaluation with the same seed, so the film shows an episode whose return was counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlstudio.envs.make import make_single
 from rlstudio.experiment.judging.evaluate import Evaluator
 from rlstudio.experiment.judging.play import each, play
 from rlstudio.storage.output_file import output_path, written_whole
-from rlstudio.storage.writers import told
+from rlstudio.storage.writers import translated_os_errors
 
 if TYPE_CHECKING:
     import gymnasium
@@ -36,7 +36,7 @@ Sink = Callable[[Frame], object]
 SUFFIXES = (".mp4", ".webp")
 DEFAULT_FPS = 30
 LONGEST = 20_000
-"""Steps after which the picture of an episode stops; nobody watches longer."""
+"""Steps after which the film of an episode stops."""
 
 WEBP_FRAMES = 600
 """An animated WebP is put together in memory: above this many frames, every second one is dropped."""
@@ -120,7 +120,7 @@ class _Film:
 
 
 def _joined(films: Sequence[_Film]) -> Iterator[Frame]:
-    """The episodes one after the other; the last frame of each stays for half a second, so that its end is seen."""
+    """The episodes one after the other; the last frame of each stays for half a second, so that its end is visible."""
     for film in films:
         for frame in film.frames():
             yield frame
@@ -158,22 +158,22 @@ def _ffmpeg() -> str | None:
 
 @contextmanager
 def _mp4(path: Path, first: Frame, fps: float, program: str) -> Iterator[Sink]:
-    """Frames as raw bytes into ffmpeg. Its words go to a file of their own: into our terminal they would break the
-    display, into a pipe nobody reads they could block."""
+    """Frames as raw bytes into ffmpeg. Its messages go to a temporary file: on our terminal they would break
+    the display, and a pipe without a reader could fill and block."""
     height, width, _ = first.shape
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "pipe:0"]
     even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]  # yuv420p halves both sides
     video = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "21", "-movflags", "+faststart", "-f", "mp4"]
     command = [program, "-y", "-v", "error", *source, *even, *video, str(path)]
-    with tempfile.TemporaryFile() as words:
-        encoder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=words, start_new_session=True)
+    with tempfile.TemporaryFile() as messages:
+        encoder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=messages, start_new_session=True)
         pipe = encoder.stdin
         assert pipe is not None
         try:
             yield lambda frame: pipe.write(frame.data)
             pipe.close()
             status = encoder.wait()
-        except BrokenPipeError:  # it gave up: its words say why
+        except BrokenPipeError:  # it gave up: its messages say why
             status = encoder.wait() or 1
         finally:
             if encoder.poll() is None:  # something else went wrong: the video will not be finished
@@ -182,8 +182,8 @@ def _mp4(path: Path, first: Frame, fps: float, program: str) -> Iterator[Sink]:
             with suppress(BrokenPipeError):
                 pipe.close()
         if status:
-            words.seek(0)
-            reason = words.read().decode(errors="replace").strip().splitlines()
+            messages.seek(0)
+            reason = messages.read().decode(errors="replace").strip().splitlines()
             raise StorageError(f"{path.parent}: the video could not be written: {reason[-1] if reason else status}")
 
 
@@ -192,18 +192,18 @@ def _webp(path: Path, fps: float) -> Iterator[Sink]:
     from PIL import Image
 
     pictures: list[Image.Image] = []
-    seen, stride = 0, 1
+    count, stride = 0, 1
 
     def add(frame: Frame) -> None:
-        nonlocal seen, stride
-        if seen % stride == 0:
+        nonlocal count, stride
+        if count % stride == 0:
             pictures.append(Image.fromarray(frame))
-        seen += 1
+        count += 1
         if len(pictures) > WEBP_FRAMES:
             del pictures[1::2]
             stride *= 2
 
     yield add
     pause = round(1000 * stride / fps)  # milliseconds
-    with told(path):
+    with translated_os_errors(path):
         pictures[0].save(path, "WEBP", save_all=True, append_images=pictures[1:], duration=pause, loop=0, quality=80)

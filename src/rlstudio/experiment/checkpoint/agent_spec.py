@@ -2,8 +2,8 @@
 
     "agent": {"observation": SPACE, "action": SPACE, "model": MODEL or null, "reward_scale": 1.0}
 
-`model` is null for an agent that plans, which the algorithm builds from the run's config, and for one of somebody
-else's, which only its trainer builds. Checkpoints of an older RLStudio have no such field.
+`model` is null for an agent that plans, which the algorithm builds from the run's config, and for one from
+another package, which only its trainer builds. Checkpoints of an older RLStudio have no such field.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def reward_scale_of(trainer: Trainer) -> float:
 
 
 def read_agent(info: CheckpointInfo) -> AgentSpec | None:
-    """What the manifest says; None where it is older than the field, CheckpointError where it is not one."""
+    """What the manifest says; None where it is older than the field, CheckpointError where the field is not valid."""
     if FIELD not in info.fields:
         return None
     label = f"{folder_name(info.step)}/{MANIFEST}: {FIELD}"

@@ -52,8 +52,8 @@ __all__ = [
     "CheckpointInfo",
     "Checkpoints",
     "Content",
-    "Found",
     "Loaded",
+    "NewestGood",
     "Rejected",
     "TooNew",
     "state_hash",
@@ -73,7 +73,7 @@ class Rejected(NamedTuple):
     reason: str
 
 
-class Found(NamedTuple):
+class NewestGood(NamedTuple):
     """The newest good checkpoint, and the newer ones that did not verify."""
 
     loaded: Loaded
@@ -258,7 +258,7 @@ class Checkpoints:
 
     @contextmanager
     def _verified(self, info: CheckpointInfo) -> Iterator[dict[str, BufferedReader]]:
-        """The checkpoint's files, open, after every one of them and every segment was found intact."""
+        """The checkpoint's files, open, after each of them and every segment verified."""
         with ExitStack() as stack:
             where = folder_name(info.step)
             opened = {
@@ -269,12 +269,12 @@ class Checkpoints:
                 self._segments.verify(ref)
             yield opened
 
-    def newest_good(self) -> Found | None:
+    def newest_good(self) -> NewestGood | None:
         """The newest checkpoint that verifies; None where there never was one."""
         rejected: list[Rejected] = []
         for step in self._steps():
             try:
-                return Found(self.load(step), rejected)
+                return NewestGood(self.load(step), rejected)
             except TooNew:
                 raise
             except CheckpointError as error:

@@ -1,8 +1,8 @@
 """MANIFEST.json: what a checkpoint consists of, with the sha256 of every part and, as its last line, of itself.
 
 The file is ordinary JSON, but the last line is checked against the bytes above it before anything is parsed. The hash
-is not a signature: whoever can write the folder can write a manifest, so each field is checked again after parsing and
-no name in it is ever used as a path.
+is not a signature: a program that can write the folder can write a manifest, so each field is checked again after
+parsing and no name in it is ever used as a path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlstudio.storage.state_tree import Tree, rebuild
 from rlstudio.storage.verified import MANIFEST, hex_digest, plain_text, whole_number, written
 from rlstudio.storage.writers import Written
 
-VERSION = 2  # of the content's schema and of this file
+VERSION = 2  # for the schema of the content and for this file
 TENSORS, STATE = "tensors.safetensors", "state.json"
 FILES = (TENSORS, STATE)
 ADDED: dict[int, Mapping[str, Any]] = {2: {"origin": None, "rlstudio": ""}}
@@ -69,12 +69,12 @@ class CheckpointInfo:
     token: int
     state_hash: str
     parent: str | None
-    origin: Origin | None  # of a forked run
+    origin: Origin | None  # only for a forked run
     rlstudio: str  # the version that wrote it; empty where it is older than this field
     files: Mapping[str, Written]
     segments: tuple[SegmentRef, ...]
     meta: Mapping[str, Any]
-    sha256: str  # of the manifest itself
+    sha256: str  # the manifest's own
     fields: Mapping[str, Any]
 
 

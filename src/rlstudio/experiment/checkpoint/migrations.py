@@ -22,7 +22,7 @@ MIGRATIONS: dict[int, Callable[[Content], Content]] = {1: _to_2}
 
 
 def migrated(content: Content, label: str) -> Content:
-    """The content in today's version; `label` names its checkpoint in a refusal."""
+    """The content in today's version; `label` names its checkpoint in an error message."""
     while content["version"] != VERSION:
         migrate = MIGRATIONS.get(content["version"])
         if migrate is None:

@@ -147,7 +147,7 @@ with warnings.catch_warnings():
         @classmethod
         def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
             if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
-                raise PydanticCustomError("not_judged", "train is judged once the other sections are valid")
+                raise PydanticCustomError("not_judged", "train is checked once the other sections are valid")
             config = trainer_type(info.data["policy"].algo).Config
             if info.context is not None and isinstance(value, Mapping):
                 value = {name: entry for name, entry in value.items() if not info.context.forgives(config, name)}
@@ -183,7 +183,7 @@ class _Stored:
         self._overrides = document.overrides
 
     def forgives(self, config: type[Config], field: str) -> bool:
-        """Of the section `train`."""
+        """Whether an unknown field of the section `train` is passed over."""
         return field in config.retired and ("train", field) not in self._overrides
 
 
@@ -200,7 +200,7 @@ def trainer_type(algo: str) -> Any:
 
 
 def _check_statements(cfg: ExperimentConfig) -> None:
-    """`policy.discrete` and `train.off_policy` choose nothing, but who states them wrongly has the wrong algorithm."""
+    """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
     algo, trainer = cfg.policy.algo, trainer_type(cfg.policy.algo)
     if cfg.train.off_policy not in (None, trainer.off_policy):
         kind = "off-policy" if trainer.off_policy else "on-policy"

@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _in_catalog(catalog: Catalog, name: str) -> str:
-    """Names are judged without importing what is behind them."""
+    """Check the name without importing what it stands for."""
     try:
         catalog.find(name)
     except UserError as error:
@@ -76,7 +76,7 @@ class GatesConfig(Config):
     """The returns of the episodes may spread no further."""
 
     warmup_epochs: NonNegativeInt = Field(0, le=10**9)
-    """Evaluations up to this epoch are not judged."""
+    """Evaluations up to this epoch do not count for the gates."""
 
     patience: PositiveInt = Field(1, le=10**9)
     """Missed evaluations in a row that end the run."""

@@ -29,11 +29,11 @@ _held: weakref.WeakSet[FileLease] = weakref.WeakSet()
 
 
 class FileLease:
-    """Implements `core.contracts.Lease` for a run that nobody but its folder remembers. Taking it also removes what
-    crashes left there.
+    """Implements `core.contracts.Lease` for a run that only its folder records. Taking it also removes what crashes
+    left there.
 
-    `seize`: whoever gives leases out (`control.lease`) says that the run is ours. One that still holds the lock is
-    frozen or forgotten; the lock file is replaced under its feet, and its next `check` tells it.
+    `seize`: the caller (`control.runs.lease`) knows from the store that the run is ours. A process that still holds the
+    lock is frozen or was given up; the lock file is replaced, and the next `check` of that process raises LeaseLost.
     """
 
     def __init__(self, run_dir: Path, *, seize: bool = False) -> None:
@@ -83,10 +83,10 @@ class FileLease:
         return False
 
     def tell(self, facts: State) -> None:
-        """Nobody listens: the folder has its own status."""
+        """Does nothing: the folder has its own status."""
 
     def publish(self, checkpoints: Sequence[State]) -> None:
-        """Nobody listens: the folder has its own checkpoints."""
+        """Does nothing: the folder has its own checkpoints."""
 
     def release(self) -> None:
         if self._descriptor is not None:
@@ -101,7 +101,7 @@ class FileLease:
 
 
 def read_record(folder: Folder) -> dict[str, Any]:
-    """Who took the run last; empty where nobody did or the record is damaged."""
+    """The process that took the run last; empty where there is no record or it is damaged."""
     try:
         record = json.loads(folder.read(RECORD) or b"{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a run is from its first moment on: given by its config, kept by its folder and by the store."""
+"""What is known of a run before it starts: derived from its config, stored in its folder and in the store."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class NewRun:
 
     @classmethod
     def from_status(cls, status: Status, config_yaml: str, **more: Any) -> Self:
-        """Of a run that is there already; `more` are the fields that a subclass adds."""
-        known = {name: getattr(status, name) for name in STATUS_FIELDS}
-        return cls(**known, config_yaml=config_yaml, **more)
+        """From the status of an existing run; `more` are the fields that a subclass adds."""
+        values = {name: getattr(status, name) for name in STATUS_FIELDS}
+        return cls(**values, config_yaml=config_yaml, **more)
 
     def status_fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in STATUS_FIELDS}
 
 
 STATUS_FIELDS = tuple(field.name for field in fields(NewRun) if field.name != "config_yaml")
-"""Those that `Status` has too, under the same names."""
+"""The fields that `Status` has under the same names."""

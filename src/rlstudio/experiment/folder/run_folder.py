@@ -3,7 +3,7 @@
     config.yaml  status.json  metrics.jsonl  events.jsonl  checkpoints/  segments/  artifacts/  stdout.log
 
 A run folder appears whole (built under a temporary name, then renamed) and its id sorts by time. `events.jsonl` is the
-history: only appended to, and its first line holds what never changes, so a lost status can be told again.
+history: only appended to, and its first line holds what never changes, so a lost status can be rebuilt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.new_run import NewRun
-from rlstudio.experiment.folder.status import Status, as_seen, parse_status
+from rlstudio.experiment.folder.status import Status, corrected_if_orphaned, parse_status
 from rlstudio.storage import jsonl
 from rlstudio.storage.abandoned import sweep_abandoned
 from rlstudio.storage.folder import Folder, ensure_directory, errno_of, is_directory, is_users_mistake, temporary
@@ -115,21 +115,21 @@ class RunFolder:
         self._folder.replace(CONFIG, config_yaml.encode())
 
     def keep_traceback(self, text: str) -> None:
-        """Of a defect that ended the run, among its artifacts."""
+        """Store the traceback of a defect that ended the run among its artifacts."""
         self._folder.replace(f"artifacts/{TRACEBACK}", text.encode(errors="backslashreplace"))
 
     # -- status -----------------------------------------------------------------------------------------------------
 
     def read_status(self) -> Status:
         """The run as it is now: one whose process is gone shows as INTERRUPTED, reason orphaned."""
-        return as_seen(self.last_status())
+        return corrected_if_orphaned(self.last_status())
 
     def last_status(self) -> Status:
-        """What the run said last, true or not any more."""
+        """The last status that the run wrote, which may be out of date."""
         status = parse_status(self._folder.read(STATUS) or b"")
-        return status if status is not None and status.id == self.id else self._retold()
+        return status if status is not None and status.id == self.id else self._status_from_events()
 
-    def _retold(self) -> Status:
+    def _status_from_events(self) -> Status:
         """The status from the first event, after a power cut took the file: only a running run's is not synced."""
         born = next((event for event in self.events() if event.get("kind") == "created"), None)
         status = None if born is None else parse_status(jsonl.encode({**born, "state": RunState.INTERRUPTED}))
@@ -171,15 +171,15 @@ class RunFolder:
 
 
 def list_runs(runs_dir: Path) -> list[Status]:
-    """Every run, newest first. Folders that are not runs, or too damaged to tell, are left out."""
-    runs, found = Folder(runs_dir, through_link=True), []
+    """Every run, newest first. Folders that are not runs, or are too damaged to read, are left out."""
+    runs, statuses = Folder(runs_dir, through_link=True), []
     for run_id in run_ids(runs_dir):
         try:
             if runs.kind(run_id) == "folder":
-                found.append(RunFolder(runs_dir / run_id).read_status())
+                statuses.append(RunFolder(runs_dir / run_id).read_status())
         except (StorageError, RunNotFound):
             continue
-    return found
+    return statuses
 
 
 def run_ids(runs_dir: Path) -> list[str]:
@@ -190,7 +190,7 @@ def run_ids(runs_dir: Path) -> list[str]:
 
 
 def new_run_id(algo: str, env_id: str) -> str:
-    """Sorts by time, says what it is, and is nobody else's."""
+    """An id that sorts by time, names algorithm and environment, and ends in random digits."""
     now = datetime.now(UTC)
     slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:40].strip("-")
     moment = now.strftime("%Y%m%d-%H%M%S") + f"{now.microsecond // 1000:03d}"

@@ -1,4 +1,4 @@
-"""Where runs lie, unless somebody says otherwise: the variable `RLSTUDIO_RUNS_DIR`, else `runs/`."""
+"""Where runs lie without `--runs-dir`: the variable `RLSTUDIO_RUNS_DIR`, else `runs/`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ DEFAULT_RUNS_DIR = Path("runs")
 
 
 def usual_runs_dir() -> Path:
-    """Where a command without the option looks."""
+    """The folder that a command without `--runs-dir` uses."""
     return Path(os.environ.get(RUNS_DIR_VARIABLE) or DEFAULT_RUNS_DIR)

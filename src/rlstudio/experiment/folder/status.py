@@ -1,4 +1,4 @@
-"""What a run says about itself in `status.json`: the runner's copy of its state, cheap to read for thousands."""
+"""The content of `status.json`: a run's own copy of its state, cheap to read for thousands of runs."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class Status:
         return replace(self, **asdict(owner))
 
     def facts(self) -> dict[str, Any]:
-        """What the run has done so far, without who and what it is."""
+        """What the run has done so far, without its identity and its owner."""
         return {name: getattr(self, name) for name in FACTS}
 
     def to_json(self) -> dict[str, Any]:
         return {name: _finite(value) for name, value in asdict(self).items()}
 
 
-def as_seen(status: Status) -> Status:
-    """A run whose process is gone without a word is interrupted, whatever its file still says."""
+def corrected_if_orphaned(status: Status) -> Status:
+    """INTERRUPTED where the process that owns the run is gone, whatever the file still says."""
     if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
         return status
     message = f"process {status.pid} ended without a word; go on with: rlctl resume {status.id}"

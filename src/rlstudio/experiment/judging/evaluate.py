@@ -161,7 +161,7 @@ class Evaluator:
         self.close()
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Which environment plays this episode, and as its how-manieth."""
+        """Which environment plays this episode, and which of its episodes it is (from 0)."""
         return number % self.num_envs, number // self.num_envs
 
     def _restart(self) -> tuple[VecEnv, Array]:

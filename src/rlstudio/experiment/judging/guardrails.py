@@ -1,7 +1,7 @@
 """Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
 
 The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
-are read once per epoch and judged: too many bad rows are the environment's fault and end the run; too many skipped
+are read once per epoch: too many bad rows are the environment's fault and end the run; too many skipped
 steps, non-finite weights or a metric beyond its limit mean that training has diverged, and the session rolls back.
 """
 

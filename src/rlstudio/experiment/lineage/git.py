@@ -1,4 +1,4 @@
-"""The commit of a git repository, told by git without letting the repository run anything.
+"""The commit of a git repository, asked of git without letting the repository run anything.
 
 A repository's own config may name programs: file system monitors, hooks, filter drivers, ways to fetch what is missing.
 A run started inside a downloaded repository must not start them, so each is switched off, or git is not asked.
@@ -23,14 +23,14 @@ _VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE")
-"""Set inside a git hook, and then about another repository than the one asked for."""
+"""Set inside a git hook, where they point at another repository than the one asked for."""
 
 
 def commit_of(directory: Path) -> dict[str, Any] | None:
     """`root`, `commit` and `dirty` of the repository around `directory`; None without git, repository or commit.
 
     `dirty` is true when tracked files differ from the commit, as in `git describe --dirty` (looking for untracked ones
-    would walk through folders of runs), and null when that cannot be told.
+    would walk through folders of runs), and null when that cannot be determined.
     """
     answer = _git(directory, "rev-parse", "--show-toplevel", "HEAD")
     if answer is None or answer.returncode != 0:

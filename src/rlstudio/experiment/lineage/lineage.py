@@ -2,7 +2,7 @@
 
     code       {"rlstudio", "project"}: each {"root", "commit", "dirty"} or null. `rlstudio` is the checkout it runs
                from (null for an installed one), `project` the repository around the working directory, where it is
-               another. See `repository.commit_of` for `dirty`.
+               another. See `git.commit_of` for `dirty`.
     lock_hash  sha256 over the sorted `name==version` lines of every installed distribution
     versions   of rlstudio, python, torch, numpy and gymnasium; null for what is not installed
     host       name of the machine
@@ -67,12 +67,12 @@ def lineage() -> dict[str, Any]:
 
 
 def recorded_lineage(folder: RunFolder) -> dict[str, Any] | None:
-    """What the run said when it last started; None for one that never did."""
-    found = None
+    """What the run recorded when it last started; None for one that never started."""
+    latest = None
     for event in folder.events():
         if event.get("kind") == EVENT:
-            found = {name: value for name, value in event.items() if name not in ("ts", "kind")}
-    return found
+            latest = {name: value for name, value in event.items() if name not in ("ts", "kind")}
+    return latest
 
 
 def installed_versions(path: Iterable[str]) -> dict[str, str]:
@@ -81,13 +81,13 @@ def installed_versions(path: Iterable[str]) -> dict[str, str]:
     All of them, not only what RLStudio depends on: an environment may import anything. From the names of their metadata
     folders, because opening a hundred metadata files takes 90 ms and this takes 0.3.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for entry in path:
         with suppress(OSError):  # a zip file, or a folder that is not there
             for name in sorted(os.listdir(entry or ".")):
                 if match := _INSTALLED.fullmatch(name):
-                    found.setdefault(re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"])
-    return found
+                    versions.setdefault(re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"])
+    return versions
 
 
 def lock_hash(installed: Mapping[str, str]) -> str:
@@ -96,7 +96,7 @@ def lock_hash(installed: Mapping[str, str]) -> str:
 
 
 def _code() -> dict[str, Any]:
-    # An installed RLStudio lies in `.venv/` of somebody's repository, whose commit says nothing about it.
+    # An installed RLStudio may lie in `.venv/` inside another repository, whose commit says nothing about it.
     checkout = _PACKAGE.parents[1]
     own = commit_of(checkout) if (checkout / ".git").exists() else None
     around = commit_of(Path())

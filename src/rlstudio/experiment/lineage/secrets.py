@@ -29,16 +29,16 @@ _KNOWN = re.compile(
 
 def masked(argv: Sequence[str]) -> list[str]:
     """The arguments, with everything that looks like a secret replaced by `***`."""
-    shown = []
+    arguments = []
     announced = False  # the argument before was `--token` alone
     for argument in argv:
         if announced and not argument.startswith("--"):
-            shown.append(MASK)
+            arguments.append(MASK)
             announced = False
             continue
-        shown.append(_masked(argument))
+        arguments.append(_masked(argument))
         announced = argument.startswith("-") and _is_secret(argument.lstrip("-"))
-    return shown
+    return arguments
 
 
 def _masked(argument: str) -> str:

@@ -32,8 +32,8 @@ class Continuation:
     def open(self, lease: Lease | None = None) -> Session:
         session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
         if self.edited:
-            session.keeper.mark_inexact("config.yaml was edited")
-            session.keeper.tell(config_hash=self.stored.hash_of(self.cfg))
+            session.writer.mark_inexact("config.yaml was edited")
+            session.writer.update(config_hash=self.stored.hash_of(self.cfg))
         if self.extended:
             session.extend(to_yaml(self.cfg), config_hash(self.cfg))
         return session

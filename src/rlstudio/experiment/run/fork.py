@@ -70,10 +70,10 @@ def _clear(folder: Folder, target: RunFolder, lease: Lease) -> None:
 
 def _kept(chosen: Loaded, parent: Checkpoints) -> Iterator[Loaded]:
     """The checkpoints that the chosen state refers to, oldest first, as far as the parent kept them."""
-    memory = Milestones()
-    memory.load_state_dict(chosen.content["trainer_state"]["session"])
+    milestones = Milestones()
+    milestones.load_state_dict(chosen.content["trainer_state"]["session"])
     there = {info.step for info in parent.list()} - {chosen.info.step}
-    for step in sorted(memory.keeps() & there):
+    for step in sorted(milestones.keeps() & there):
         yield parent.load(step)
 
 

@@ -66,12 +66,12 @@ class StoredConfig(NamedTuple):
     data: Any
 
     def hash_of(self, cfg: ExperimentConfig) -> str:
-        """As the version that wrote the file would hash this config: fields retired since count as they stand there."""
+        """The hash that the version which wrote the file would give: fields retired since count as they stand there."""
         return config_hash(cfg, self.data)
 
 
 def read_stored(folder: RunFolder, overrides: Sequence[str] = ()) -> StoredConfig:
-    """After importing the modules the run was launched with: they register what its config names."""
+    """The run's config, after importing the modules it was launched with, which register what the config names."""
     document = read_file(folder.config_path)
     import_stored(document)
     return StoredConfig(experiment_from(document, overrides=overrides, stored=True), document.data)
@@ -83,7 +83,7 @@ def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentC
 
 
 def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:
-    """The checkpoint a person names: `last` (that verifies), `best` or a number of environment steps."""
+    """The checkpoint of this name: `last` (that verifies), `best` or a number of environment steps."""
     which = str(which)
     if which == "last":
         return _newest(checkpoints, folder)
@@ -91,8 +91,8 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loa
         best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
         if best is None or int(best["step"]) not in _steps(checkpoints):
             raise UserError(
-                f"run {folder.id}: no best checkpoint was kept so far, for none is before an evaluation"
-                " during training (eval.every_epochs); take last"
+                f"run {folder.id}: no `best` checkpoint yet: it is chosen at the first evaluation during training"
+                " (eval.every_epochs); use --checkpoint last"
             )
         return checkpoints.load(int(best["step"]))
     is_step = which.isascii() and which.isdigit() and len(which) < 20
@@ -107,14 +107,14 @@ def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
     while True:
         steps = _steps(checkpoints)
         try:
-            found = checkpoints.newest_good()
+            newest = checkpoints.newest_good()
         except NoValidCheckpoint:
             if _steps(checkpoints) == steps:
                 raise
             continue
-        if found is None:
+        if newest is None:
             raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
-        return found.loaded
+        return newest.loaded
 
 
 def _steps(checkpoints: Checkpoints) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a session itself must remember across a crash: the best evaluation, the way back, and how the run ended."""
+"""What a session stores of its own in a checkpoint: the best evaluation, the step to roll back to, the final one."""
 
 from __future__ import annotations
 

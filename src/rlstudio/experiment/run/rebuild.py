@@ -1,4 +1,4 @@
-"""The agent of a checkpoint: by what the manifest says of it, without environment, replay and trainer.
+"""The agent of a checkpoint, built from its manifest, without environment, replay and trainer.
 
 A manifest describes spaces and Model; an agent that plans is built by its algorithm, from the spaces and the config of
 the run. Only `_through_trainer` builds everything that training needs.
@@ -30,7 +30,7 @@ class Acting(NamedTuple):
 
 
 def agent_of(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
-    """What acts, on the CPU. CheckpointError where the weights are not those of the Model that is described."""
+    """The agent, on the CPU. CheckpointError where the weights do not fit the Model that the manifest describes."""
     spec = read_agent(checkpoint.info)
     agent = None if spec is None else _described(spec, cfg, checkpoint)
     if spec is None or agent is None:

@@ -1,4 +1,4 @@
-"""Keeper: what a run leaves in its folder while it lives: checkpoints, and a status that is always true."""
+"""RunWriter: what a session writes into the folder of its run: checkpoints and the status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, StorageError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Found, Loaded
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -46,20 +46,20 @@ class RunWriter:
         self.stands_at(info)
 
     def publish(self) -> None:
-        """Whoever remembers all runs learns which checkpoints there are."""
-        self.lease.publish([_told(info) for info in self.checkpoints.list()])
+        """Pass the list of checkpoints to the lease, which may keep it in a store."""
+        self.lease.publish([_published(info) for info in self.checkpoints.list()])
 
     def holds(self, step: int) -> bool:
         return any(info.step == step for info in self.checkpoints.list())
 
     def newest(self, topology: dict[str, Any], allow_inexact: bool) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
-        found: Found | None = self.checkpoints.newest_good()
-        if found is None:
+        newest: NewestGood | None = self.checkpoints.newest_good()
+        if newest is None:
             return None
-        for rejected in found.rejected:
+        for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
-        then = dict(found.loaded.info.fields["topology"])
+        then = dict(newest.loaded.info.fields["topology"])
         changed = differences(then, topology)
         if changed and not allow_inexact:
             raise Incompatible(
@@ -70,36 +70,36 @@ class RunWriter:
             self.mark_inexact(f"resumed on another topology: {', '.join(changed)}")
         elif not have_same_probe(then, topology):
             self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
-        self.folder.event("resumed", env_steps=found.loaded.info.step, state_hash=found.loaded.info.state_hash)
-        return found.loaded
+        self.folder.event("resumed", env_steps=newest.loaded.info.step, state_hash=newest.loaded.info.state_hash)
+        return newest.loaded
 
     # -- status -----------------------------------------------------------------------------------------------------
 
     def stands_at(self, info: CheckpointInfo) -> None:
-        """The run is where this checkpoint says."""
+        """Set the counters and the hash of the status to those of this checkpoint."""
         counts = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
-    def say(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
-        """A change of state: durable, and an event of its own. The folder repeats what the lease made of it."""
+    def set_state(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
+        """Change the state: durable, and an event of its own. The folder gets the state that the lease returned."""
         refused: StorageError | None = None
         try:
             state, reason = self.lease.move(state, reason, message, self.status.facts())
         except StorageError as error:
-            refused = error  # nobody could be told, but the folder still says how it is
+            refused = error  # the store does not know, but the folder still gets the state
         self.status = replace(self.status, state=state, reason=reason, message=message)
         self.folder.write_status(self.status)
         self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps)
         if refused is not None:
             raise refused
 
-    def tell(self, **fields: Any) -> None:
-        """How far it is; cheap enough for every epoch."""
+    def update(self, **fields: Any) -> None:
+        """Change fields of the status while the state stays; cheap enough for every epoch."""
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
         self.lease.tell(self.status.facts())
 
-    def judged(self, summary: Summary) -> None:
+    def set_evaluation(self, summary: Summary) -> None:
         self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))
 
     def mark_inexact(self, reason: str) -> None:
@@ -108,5 +108,5 @@ class RunWriter:
             self.folder.event("inexact", reason=reason)
 
 
-def _told(info: CheckpointInfo) -> dict[str, Any]:
+def _published(info: CheckpointInfo) -> dict[str, Any]:
     return {"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256}

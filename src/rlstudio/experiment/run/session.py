@@ -30,10 +30,11 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.folder.status import Status
-from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
+from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
@@ -56,9 +57,7 @@ class Session:
         set_threads(cfg.runtime.threads)
         self.folder = folder
         self.cfg = cfg
-        self.evaluation: Evaluation | None = None
         self.finalize: Callable[[], None] | None = None  # done once the gates are met, before the run is COMPLETED
-        self._evaluators: dict[Purpose, Evaluator] = {}
         self._signals = StopSignals(self._grace_over)
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
@@ -67,11 +66,13 @@ class Session:
             self.device = pick_device(cfg.runtime.device)
             self.guardrails = Guardrails(cfg.guardrails)
             opened.callback(folder.close)
-            self.keeper = RunWriter(folder, cfg.ckpt, lease)
+            self.writer = RunWriter(folder, cfg.ckpt, lease)
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
+            self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
+            opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.keeper.newest(self.topology, allow_inexact)
+            loaded = self.writer.newest(self.topology, allow_inexact)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
@@ -90,7 +91,7 @@ class Session:
         built: Built | None = None,
         allow_inexact: bool = False,
     ) -> Session:
-        """Build the run at its newest good checkpoint, if there is one. It belongs to whoever holds the lease: the one
+        """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
         given, or that of the folder. `built`: what `build(cfg)` gave, for a new run."""
         with ExitStack() as held:
             lease = lease or FileLease(folder.path)
@@ -107,42 +108,47 @@ class Session:
 
     @property
     def status(self) -> Status:
-        return self.keeper.status
+        return self.writer.status
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The last one of this session."""
+        return self._evaluations.latest
 
     def extend(self, config_yaml: str, config_hash: str) -> None:
         """The run goes on longer than it was launched for."""
         self.folder.write_config(config_yaml)
-        self.keeper.tell(config_hash=config_hash, total_epochs=self.cfg.train.epochs)
+        self.writer.update(config_hash=config_hash, total_epochs=self.cfg.train.epochs)
         self.folder.event("extended", total_epochs=self.cfg.train.epochs)
 
     # -- building and restoring -------------------------------------------------------------------------------------
 
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt = attempt
-        self.position, self.memory, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
+        self.position, self.milestones, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
         self.trainer = trainer or build_trainer(self.cfg, self.env, self.device, attempt)
         self.topology = topology(self.trainer, self.env, self.device, self.cfg.runtime.threads)
 
     def _parts(self) -> dict[str, Any]:
-        return {"position": self.position, "gates": self.gates, "session": self.memory}
+        return {"position": self.position, "gates": self.gates, "session": self.milestones}
 
     def _load(self, loaded: Loaded, attempt: int) -> None:
         """Take up a checkpoint, and cut the metrics back to it."""
         if attempt != self.attempt:
             self._build(attempt)
         restore(loaded.content, self.trainer, self._parts())
-        self.keeper.stands_at(loaded.info)
-        if self.memory.final is not None:
-            self.keeper.judged(Summary(**self.memory.final["summary"]))
+        self.writer.stands_at(loaded.info)
+        if self.milestones.final is not None:
+            self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
         for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
             self.folder.event("metrics_missing", sink=sink, amount=amount)
         if self.env.exact is not None:
-            self.keeper.mark_inexact(self.env.exact)
+            self.writer.mark_inexact(self.env.exact)
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Tick]:
-        """Train to the end. Whatever happens, the folder says truthfully how it ended."""
+        """Train to the end. Whatever happens, the folder records how the run ended."""
         ticks = self._run()
         self._ticks = weakref.ref(ticks)  # weak: a loop that was left ends at once, not with the session
         return ticks
@@ -151,29 +157,29 @@ class Session:
         with self._signals:
             try:
                 try:
-                    self.keeper.say(RunState.RUNNING)
+                    self.writer.set_state(RunState.RUNNING)
                     yield from self._train()
                     self._finish()
                 except (Interrupted, GeneratorExit) as stop:
                     self._save_between_epochs()
                     reason = Reason.SIGNAL if isinstance(stop, Interrupted) else Reason.USER
-                    self.keeper.say(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
+                    self.writer.set_state(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
                     raise
             except (Interrupted, LeaseLost):
-                raise  # told above; or the run is another's now: not a word more
+                raise  # already recorded; or the lease was lost and this process may not write
             except Exception as error:
-                self._say_end(error)
+                self._record_failure(error)
                 raise
 
-    def _say_end(self, error: Exception) -> None:
-        """As far as the disk allows: what cannot be written is told by the error itself."""
+    def _record_failure(self, error: Exception) -> None:
+        """Write how the run ended, as far as the disk allows; the caller raises the error in any case."""
         (state, reason), message = end_of(error), str(error)
         if reason == Reason.INTERNAL:
             message = f"{type(error).__name__}: {error}"
             with suppress(StorageError):
                 self.folder.keep_traceback("".join(traceback.format_exception(error)))
         with suppress(StorageError):
-            self.keeper.say(state, reason, message)
+            self.writer.set_state(state, reason, message)
 
     def _train(self) -> Iterator[Tick]:
         while True:
@@ -185,11 +191,11 @@ class Session:
                     started, steps = now, tick.env_steps
                     if not self._close_epoch(tick.report, rate):
                         break  # rolled back: go on with the trainer of the new attempt
-                elif self.keeper.due():
+                elif self.writer.due():
                     self._save_between_epochs()
                 yield tick
                 self._signals.raise_if_received()
-                if self.keeper.lease.safe_point():
+                if self.writer.lease.safe_point():
                     raise Interrupted(signal.SIGTERM)
             else:
                 return
@@ -203,17 +209,19 @@ class Session:
         cfg, epoch = self.cfg, report.epoch
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
-        best = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0 and self._evaluate_epoch(report)
+        best = False
+        if cfg.eval.every_epochs and epoch % cfg.eval.every_epochs == 0:
+            best = self._evaluations.during_training(self.trainer.agent, report, self.milestones, self.gates)
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
-            self.memory.good_step = report.env_steps
+            self.milestones.good_step = report.env_steps
         by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
         last = epoch >= cfg.train.epochs  # the last checkpoint comes with the final evaluation
-        if not last and (best or grid or by_epoch or self.keeper.due()):
+        if not last and (best or grid or by_epoch or self.writer.due()):
             self._save()
         else:
             self.recorder.flush()
-        self.keeper.tell(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
+        self.writer.update(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
         return True
 
     def _roll_back(self, report: Report, why: str) -> None:
@@ -222,50 +230,27 @@ class Session:
         limit = self.cfg.guardrails.max_rollbacks
         if self.attempt >= limit:
             raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
-        attempt, good = self.attempt + 1, self.memory.good_step
+        attempt, good = self.attempt + 1, self.milestones.good_step
         if good is None:
             self._build(attempt)
             self.recorder.cut_back({})
         else:
-            self._load(self.keeper.checkpoints.load(good), attempt)
-        self.keeper.checkpoints.discard_after(good or 0)
+            self._load(self.writer.checkpoints.load(good), attempt)
+        self.writer.checkpoints.discard_after(good or 0)
         self.folder.event("rolled_back", to_env_steps=good or 0, attempt=attempt)
 
-    # -- evaluation -------------------------------------------------------------------------------------------------
-
-    def _evaluate(self, purpose: Purpose, episodes: int) -> Evaluation:
-        if purpose not in self._evaluators:
-            seed = self.cfg.env.seed
-            self._evaluators[purpose] = Evaluator(self.cfg.env, episodes=episodes, seed=seed, purpose=purpose)
-            self._opened.callback(self._evaluators[purpose].close)
-        self.evaluation = self._evaluators[purpose].run(self.trainer.agent)
-        self.keeper.judged(self.evaluation.summary)
-        return self.evaluation
-
-    def _evaluate_epoch(self, report: Report) -> bool:
-        """Evaluate on the selection seeds; True where it is the best so far and its checkpoint is kept."""
-        evaluation = self._evaluate("selection", self.cfg.eval.episodes)
-        self.recorder.write(report.env_steps, evaluation.metrics())
-        mean = evaluation.summary.mean
-        best = self.memory.best is None or mean > self.memory.best["return"]
-        if best:
-            self.memory.best = {"step": report.env_steps, "return": mean, "epoch": report.epoch}
-        self.gates.judge(report.epoch, evaluation.summary).enforce()
-        return best and self.cfg.ckpt.keep_best
-
     def _finish(self) -> None:
-        """The evaluation that counts, on seeds that chose nothing; then the last checkpoint."""
+        """The evaluation that counts, the last checkpoint, the gates, and what `finalize` adds."""
         epoch = self.position.epoch
-        if self.memory.final is None or self.memory.final["epoch"] != epoch:
-            evaluation = self._evaluate("report", self.cfg.eval.final_episodes)
-            self.recorder.write(self.trainer.source.collector.env_steps, evaluation.metrics(), ("final",))
-            self.memory.final = {"epoch": epoch, "summary": evaluation.summary.to_json()}
+        if self.milestones.final is None or self.milestones.final["epoch"] != epoch:
+            steps = self.trainer.source.collector.env_steps
+            self.milestones.final = self._evaluations.after_training(self.trainer.agent, steps, epoch)
             self._save()
         # Also after a resume: a run that was refused here, or killed just before, must not slip through.
-        self.gates.judge_final(epoch, Summary(**self.memory.final["summary"])).enforce()
+        self.gates.judge_final(epoch, Summary(**self.milestones.final["summary"])).enforce()
         if self.finalize is not None:
             self.finalize()
-        self.keeper.say(RunState.COMPLETED)
+        self.writer.set_state(RunState.COMPLETED)
 
     # -- saving and leaving -----------------------------------------------------------------------------------------
 
@@ -273,12 +258,12 @@ class Session:
         """By the clock, or on leaving. Several updates may share one environment step, and with it the name of a
         checkpoint: one that `best` or a roll-back goes to was written after the first of them, and stays."""
         step = self.trainer.source.collector.env_steps
-        if not (step in self.memory.keeps() and self.keeper.holds(step)):
+        if not (step in self.milestones.keeps() and self.writer.holds(step)):
             self._save()
 
     def _save(self) -> None:
         if self.env.exact is not None:
-            self.keeper.mark_inexact(self.env.exact)
+            self.writer.mark_inexact(self.env.exact)
         meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         fields = {
@@ -288,17 +273,17 @@ class Session:
             "topology": self.topology,
             "agent": describe_agent(self.trainer, self.env.spaces),
         }
-        self.keeper.save(content, fields, self.memory.keeps())
+        self.writer.save(content, fields, self.milestones.keeps())
 
     def _grace_over(self, signum: int) -> None:
-        """No Tick came in time: say so and leave on the last checkpoint."""
-        self.keeper.say(RunState.INTERRUPTED, Reason.SIGNAL, f"go on with: rlctl resume {self.folder.id}")
+        """No Tick came in time: the run ends at its last checkpoint."""
+        self.writer.set_state(RunState.INTERRUPTED, Reason.SIGNAL, f"go on with: rlctl resume {self.folder.id}")
 
     def close(self) -> None:
         with self._opened:
             ticks = None if self._ticks is None else self._ticks()
             if ticks is not None:
-                ticks.close()  # a loop that somebody still holds: the run is saved while it is ours
+                ticks.close()  # the caller still holds the loop: save the run before the lease is released
 
     def __enter__(self) -> Session:
         return self

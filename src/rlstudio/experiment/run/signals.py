@@ -36,8 +36,8 @@ class StopSignals:
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
             # `nohup` asks that a closed terminal change nothing.
-            heard = [s for s in SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
-            self._previous = {signum: signal.signal(signum, self._note) for signum in heard}
+            handled = [s for s in SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
+            self._previous = {signum: signal.signal(signum, self._note) for signum in handled}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,7 +54,7 @@ class StopSignals:
         if self.received is not None:
             os._exit(128 + signum)  # asked twice: at once, on the last checkpoint
         self.received = signum
-        # Not before: until somebody asks us to stop, the alarm belongs to whoever else uses it (an env's time-out).
+        # Only now: before a signal comes, the alarm is free for other code (an env's time-out).
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
         signal.setitimer(signal.ITIMER_REAL, self._grace)
 
@@ -62,5 +62,5 @@ class StopSignals:
         received = self.received or signal.SIGTERM
         try:
             self._on_grace_over(received)
-        finally:  # also where the disk refuses: the promise is to be gone
+        finally:  # also where the disk fails: the process must end
             os._exit(128 + received)

@@ -1,4 +1,4 @@
-"""Environments as a person chooses them: which there are, which could be installed, whether one is fit to train on."""
+"""Environments to choose from: which there are, which could be installed, whether one is fit to train on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["EnvInfo", "EnvReport", "check", "known_envs", "missing_extras"]
 
 
 def missing_extras() -> list[EnvExtra]:
-    """Families of environments that an installation could still have."""
+    """The extras that would bring more environments and are not installed."""
     return [extra for extra in EXTRAS if not extra.installed]
 
 
 def check(env_id: str) -> EnvReport:
     """Shapes, bounds, seeding and replay of one environment, tried out."""
     cfg = parse(EnvConfig, {"id": env_id}, "check")
-    Recipe(cfg)  # an id that nobody registered is a mistake of the user, not a finding
+    Recipe(cfg)  # an id that is not registered raises here; it is not a line of the report
     return check_env(cfg)

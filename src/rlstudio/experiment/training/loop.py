@@ -45,9 +45,9 @@ class Position:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.names: list[str] = []  # of this epoch's metrics, and
-        self.sums: Tensor | None = None  # their sums over
-        self.ticks = 0  # so many steps
+        self.names: list[str] = []  # the metrics of this epoch,
+        self.sums: Tensor | None = None  # the sum of each
+        self.ticks = 0  # over this many steps
         self.skipped = 0.0
         self.gradient_steps = 0
         self.bad_rows = 0
@@ -76,7 +76,7 @@ class Position:
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
         if self.sums is None:
-            self.names = sorted(metrics)  # the order in which they are told, also after a restore
+            self.names = sorted(metrics)  # the order in which they are reported, also after a restore
         row = torch.stack([metrics[name] for name in self.names]).double()
         self.sums = row if self.sums is None else self.sums.to(row.device) + row
         self.ticks += 1

@@ -3,7 +3,7 @@
 Libraries choose their code by the processor at run time: products, conv kernels and SIMD functions of the same version
 round differently on an AMD and an Intel, or where an environment variable hides instructions. No name of a processor
 says how, so the bits themselves are asked: a fixed set of operations on fixed numbers, and a hash of what comes out.
-What training computes with is in it; an operation that is missing here is a difference that nobody notices.
+What training computes with is in it; a difference in an operation that is missing here goes unnoticed.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _in_torch(device: torch.device) -> Iterator[Tensor]:
 
 
 def _products(device: torch.device) -> Iterator[Tensor]:
-    """Of a layer and its way back; then of several networks at once."""
+    """The products of a layer forward and backward; then of several networks at once."""
     for rows, inputs, outputs in (*product(ROWS, WIDTHS, WIDTHS), *LAYERS):
         x, weight = _numbers(rows, inputs, device=device), _numbers(outputs, inputs, part=1, device=device)
         grad = _numbers(rows, outputs, part=2, device=device)

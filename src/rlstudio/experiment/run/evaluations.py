@@ -1,0 +1,58 @@
+"""The evaluations of a run. During training, on the selection seeds: they choose `best`, and the gates follow them.
+After training, on the report seeds, which chose nothing. Environments are made at the first use and kept."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from rlstudio.core.contracts import Player
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
+from rlstudio.experiment.judging.gates import Gates
+from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.milestones import Milestones
+from rlstudio.experiment.run.run_writer import RunWriter
+from rlstudio.experiment.training.loop import Report
+
+
+class RunEvaluations:
+    """Each evaluation is recorded among the metrics and in the status; `latest` is the last one of this process."""
+
+    def __init__(self, cfg: ExperimentConfig, recorder: Recorder, writer: RunWriter) -> None:
+        self.cfg = cfg
+        self.latest: Evaluation | None = None
+        self._recorder = recorder
+        self._writer = writer
+        self._evaluators: dict[Purpose, Evaluator] = {}
+        self._opened = ExitStack()
+
+    def during_training(self, agent: Player, report: Report, milestones: Milestones, gates: Gates) -> bool:
+        """Evaluate after an epoch; True where it is the best so far and its checkpoint is kept. GateFailed where the
+        gates end the run."""
+        evaluation = self._run("selection", self.cfg.eval.episodes, agent)
+        self._recorder.write(report.env_steps, evaluation.metrics())
+        mean = evaluation.summary.mean
+        best = milestones.best is None or mean > milestones.best["return"]
+        if best:
+            milestones.best = {"step": report.env_steps, "return": mean, "epoch": report.epoch}
+        gates.judge(report.epoch, evaluation.summary).enforce()
+        return best and self.cfg.ckpt.keep_best
+
+    def after_training(self, agent: Player, env_steps: int, epoch: int) -> dict[str, Any]:
+        """The evaluation that counts, as `Milestones.final` holds it."""
+        evaluation = self._run("report", self.cfg.eval.final_episodes, agent)
+        self._recorder.write(env_steps, evaluation.metrics(), ("final",))
+        return {"epoch": epoch, "summary": evaluation.summary.to_json()}
+
+    def _run(self, purpose: Purpose, episodes: int, agent: Player) -> Evaluation:
+        if purpose not in self._evaluators:
+            env = self.cfg.env
+            evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose)
+            self._evaluators[purpose] = self._opened.enter_context(evaluator)
+        self.latest = self._evaluators[purpose].run(agent)
+        self._writer.set_evaluation(self.latest.summary)
+        return self.latest
+
+    def close(self) -> None:
+        self._opened.close()
