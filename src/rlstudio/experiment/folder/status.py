@@ -67,7 +67,7 @@ def as_seen(status: Status) -> Status:
     """A run whose process is gone without a word is interrupted, whatever its file still says."""
     if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
         return status
-    message = f"process {status.pid} ended without a word; go on with: rlctl resume {status.id}"
+    message = f"process {status.pid} ended without recording why; go on with: rlctl resume {status.id}"
     return replace(status, state=RunState.INTERRUPTED, reason=Reason.ORPHANED, message=message)
 
 
