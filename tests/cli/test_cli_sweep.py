@@ -148,7 +148,7 @@ def test_a_person_sees_a_table_with_the_best_so_far(monkeypatch: pytest.MonkeyPa
 
     from rlstudio.cli.screen.sweep_view import view
     from rlstudio.cli.screen.terminal import Terminal
-    from rlstudio.control.sweep.driver import SweepView
+    from rlstudio.control.sweep.driver import SweepProgress
     from rlstudio.control.sweep.sweeps import Trial, TrialState
 
     monkeypatch.setenv("TERM", "xterm")
@@ -162,7 +162,7 @@ def test_a_person_sees_a_table_with_the_best_so_far(monkeypatch: pytest.MonkeyPa
         Trial(2, {"train.lr": 1e-4}, 3),
     ]
     with view(Terminal(screen), driver) as show:
-        show(SweepView(trials))
+        show(SweepProgress(trials))
     shown = screen.getvalue()
     assert "mine: 2/9 trials, 0 runs at work, best so far 4.000 (trial 0)" in shown
     assert "train.lr=0.001" in shown

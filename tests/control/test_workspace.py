@@ -1,4 +1,4 @@
-"""Home: runs found by what people call them, strangers taken in, and nothing left behind by looking."""
+"""Workspace: runs found by what people call them, unlisted folders adopted, and nothing left behind by looking."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_found_by_id_beginning_name_and_last(home: Workspace) -> None:
 
 def test_ambiguous_and_unknown(home: Workspace) -> None:
     first, second = ended(home, name="alpha"), ended(home, name="beta")
-    with pytest.raises(RunNotFound, match=r"'2': 2 runs begin so \(.*\); give more of the id") as told:
+    with pytest.raises(RunNotFound, match=r"'2': 2 ids begin with it \(.*\); give more of the id") as told:
         home.find("2")
     assert first.id in str(told.value)
     assert second.id in str(told.value)
@@ -116,7 +116,7 @@ def test_ambiguous_and_unknown(home: Workspace) -> None:
 def test_many_that_begin_so_are_not_all_named(home: Workspace) -> None:
     for _ in range(7):
         home.store.create(request())
-    with pytest.raises(RunNotFound, match=r"7 runs begin so \(.*, \.\.\.\)"):
+    with pytest.raises(RunNotFound, match=r"7 ids begin with it \(.*, \.\.\.\)"):
         home.find("2")
 
 
@@ -182,10 +182,10 @@ def test_a_store_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     other.store.database.close()
 
 
-# -- strangers --------------------------------------------------------------------------------------------------------
+# -- unlisted ---------------------------------------------------------------------------------------------------------
 
 
-def test_strangers_are_listed_and_found(home: Workspace) -> None:
+def test_unlisted_runs_are_shown_and_found(home: Workspace) -> None:
     old = stranger(home.runs_dir)
     run = ended(home)
     assert [entry.id for entry in home.entries()] == sorted([old.id, run.id], reverse=True)
@@ -201,7 +201,7 @@ def test_a_stranger_is_taken_in_when_something_is_done_with_it(home: Workspace) 
     run = known_run(home, "old")
     assert (run.id, run.state, run.name, run.algo) == (old.id, S.INTERRUPTED, "old", "dqn")
     assert home.store.config_yaml(old.id) == YAML
-    assert home.strangers() == []
+    assert home.unlisted() == []
     assert known_run(home, old.id) == run
 
 

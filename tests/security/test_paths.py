@@ -443,7 +443,7 @@ def test_no_process_is_started_for_such_a_row(place: Place, monkeypatch: pytest.
     home = Workspace(place.runs)
     observed = Scheduler(home.store, Slots(10_000, 0, 10**9), SubprocessLauncher(home)).tick()
     assert observed.started == []
-    refused = [run for run in home.store.runs(states={RunState.INTERRUPTED}) if "is no id" in run.message]
+    refused = [run for run in home.store.runs(states={RunState.INTERRUPTED}) if "is not an id" in run.message]
     assert len(refused) > len(ids) - 10
     assert place.around() == around
     assert {path.name for path in place.runs.iterdir()} == {".rlstudio", place.run_id, f"{place.run_id}evil"}

@@ -81,7 +81,7 @@ class World:
         setattr(process, "_boot_id", lambda: self.boot)
         setattr(process, "_start", self.alive.get)
         setattr(process, "send", self._send)
-        setattr(moves, "now", lambda: datetime.fromtimestamp(self.wall, UTC).isoformat(timespec="milliseconds"))
+        setattr(moves, "timestamp", lambda: datetime.fromtimestamp(self.wall, UTC).isoformat(timespec="milliseconds"))
         self.reaper = self.new_reaper()
 
     def new_reaper(self) -> Reaper:

@@ -248,7 +248,7 @@ def the_wall_clock_is_used(patch: Patch) -> None:
 @mutant
 def silence_is_counted_from_the_first_look(patch: Patch) -> None:
     observe = Reaper._observe
-    patch(Reaper, "_observe", lambda self, run, now: self._seen.get(run.id) or observe(self, run, now))
+    patch(Reaper, "_observe", lambda self, run, now: self._signs.get(run.id) or observe(self, run, now))
 
 
 @mutant

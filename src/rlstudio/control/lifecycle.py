@@ -20,7 +20,7 @@ S = RunState
 
 
 class Desired(StrEnum):
-    """What the user wants of a run; told to its process with the next heartbeat, and by a signal on the same host."""
+    """What the user wants of a run; passed to its process by the next heartbeat, and by a signal on the same host."""
 
     RUN = "run"
     STOP = "stop"

@@ -1,11 +1,11 @@
-"""Home: where runs live. A folder with the run folders, and the store that remembers them all.
+"""Workspace: where runs live. A folder with the run folders, and the store that remembers them all.
 
 runs/                       --runs-dir, RLSTUDIO_RUNS_DIR
   20261115-...-ppo-.../     one folder for each run
   .rlstudio/store.db        the store, unless RLSTUDIO_HOME or RLSTUDIO_DB say otherwise
 
-Looking changes nothing: `find`, `entries` and `records` only read (decision 0029). Whoever acts on a run calls `reap`
-first, which records the runs whose process is gone, and changes the store through `store`.
+Looking changes nothing: `find`, `entries` and `records` only read (decision 0029). A command that acts on a run
+calls `reap` first, which records the runs whose process is gone, and changes the store through `store`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STATE_FOLDER = ".rlstudio"
 
 @contextmanager
 def _users_mistakes() -> Iterator[None]:
-    """A place that cannot be used is the mistake of whoever named it."""
+    """Report a runs folder that cannot be used as a mistake of the user, who named it."""
     try:
         yield
     except StorageError as error:
@@ -58,7 +58,7 @@ def _refuse_link(file: Path) -> None:
 @dataclass(frozen=True)
 class Entry:
     """One run: what the store says of it, or, for a run that only its folder knows, what the folder says. Where its
-    process is gone and nobody has recorded that yet, `status` has the end that will be recorded."""
+    process is gone and the store has not recorded that yet, `status` has the end that it will record."""
 
     status: Status
     workspace: Workspace = field(repr=False)
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def folder(self) -> RunFolder:
-        """A run that has not started yet has none on disk."""
+        """Where the folder is, or will be once the run has started."""
         return self.workspace.folder(self.id)
 
     @property
@@ -116,26 +116,26 @@ class Workspace:
 
     @cached_property
     def workers(self) -> Workers:
-        """Kept, so that it sees whose heart beats."""
+        """Kept, so that it can observe heartbeats."""
         return Workers(self.store.database)
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was ever launched here: looking must not leave anything behind."""
+        """Whether nothing was ever launched here; then looking must not create anything."""
         with _users_mistakes():
             return self._file is not None and not os.path.lexists(self._file) and not run_ids(self.runs_dir)
 
     def folder(self, run_id: str) -> RunFolder:
         """An id comes from a row of the store, which others may have written: it must not lead elsewhere."""
         if not RUN_ID.fullmatch(run_id):
-            raise UserError(f"run {run_id!r}: the store was tampered with, this is no id; forget it with: rlctl rm")
+            raise UserError(f"run {run_id!r}: is not an id, so the store was tampered with; remove it with: rlctl rm")
         return RunFolder(self.runs_dir / run_id)
 
     def reaper(self) -> Reaper:
         return Reaper(self.store, facts=self.folder_facts)
 
     def reap(self) -> list[RunRow]:
-        """Record the runs whose process is gone; returns them as they are now. For whoever is about to act on one."""
+        """Record the runs whose process is gone; returns them as they are now. To be called before acting on a run."""
         return [] if self.is_empty else self.reaper().look()
 
     def folder_facts(self, run: RunRow) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Workspace:
         except (StorageError, UserError):
             return {}
         facts = status.facts() if status.env_steps >= run.env_steps else {}
-        # How long it is to go on is the store's to say: a run may be extended before its folder hears of it.
+        # How long it is to go on is the store's to say: a run may be extended before its folder is updated.
         return {name: value for name, value in facts.items() if name not in ("config_hash", "total_epochs")}
 
     # -- looking ----------------------------------------------------------------------------------------------------
@@ -156,13 +156,13 @@ class Workspace:
         if self.is_empty:
             return []
         known = [self.entry(run) for run in self.records.runs(limit=limit, states=states)]
-        others = [entry for entry in self.strangers() if states is None or entry.status.state in states]
+        others = [entry for entry in self.unlisted() if states is None or entry.status.state in states]
         return sorted([*known, *others], key=lambda entry: entry.id, reverse=True)[:limit]
 
     def count(self) -> int:
         return 0 if self.is_empty else self.records.count() + len(self._unknown_ids())
 
-    def strangers(self) -> list[Entry]:
+    def unlisted(self) -> list[Entry]:
         """Run folders that the store does not know: made before there was one, elsewhere, or by hand."""
         unknown = set(self._unknown_ids())
         if not unknown:
@@ -186,14 +186,14 @@ class Workspace:
         """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest."""
         if self.is_empty:
             raise self._none_yet(ref)
-        strangers = self.strangers()
+        unlisted = self.unlisted()
         if ref == "last":
-            newest = [*map(self.entry, self.records.runs(limit=1)), *strangers]
+            newest = [*map(self.entry, self.records.runs(limit=1)), *unlisted]
             if newest:
                 return max(newest, key=lambda entry: entry.id)
         known, begin = self.records.runs(name=ref, limit=1), self.records.runs(starting=ref)
-        named = [*map(self.entry, known), *(e for e in strangers if e.status.name == ref)]
-        matching = [*map(self.entry, begin), *(e for e in strangers if e.id.startswith(ref))]
+        named = [*map(self.entry, known), *(e for e in unlisted if e.status.name == ref)]
+        matching = [*map(self.entry, begin), *(e for e in unlisted if e.id.startswith(ref))]
         exact = [entry for entry in matching if entry.id == ref]
         if exact or named:
             return exact[0] if exact else max(named, key=lambda entry: entry.id)
@@ -211,7 +211,7 @@ class Workspace:
     def _not_found(self, ref: str, matching: list[str]) -> RunNotFound:
         if matching:
             some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")
-            return RunNotFound(f"run {ref!r}: {len(matching)} runs begin so ({some}); give more of the id")
+            return RunNotFound(f"run {ref!r}: {len(matching)} ids begin with it ({some}); give more of the id")
         entries = self.entries()
         if not entries:
             return self._none_yet(ref)

@@ -163,7 +163,7 @@ def test_every_refusal_of_the_disk(
         except StorageError as error:
             told = str(error)
         monkeypatch.delenv(failpoint.VARIABLE)
-        remedies = ("free some space", "check the device", "see that its disk is whole and has room")
+        remedies = ("free some space", "check the device", "check that its disk works and has room")
         assert not told or (str(root) in told and "\n" not in told and any(part in told for part in remedies)), told
         found = production(root)
         assert found in (2, after)

@@ -1,4 +1,4 @@
-"""Fork in the store: a child with its parent's state, its own settings and a place in the family; or nothing at all."""
+"""Fork in the store: a child with its parent's state, its own settings and a place among its relatives; or nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.runs import fork as forking
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fork import fork, fork_later
-from rlstudio.control.runs.relatives import family
+from rlstudio.control.runs.relatives import relatives_of
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
@@ -66,10 +66,10 @@ def test_a_child_begins_where_its_parent_stands(home: Workspace, parent: RunRow)
     assert child.state_hash != parent.state_hash
     assert everything(home.folder(parent.id).path) == before
     assert_history(home.store, child.id)
-    relatives = family(home.store, child)
+    relatives = relatives_of(home.store, child)
     assert [(depth, run.id) for depth, run in relatives] == [(0, parent.id), (1, child.id)]
     grandchild = home.store.get(train(fork(home, child, "last", ["train.epochs=5"])))
-    assert [depth for depth, _ in family(home.store, grandchild)] == [0, 1, 2]
+    assert [depth for depth, _ in relatives_of(home.store, grandchild)] == [0, 1, 2]
     home.store.remove(grandchild.id)
     home.folder(grandchild.id).remove()
     home.store.remove(child.id)
@@ -133,7 +133,7 @@ def test_a_disk_that_refuses_leaves_nobody_starting(
         assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
         home.store.remove(run_id)
     monkeypatch.undo()
-    for folder in home.strangers():
+    for folder in home.unlisted():
         folder.folder.remove()
 
 

@@ -14,7 +14,7 @@ from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue import runner
 from rlstudio.control.runs import lease as lease_module
 from rlstudio.control.runs.folders import folder_of
-from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
+from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.start import enqueue, requeue, resume_session, serve, start_session
 from rlstudio.control.store.reaper import TTL_SECONDS
 from rlstudio.control.store.records import RunRow
@@ -51,13 +51,13 @@ def home(tmp_path: Path) -> Iterator[Workspace]:
 
 
 @pytest.fixture(autouse=True)
-def no_heart_is_left() -> Iterator[None]:
+def no_heartbeat_is_left() -> Iterator[None]:
     yield
     assert hearts() == []
 
 
 def hearts() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heart of")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat of")]
 
 
 @pytest.fixture
@@ -192,8 +192,8 @@ def test_the_heart_hears_of_a_loss_by_itself(home: Workspace) -> None:
     with lease_closed(lease):
         take_away(home.store, run.id)
         assert told.acquire(timeout=PATIENCE)
-        lease._heart.join(PATIENCE)
-        assert not lease._heart.is_alive()
+        lease._heartbeat.join(PATIENCE)
+        assert not lease._heartbeat.is_alive()
         assert not told.acquire(blocking=False)
         with pytest.raises(LeaseLost):
             lease.check()
@@ -493,9 +493,9 @@ def test_a_foreground_run_without_room_on_the_disk(home: Workspace, monkeypatch:
 def test_what_another_has_is_not_spoken_of(home: Workspace) -> None:
     run = claimed(home)
     take_away(home.store, run.id)
-    with pytest.raises(LeaseLost), told_if_it_fails(home.store, run):
+    with pytest.raises(LeaseLost), recording_failure(home.store, run):
         raise LeaseLost("taken")
-    with pytest.raises(UserError), told_if_it_fails(home.store, run):
+    with pytest.raises(UserError), recording_failure(home.store, run):
         raise UserError("a late word")
     assert home.store.get(run.id).reason == Reason.ORPHANED
 

@@ -41,7 +41,7 @@ def test_a_dead_process_is_found_with_the_next_look(world: World) -> None:
     assert world.look() == [run.id]
     taken = world.store.get(run.id)
     assert (taken.state, taken.reason, taken.token) == (S.INTERRUPTED, Reason.ORPHANED, run.token + 1)
-    assert f"process {mine.pid} ended without a word" in taken.message
+    assert f"process {mine.pid} ended without recording why" in taken.message
     assert f"rlctl resume {run.id}" in taken.message
     assert world.look() == []
     assert_history(world.store, run.id)

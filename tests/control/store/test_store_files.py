@@ -271,7 +271,7 @@ def test_a_server_that_was_restarted_is_found_again(postgres_url):
 
 
 def test_a_forked_child_leaves_its_parents_transaction_alone(path):
-    """Environments are forked while the heart beats: a connection that dies with the child must not roll back."""
+    """Environments are forked while the heartbeat is sent: a connection that dies with the child must not roll back."""
     store = opened(path)
     run = in_state(store, S.RUNNING)
     with store.database.write() as connection:
@@ -513,7 +513,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(golden, version_2):
 def test_without_room_for_a_copy_nothing_is_begun(golden, version_2, monkeypatch):
     content = golden.read_bytes()
     golden.with_name(".store-version-1.db.part").mkdir()
-    with pytest.raises(StorageError, match="the copy kept before an upgrade"):
+    with pytest.raises(StorageError, match="could not be copied before its upgrade"):
         opened(golden)
     assert golden.read_bytes() == content
 

@@ -133,7 +133,7 @@ def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, 
     worker.store.database.close()
     assert points > 100
     assert sum(told.values()) == len(visited)
-    remedies = ("; free some space and try again", "; check the device before going on", "; see that its disk is")
+    remedies = ("; free some space and try again", "; check the device before going on", "; check that its disk works")
     assert all("\n" not in line and any(remedy in line for remedy in remedies) for line in told), told
 
 

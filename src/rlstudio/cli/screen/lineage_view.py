@@ -15,12 +15,14 @@ RELATIVE_FIELDS = ("id", "name", "state", "recorded", "env_steps", "parent_id", 
 
 
 def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
-    from rlstudio.control.runs.relatives import family
+    from rlstudio.control.runs.relatives import relatives_of
     from rlstudio.experiment.lineage.lineage import recorded_lineage
 
     recorded = workspace.records.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
     relatives = (
-        [(depth, workspace.entry(run)) for depth, run in family(workspace.records, entry.run)] if entry.run else []
+        [(depth, workspace.entry(run)) for depth, run in relatives_of(workspace.records, entry.run)]
+        if entry.run
+        else []
     )
     events = workspace.records.events(entry.id) if entry.run else []
     out = stdout()

@@ -12,7 +12,7 @@ from rlstudio.cli.screen.terminal import Cell, Terminal
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlstudio.control.sweep.driver import Driver, SweepView
+    from rlstudio.control.sweep.driver import Driver, SweepProgress
     from rlstudio.control.sweep.report import SweepSummary
     from rlstudio.control.sweep.sweeps import Trial
 
@@ -21,7 +21,7 @@ STYLES = {"COMPLETED": "green", "FAILED": "red", "PRUNED": "dim", "RUNNING": "cy
 
 
 @contextmanager
-def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepView], None]]:
+def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepProgress], None]]:
     """Yields the function that draws one snapshot of the sweep."""
     if not out.is_live:
         yield _Lines(out, driver).show
@@ -32,7 +32,7 @@ def view(out: Terminal, driver: Driver) -> Iterator[Callable[[SweepView], None]]
     live = Live(console=Console(file=out.stream), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     with live:
 
-        def show(snapshot: SweepView) -> None:
+        def show(snapshot: SweepProgress) -> None:
             with suppress(OSError):  # a closed window does not stop the sweep
                 live.update(_table(driver, snapshot), refresh=True)
 
@@ -46,7 +46,7 @@ class _Lines:
         self._out, self._driver = out, driver
         self._printed: set[tuple[int, str, int]] = set()
 
-    def show(self, snapshot: SweepView) -> None:
+    def show(self, snapshot: SweepProgress) -> None:
         for trial in snapshot.trials:
             key = (trial.number, str(trial.state), max(trial.results, default=0))
             if key not in self._printed:
@@ -71,7 +71,7 @@ def _bound(trial: Trial, driver: Driver) -> float | None:
     return None if trial.score is None else sign * trial.score
 
 
-def headline(driver: Driver, snapshot: SweepView) -> str:
+def headline(driver: Driver, snapshot: SweepProgress) -> str:
     from rlstudio.control.sweep.report import best_of
 
     best = best_of(snapshot.trials)
@@ -82,7 +82,7 @@ def headline(driver: Driver, snapshot: SweepView) -> str:
     return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {best_text}"
 
 
-def _table(driver: Driver, snapshot: SweepView) -> Group:
+def _table(driver: Driver, snapshot: SweepProgress) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

@@ -15,7 +15,7 @@ from rlstudio.storage.folder import Folder
 
 
 class Process(Protocol):
-    """A started run. `poll` is None while it lives, and collects it afterwards."""
+    """A started run. `poll` is None while it lives, and its exit code afterwards."""
 
     pid: int
 
@@ -27,7 +27,7 @@ class Launcher(Protocol):
 
 
 class SubprocessLauncher:
-    """A process of its own session: neither a closed terminal nor the end of whoever started it reaches it."""
+    """A process of its own session: neither a closed terminal nor the end of the worker that started it reaches it."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -49,8 +49,8 @@ class SubprocessLauncher:
             os.close(log)
 
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:
-        """GPUs that the run was not given stay out of its sight, also where that is all of them."""
-        told = {"PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
+        """GPUs that the run was not given are hidden from it, also where that is all of them."""
+        variables = {"PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
         if not self._workspace.url.startswith("sqlite:"):
-            told[DATABASE_VARIABLE] = self._workspace.url
-        return {**os.environ, **told}
+            variables[DATABASE_VARIABLE] = self._workspace.url
+        return {**os.environ, **variables}

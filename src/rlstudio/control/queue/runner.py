@@ -1,7 +1,7 @@
 """The process of a run that a worker started: `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR`.
 
-It takes the run over from whoever claimed it, trains it to its end and says in the store how it ended. What it prints
-goes to the run's `stdout.log`. It outlives whoever started it.
+It takes the run over from the worker that claimed it, trains it to its end and records in the store how it ended. What
+it prints goes to the run's `stdout.log`. It outlives the worker.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
     try:
         run = workspace.store.hand_over(run_id, token, this_process())
     except RLStudioError as error:
-        return _told(error)
-    # Only now: importing torch takes a second, in which nobody would know whose run it is.
+        return _report(error)
+    # Only now: importing torch takes a second, in which the store would not know the run's process.
     from rlstudio.control.runs.start import serve
     from rlstudio.experiment.run.signals import Interrupted
 
@@ -36,20 +36,20 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
     except Interrupted as stop:
         return 128 + stop.signum
     except RLStudioError as error:
-        return _told(error)
+        return _report(error)
     except Exception:
         traceback.print_exc()
         return 1
     return 0
 
 
-def _told(error: RLStudioError) -> int:
+def _report(error: RLStudioError) -> int:
     sys.stderr.write(f"rlctl: {error}\n")
     return error.exit_code
 
 
 def _leave_soon() -> None:
-    """The run is another's. The session learns it with its next commit; one that is stuck is not waited for."""
+    """The lease was lost. The session notices at its next commit; one that is stuck is ended after GRACE_SECONDS."""
     timer = threading.Timer(GRACE_SECONDS, os._exit, (LeaseLost.exit_code,))
     timer.daemon = True
     timer.start()

@@ -77,24 +77,24 @@ class Scheduler:
         )
 
     def _collect(self) -> None:
-        """Processes that ended; what became of their runs is in the store, or the reaper sees it. Except where a
-        process never got so far as to take its run over: as long as we live that run is ours, so we give it back."""
+        """Drop processes that ended; how their runs ended is in the store, or the reaper notices it. A run whose
+        process ended before it took the run over is still ours: we give it back."""
         ended = {run_id: code for run_id, process in self.processes.items() if (code := process.poll()) is not None}
         self.processes = {run_id: process for run_id, process in self.processes.items() if run_id not in ended}
         for run_id, token in list(self._claims.items()):
             if run_id not in self.processes:
                 code = ended.get(run_id)
-                told = "could not be started" if code is None else f"ended with code {code} before it began"
-                self._give_back(run_id, token, Reason.ORPHANED, f"its process {told}; see its stdout.log")
+                failure = "could not be started" if code is None else f"ended with code {code} before it began"
+                self._give_back(run_id, token, Reason.ORPHANED, f"its process {failure}; see its stdout.log")
 
     def _give_back(self, run_id: str, token: int, reason: Reason, message: str) -> None:
-        """A run that we claimed and that nobody has started. Tried again with the next tick if the store is away."""
+        """Interrupt a run that we claimed and could not start. Tried again with the next tick if the store is away."""
         try:
             run = self.store.get(run_id)
             if run.token == token and not run.has_process:
                 self.store.move(run_id, token, RunState.INTERRUPTED, reason, message)
         except (Conflict, LeaseLost, RunNotFound):
-            pass  # somebody else has taken care of it
+            pass  # it was taken from us, ended or removed meanwhile
         self._claims.pop(run_id, None)
 
     # -- retries ----------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Scheduler:
         return started, never
 
     def _claim(self, run: RunRow, beside: Sequence[RunRow]) -> RunRow | None:
-        """From here to the new process's own word the run is ours: if we die now, it is found and goes on."""
+        """The run is ours until its new process takes it over: if we die before that, it is reaped and retried."""
         try:
             claimed = self.store.claim(run.id, this_process())
         except (Conflict, RunNotFound):
@@ -161,7 +161,7 @@ class Scheduler:
 
 
 def in_order(waiting: Sequence[RunRow], running: Sequence[RunRow]) -> Iterator[RunRow]:
-    """Who is next, and who after that: by priority, then fair between owners, then by age."""
+    """The runs in the order in which they start: by priority, then fair between owners, then by age."""
     cores = Counter[str]()
     for run in running:
         cores[run.owner] += run.cpus
@@ -179,7 +179,7 @@ def in_order(waiting: Sequence[RunRow], running: Sequence[RunRow]) -> Iterator[R
 
 @dataclass(frozen=True)
 class _Rate:
-    """Environment steps over time; runs tell their steps with each heartbeat, so between two of them nothing is new."""
+    """Environment steps over time; runs report their steps with each heartbeat, so in between the rate stays."""
 
     since: float
     steps: int

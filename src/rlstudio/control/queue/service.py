@@ -1,4 +1,4 @@
-"""A worker for whoever launches without having started one: it serves the queue until nothing is left, then leaves."""
+"""A worker that a launch starts where none is running: it serves the queue until nothing is left, then leaves."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ WATCH_SECONDS = 0.5
 
 
 def ensure_worker(workspace: Workspace) -> None:
-    """Somebody serves the queue when this returns. Two launches at once may start two workers, which does no harm.
-    Where only workers of other hosts are registered, a sign of life of one of them is waited for."""
+    """A worker serves the queue when this returns. Two launches at once may start two workers, which does no harm.
+    Where only workers of other hosts are registered, this waits for a heartbeat of one of them."""
     while workers := workspace.workers.alive():
         if any(worker.is_certain for worker in workers):
             return
         time.sleep(WATCH_SECONDS)
     ensure_directory(workspace.state_dir)
     log = Folder(workspace.state_dir).output(LOG)
-    told = {} if workspace.url.startswith("sqlite:") else {DATABASE_VARIABLE: workspace.url}
+    variables = {} if workspace.url.startswith("sqlite:") else {DATABASE_VARIABLE: workspace.url}
     try:
         subprocess.Popen(
             [sys.executable, "-m", "rlstudio.control.queue.service", str(workspace.runs_dir.absolute())],
@@ -37,7 +37,7 @@ def ensure_worker(workspace: Workspace) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
         )
     finally:
         os.close(log)

@@ -1,4 +1,4 @@
-"""Worker: serves the queue of a store on this machine until it is told to stop, or until nothing is left to do.
+"""Worker: serves the queue of a store on this machine until it gets a signal to stop, or nothing is left to do.
 
 Runs are processes of their own: they outlive the worker, and the next one takes their slots into account.
 """
@@ -70,11 +70,11 @@ class Worker:
                 self._complain(str(error))
                 failed += 1
                 if self._until_idle and failed * TICK_SECONDS >= GONE_SECONDS:
-                    return  # nobody's worker, and its store does not come back: the folder was removed
+                    return  # no user started it, and its store does not come back: the folder was removed
             self._wait()
 
     def _beat(self, observed: Observed) -> None:
-        """Show that we live, and look who else does: somebody must forget the workers of hosts that are gone."""
+        """Send a heartbeat, and delete the rows of workers that are gone, which each worker does for the others."""
         if not self._workers.beat(self.id, observed.throughput, observed.queue_depth):
             self._workers.register(self.id, this_process(), self._scheduler.slots)
         self._workers.alive()

@@ -28,7 +28,7 @@ class Blobs:
         folder = Folder(self.root)
         if folder.kind(bundle.sha256) is None:
             self._copy_in(folder, bundle)
-        folder.sync()  # also of one that was there: whoever put it may have died before this
+        folder.sync()  # also for a bundle that was there: the process that put it may have died before this
         return self.get(bundle.sha256).sha256
 
     def _copy_in(self, folder: Folder, bundle: Bundle) -> None:
@@ -46,7 +46,7 @@ class Blobs:
             except StorageError:
                 if folder.kind(bundle.sha256) is None:
                     raise
-                # Otherwise another process put the same bundle there this very moment.
+                # Otherwise another process put the same bundle there meanwhile.
 
     @contextmanager
     def unfinished(self) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from rlstudio.ops.sequential import Look, look, spending
 from rlstudio.ops.statistics import summarize
 
 Play = Callable[[int, int], Sequence[float]]
-"""(seed, episodes) -> returns: the same seed gives the same starts to everybody."""
+"""(seed, episodes) -> returns: the same seed gives the same starts to both sides."""
 
 
 class PromotionConfig(Config):
@@ -51,10 +51,11 @@ class PromotionConfig(Config):
     """The mean of the worst episodes must reach it."""
 
     def looks(self) -> list[int]:
-        found = [self.first_look]
-        while found[-1] < self.budget:
-            found.append(min(2 * found[-1], self.budget))
-        return found
+        """How many episodes have been played at each look."""
+        episodes = [self.first_look]
+        while episodes[-1] < self.budget:
+            episodes.append(min(2 * episodes[-1], self.budget))
+        return episodes
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ class PromotionVerdict:
 
 
 def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: int | None = None) -> PromotionVerdict:
-    """Play until it can be told. Without an incumbent only the gates decide."""
+    """Play until the difference is decided or the budget is spent. Without an incumbent only the gates decide."""
     seed = secrets.randbits(31) if seed is None else seed
     looks = cfg.looks() if incumbent is not None else [cfg.budget]
     spent = spending(looks, cfg.alpha)
     ours: list[float] = []
     theirs: list[float] = []
-    seen: list[Look] = []
+    comparisons: list[Look] = []
     answer = ""
     for number, (wanted, alpha) in enumerate(zip(looks, spent, strict=True)):
         more = wanted - len(ours)
@@ -90,11 +91,11 @@ def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: i
         if incumbent is None:
             break
         theirs += incumbent(seed + number, more)
-        seen.append(look(np.subtract(ours, theirs), alpha))
-        if seen[-1].passes(cfg.margin):
+        comparisons.append(look(np.subtract(ours, theirs), alpha))
+        if comparisons[-1].passes(cfg.margin):
             answer = "better"
             break
-        if seen[-1].is_hopeless(cfg.margin):
+        if comparisons[-1].is_hopeless(cfg.margin):
             answer = "worse"
             break
     gates = _gates(ours, cfg)
@@ -102,19 +103,19 @@ def judge(candidate: Play, incumbent: Play | None, cfg: PromotionConfig, seed: i
     promote = not failed and (incumbent is None or answer == "better")
     return PromotionVerdict(
         promote=promote,
-        reason=_told(answer, failed, gates, seen, cfg, incumbent is None),
+        reason=_reason(answer, failed, gates, comparisons, cfg, incumbent is None),
         seed=seed,
         episodes=len(ours),
         candidate=_summary(ours),
         incumbent=_summary(theirs) if theirs else None,
-        looks=seen,
+        looks=comparisons,
         gates=gates,
         settings=cfg.model_dump(mode="json"),
     )
 
 
 def _gates(returns: Sequence[float], cfg: PromotionConfig) -> dict[str, dict[str, float]]:
-    """Each gate as what was found and what was wanted; more is better."""
+    """Each gate as the number that was `found` and the one that is `wanted`; more is better."""
     values = np.sort(np.asarray(returns, np.float64))
     summary = summarize(values, Rng(0, "promotion").generator())
     worst = float(values[: max(1, round(cfg.worst_share * len(values)))].mean())
@@ -128,11 +129,11 @@ def _gates(returns: Sequence[float], cfg: PromotionConfig) -> dict[str, dict[str
     return gates
 
 
-def _told(
+def _reason(
     answer: str,
     failed: Sequence[str],
     gates: dict[str, dict[str, float]],
-    seen: Sequence[Look],
+    comparisons: Sequence[Look],
     cfg: PromotionConfig,
     is_first: bool,
 ) -> str:
@@ -141,13 +142,13 @@ def _told(
         return f"gate {failed[0]}: {abs(gate['found']):.4g}, wanted {abs(gate['wanted']):.4g}"
     if is_first:
         return "nothing is in production, and every gate is met"
-    last = seen[-1]
-    found = f"mean difference {last.mean:.4g}, bounds [{last.lower:.4g}, {last.upper:.4g}] after {last.n} episodes"
+    last = comparisons[-1]
+    numbers = f"mean difference {last.mean:.4g}, bounds [{last.lower:.4g}, {last.upper:.4g}] after {last.n} episodes"
     if answer == "better":
-        return f"better: {found}"
+        return f"better: {numbers}"
     if answer == "worse":
-        return f"not better by {cfg.margin:g}: {found}"
-    return f"too few episodes to tell: {found}; raise the budget"
+        return f"not better by {cfg.margin:g}: {numbers}"
+    return f"too few episodes to tell: {numbers}; raise the budget"
 
 
 def _summary(returns: Sequence[float]) -> dict[str, Any]:

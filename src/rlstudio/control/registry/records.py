@@ -71,9 +71,9 @@ def is_reference(text: str) -> bool:
 
 def parse_reference(text: str) -> tuple[str, int | Stage]:
     """`MODEL:3`, `MODEL:production` or `MODEL:staging`."""
-    found = _REFERENCE.fullmatch(text)
-    if found is not None and _NUMBER.fullmatch(found["which"]):
-        return found["model"], int(found["which"])
-    if found is not None and found["which"] in (Stage.PRODUCTION, Stage.STAGING):
-        return found["model"], Stage(found["which"])
+    match = _REFERENCE.fullmatch(text)
+    if match is not None and _NUMBER.fullmatch(match["which"]):
+        return match["model"], int(match["which"])
+    if match is not None and match["which"] in (Stage.PRODUCTION, Stage.STAGING):
+        return match["model"], Stage(match["which"])
     raise UserError(f"{text!r}: name a version as MODEL:3, MODEL:production or MODEL:staging; see: rlctl models")

@@ -2,8 +2,8 @@
 
 A version is a bundle in the blob store, named by the hash of its manifest, read-only, so that pruning a run cannot
 break a release. Versions of a model are numbered without holes. At most one is in production at any time: the database
-has an index for it. Whoever promotes may name the version that it believes to be in production, and loses if it is not
-any more. Every change leaves a row in the audit log, which adds up to the table.
+has an index for it. A promotion may name the version that it replaces, and is refused if another one is in production
+by then. Every change leaves a row in the audit log, which adds up to the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlstudio.core.errors import Conflict, UnknownName, suggest
 from rlstudio.core.timestamps import timestamp
 
 TRIES = 5
-"""A loser of a race for the same number or the same stage reads again; more often than this it gives up."""
+"""How often a registration that lost a race for the same number reads again before it gives up."""
 
 
 class Registry:
@@ -39,20 +39,20 @@ class Registry:
     def versions(self, model: str) -> list[Version]:
         """Newest first."""
         with self.database.read() as connection:
-            found = _versions(connection, model)
-        if not found:
+            entries = _versions(connection, model)
+        if not entries:
             raise UnknownName(f"model {model!r}: there is none{suggest(model, self.models())}; see: rlctl models")
-        return found
+        return entries
 
     def get(self, model: str, which: int | Stage) -> Version:
         """By its number, or the newest of a stage."""
-        found = self.versions(model)
-        for entry in found:
+        entries = self.versions(model)
+        for entry in entries:
             if which in (entry.version, entry.stage):
                 return entry
         if isinstance(which, Stage):
             raise UnknownName(f"model {model}: nothing is in {which}; see: rlctl models {model}")
-        known = ", ".join(str(entry.version) for entry in reversed(found))
+        known = ", ".join(str(entry.version) for entry in reversed(entries))
         raise UnknownName(f"model {model}: has no version {which}; it has {known}")
 
     def production(self, model: str) -> Version | None:
@@ -93,7 +93,7 @@ class Registry:
                     _write(connection, model, number, Stage.NONE, "register", reason)
                     return _version(connection, model, number)
             except IntegrityError:
-                continue  # another one took the number this very moment
+                continue  # another registration took the number meanwhile
         raise Conflict(f"model {model}: many register at once; try again")
 
     def promote(
@@ -121,7 +121,7 @@ class Registry:
                 _write(connection, model, version, to, kind, reason, verdict)
                 return _version(connection, model, version)
         except IntegrityError as error:
-            raise Conflict(f"model {model}: somebody else promoted this very moment; look again first") from error
+            raise Conflict(f"model {model}: another one was promoted meanwhile; see: rlctl models {model}") from error
 
     def refuse(self, version: Version, reason: str, verdict: Mapping[str, Any]) -> None:
         """Keep the numbers by which a version was not promoted. It stays what it is."""
@@ -131,7 +131,7 @@ class Registry:
 
     def previous(self, model: str) -> tuple[Version, Version]:
         """What is in production, and what was there before it."""
-        self.versions(model)  # a model that is not there is told by its name
+        self.versions(model)  # refuses a model that is not there, by its name
         current = self.production(model)
         if current is None:
             raise Conflict(f"model {model}: nothing is in production, so there is nothing to go back from")
@@ -155,10 +155,10 @@ class Registry:
 
 
 def refuse_stale(chosen: Version, to: Stage, current: Version | None, if_current: int | None) -> None:
-    """What is in production must be what whoever decides believes to be there."""
-    found = current.version if current else 0
-    if if_current is not None and found != if_current:
-        there = f"version {found} is" if found else "none is"
+    """Conflict where another version than `if_current` is in production, or the chosen one is in that stage already."""
+    in_production = current.version if current else 0
+    if if_current is not None and in_production != if_current:
+        there = f"version {in_production} is" if in_production else "none is"
         wanted = f"not {if_current or 'none'}; look again with: rlctl models {chosen.model}"
         raise Conflict(f"model {chosen.model}: {there} in production, {wanted}")
     if chosen.stage == to:
@@ -199,7 +199,7 @@ def _set(connection: Connection, version: Version, stage: Stage) -> None:
         & (versions.c.stage == str(version.stage))
     )
     if connection.execute(update(versions).where(same).values(stage=str(stage))).rowcount != 1:
-        raise Conflict(f"model {version.model}: version {version.version} was changed by others; look again")
+        raise Conflict(f"model {version.model}: version {version.version} was changed meanwhile; look again")
 
 
 def _write(
@@ -211,6 +211,6 @@ def _write(
     reason: str,
     verdict: Mapping[str, Any] | None = None,
 ) -> None:
-    told = json.dumps(verdict, sort_keys=True) if verdict else ""
+    verdict_json = json.dumps(verdict, sort_keys=True) if verdict else ""
     values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": getpass.getuser()}
-    connection.execute(insert(audit).values(**values, reason=reason, verdict=told, at=timestamp()))
+    connection.execute(insert(audit).values(**values, reason=reason, verdict=verdict_json, at=timestamp()))

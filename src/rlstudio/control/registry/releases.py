@@ -21,8 +21,6 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 if TYPE_CHECKING:
     from rlstudio.experiment.config.experiment import ExperimentConfig
 
-    pass
-
 
 @dataclass(frozen=True)
 class Release:
@@ -63,19 +61,19 @@ class Releases:
         try:
             return self.blobs.get(version.digest)
         except (BundleError, UserError) as error:
-            told = str(error).partition("; make one with")[0]
+            problem = str(error).partition("; make one with")[0]
             raise BundleError(
-                f"model {version.name}: {told}; restore it from a copy, or use another version"
+                f"model {version.name}: {problem}; restore it from a copy, or use another version"
             ) from error
 
     def find(self, reference: str) -> Version:
-        """`MODEL:3`, `MODEL:production`, `MODEL:staging`. Looking leaves nothing behind where nothing is."""
+        """`MODEL:3`, `MODEL:production`, `MODEL:staging`. Looking creates nothing."""
         model, which = parse_reference(reference)
         self._refuse_empty(model)
         return self.records.get(model, which)
 
     def versions(self, model: str | None = None) -> list[Version]:
-        """Of one model, newest first, or of all of them."""
+        """The versions of one model, newest first, or of all models."""
         if model is not None:
             self._refuse_empty(model)
             return self.records.versions(model)
@@ -148,11 +146,11 @@ class Releases:
             name, number = version.model, version.version
             return Release(self.registry.promote(name, number, to, if_current=if_current, reason=force or ""))
         current = self.registry.production(version.model)
-        seen = (current.version if current else 0) if if_current is None else if_current
-        refuse_stale(version, to, current, seen)  # before minutes of judging; the database has the last word
+        expected = (current.version if current else 0) if if_current is None else if_current
+        refuse_stale(version, to, current, expected)  # before minutes of judging; the database has the last word
         if force is not None:
             forced = self.registry.promote(
-                version.model, version.version, to, if_current=seen, kind="force", reason=force
+                version.model, version.version, to, if_current=expected, kind="force", reason=force
             )
             return Release(forced)
         incumbent = None if current is None else self.bundle(current)
@@ -161,7 +159,7 @@ class Releases:
             self.registry.refuse(version, verdict.reason, verdict.to_json())
             raise PromotionRefused(version, verdict)
         promoted = self.registry.promote(
-            version.model, version.version, to, if_current=seen, reason=verdict.reason, verdict=verdict.to_json()
+            version.model, version.version, to, if_current=expected, reason=verdict.reason, verdict=verdict.to_json()
         )
         return Release(promoted, verdict)
 
@@ -170,35 +168,35 @@ class Releases:
         self._refuse_empty(model)
         current, before = self.registry.previous(model)
         self.bundle(before)
-        seen = current.version if if_current is None else if_current
+        expected = current.version if if_current is None else if_current
         return self.registry.promote(
-            model, before.version, Stage.PRODUCTION, if_current=seen, kind="rollback", reason=reason
+            model, before.version, Stage.PRODUCTION, if_current=expected, kind="rollback", reason=reason
         )
 
     def judge(
         self, candidate: Bundle, incumbent: Bundle | None, cfg: PromotionConfig, imports: Sequence[str] = ()
     ) -> PromotionVerdict:
-        """Both on the same task, each seeing it in its own way: otherwise an easier one would win."""
+        """Both play the same task, each with its own wrappers of observations; on an easier task a policy would win."""
         ours = candidate.experiment(tuple(imports))
         if incumbent is None:
             return judge(_player(candidate, ours), None, cfg)
         theirs = incumbent.experiment(tuple(imports))
         if incumbent.spec.spaces != candidate.spec.spaces or ours.env.task != theirs.env.task:
             raise Conflict(
-                f"{candidate.path.name[:12]} on {ours.env.id}: sees, does or plays other things than what is in"
-                f" production on {theirs.env.id}; only --force REASON replaces a policy by one of another kind"
+                f"{candidate.path.name[:12]} on {ours.env.id}: its observations, actions or task differ from those"
+                f" in production on {theirs.env.id}; only --force REASON replaces a policy by one of another kind"
             )
         return judge(_player(candidate, ours), _player(incumbent, theirs), cfg)
 
 
 def refuse_empty_reason(force: str | None) -> None:
-    """Also an option that was swallowed as the reason is none."""
+    """`--force --json` passes "--json" as the reason: what begins with a dash is refused like an empty reason."""
     if force is not None and (not force.strip() or force.startswith("-")):
-        raise UserError("--force: needs a reason, which is kept: --force 'why it must go without being judged'")
+        raise UserError("--force: needs a reason, which is recorded: --force 'why it is promoted without being judged'")
 
 
 def _formats() -> tuple[str, ...]:
-    """The graph too, where what it takes is installed; weights and spec suffice to act with RLStudio."""
+    """The ONNX graph too, where its packages are installed; weights and spec suffice to act with RLStudio."""
     return ("bundle", "onnx") if find_spec("onnx") and find_spec("onnxscript") else ("bundle",)
 
 

@@ -19,7 +19,7 @@ from rlstudio.storage.folder import Folder, ensure_directory, temporary
 
 
 def known_run(workspace: Workspace, ref: str) -> RunRow:
-    """The run of the store that `ref` names, for whoever acts on it: runs whose process is gone are recorded first, and
+    """The run of the store that `ref` names, to act on it: runs whose process is gone are recorded first, and
     a folder that the store does not know yet is adopted."""
     workspace.reap()
     entry = workspace.find(ref)
@@ -49,7 +49,7 @@ def _copy_in(runs: Folder, source: Path) -> None:
     """Under a temporary name until it is whole."""
     ensure_directory(runs.root)
     if runs.kind(source.name) is not None:
-        raise UserError(f"{runs.path(source.name)}: is there already; remove it, or adopt that one")
+        raise UserError(f"{runs.path(source.name)}: is there already; remove it, or adopt it instead")
     part = temporary()
     try:
         _copy(Folder(source), "", runs, part)
@@ -91,15 +91,15 @@ def adopt(workspace: Workspace, folder: RunFolder) -> RunRow:
     if status.state in OWNED:
         raise RunBusy(f"run {folder.id}: is {status.state} without the store; it can be adopted once it has ended")
     try:
-        found = Checkpoints(folder.path, folder.id, lease=None).list()
+        infos = Checkpoints(folder.path, folder.id, lease=None).list()
     except (StorageError, CheckpointError):
-        found = []
+        infos = []
     config_yaml = folder.read_config()
     request = RunRequest.from_status(status, config_yaml, **_asked_for(config_yaml, str(folder.config_path)))
-    told = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in found]
-    # Whoever takes a run in decides whether it goes on: a crash of long ago is not for a scheduler to retry.
+    checkpoints = [{"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256} for info in infos]
+    # The user who adopts a run decides whether it goes on: a scheduler must not retry a crash of long ago.
     reason = status.reason or Reason.ADOPTED
-    return workspace.store.adopt(request, folder.id, status.state, reason, status.facts(), told)
+    return workspace.store.adopt(request, folder.id, status.state, reason, status.facts(), checkpoints)
 
 
 def _asked_for(config_yaml: str, source: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlstudio.control.runs.folders import folder_of
-from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
+from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.start import request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
@@ -27,7 +27,7 @@ def fork(
     source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
-    with told_if_it_fails(workspace.store, child):
+    with recording_failure(workspace.store, child):
         folder = folder_of(workspace, child)
         lease = StoreLease(workspace.store, child, folder.path)
     try:

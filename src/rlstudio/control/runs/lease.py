@@ -1,8 +1,8 @@
-"""The lease of a run that the store knows: a token in its row, a lock on its folder, and a heart that beats.
+"""The lease of a run that the store knows: a token in its row, a lock on its folder, and a heartbeat.
 
-Every commit is checked against both. The heart runs in a thread of its own: it tells the store that the process lives
-and how far the run is, and hears from it what the user wants. When the run was taken away the heart says so too, so
-that a process that is stuck outside of any commit goes as well.
+Every commit is checked against token and lock. The heartbeat has a thread of its own: it tells the store that the
+process lives and how far the run is, and reads from it what the user wants. When the run was taken away it calls
+`on_lost`, so that a process that is stuck outside of any commit ends as well.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class StoreLease:
         self._pause_at = run.pause_at
         self._confirmed_at = time.monotonic()
         self._stop_asked = self._has_ended = self._is_lost = self._is_ending = False
-        # A managed run that never began is told of by the process that was started for it: it knows what went wrong.
+        # The end of a managed run that never began is recorded by its process (`recording_failure`), which knows why.
         self._has_begun = not run.is_managed
-        self._last_words: tuple[RunState, Reason, str] = (RunState.INTERRUPTED, Reason.USER, "")
+        self._end: tuple[RunState, Reason, str] = (RunState.INTERRUPTED, Reason.USER, "")
         self._unpublished: Sequence[State] | None = None
         self._released = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name=f"heart of {run.id}", daemon=True)
-        self._heart.start()
+        self._heartbeat = threading.Thread(target=self._beat, name=f"heartbeat of {run.id}", daemon=True)
+        self._heartbeat.start()
 
-    # -- what the session says --------------------------------------------------------------------------------------
+    # -- called by the session --------------------------------------------------------------------------------------
 
     def check(self) -> None:
         if self._is_lost:
@@ -73,18 +73,18 @@ class StoreLease:
         self._confirmed_at = time.monotonic()
 
     def _is_surely_ours(self) -> bool:
-        """A store that is away for a moment ends no run: until it would be taken from us nobody else can have it."""
+        """A store that is away for a moment ends no run: no other process can take it from us before TTL_SECONDS."""
         return time.monotonic() - self._confirmed_at < TTL_SECONDS / 2
 
     def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
         self._file.check()
         self._has_begun, self._facts = True, facts
         if (state, reason) == (RunState.INTERRUPTED, Reason.SIGNAL) and self._is_at_pause():
-            reason = Reason.PAUSED  # nobody sent a signal: `safe_point` said so
+            reason = Reason.PAUSED  # no signal was sent: `safe_point` returned True
         if state in ENDED:
-            self._last_words = (state, reason, message)
+            self._end = (state, reason, message)
             self._publish_late()
-        self._is_ending = state in ENDED  # the heart may find it ended before we know: that is no loss
+        self._is_ending = state in ENDED  # the heartbeat may read the end before `move` returns
         try:
             run = self._store.move(self.run_id, self.token, state, reason, message, facts)
             self._has_ended = run.state in ENDED
@@ -102,7 +102,7 @@ class StoreLease:
         return bool(0 < self._pause_at <= self._facts.get("epoch", 0))
 
     def tell(self, facts: State) -> None:
-        self._facts = facts  # the heart takes it along
+        self._facts = facts  # sent with the next heartbeat
 
     def publish(self, checkpoints: Sequence[State]) -> None:
         try:
@@ -119,19 +119,19 @@ class StoreLease:
                 self.publish(self._unpublished)
 
     def release(self) -> None:
-        """Nothing that was held stays held: a run without an end is interrupted, and says so. An end that could not be
-        told, because the store was away, is told now if it is back."""
+        """Stop the heartbeat and free the lock. A run without an end is recorded as interrupted; an end that could not
+        be recorded because the store was away is recorded now if it is back."""
         if self._released.is_set():
             return
         self._released.set()
-        if threading.current_thread() is not self._heart:
-            self._heart.join()
+        if threading.current_thread() is not self._heartbeat:
+            self._heartbeat.join()
         if not self._has_ended and self._has_begun:
             with suppress(LeaseLost, Conflict, StorageError):
-                self._store.move(self.run_id, self.token, *self._last_words, self._facts)
+                self._store.move(self.run_id, self.token, *self._end, self._facts)
         self._file.release()
 
-    # -- the heart --------------------------------------------------------------------------------------------------
+    # -- heartbeat -------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         while not self._released.wait(self._beat_seconds):
@@ -140,7 +140,7 @@ class StoreLease:
             try:
                 desired = self._store.beat(self.run_id, self.token, self._progress, self._facts)
             except StorageError:
-                continue  # told to the session by its next commit, if it lasts
+                continue  # the session's next commit reports it, if it lasts
             except LeaseLost:
                 if not (self._is_ending or self._has_ended):
                     self._is_lost = True
@@ -151,8 +151,9 @@ class StoreLease:
 
 
 @contextmanager
-def told_if_it_fails(store: Store, run: RunRow) -> Iterator[None]:
-    """Between the claim of a run and its session: what goes wrong is told, so that no run seems to start for ever."""
+def recording_failure(store: Store, run: RunRow) -> Iterator[None]:
+    """Between the claim of a run and its session: an error is recorded as the run's end, so that it is not STARTING for
+    ever."""
     try:
         yield
     except LeaseLost:

@@ -7,24 +7,24 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.core.errors import RunNotFound
 
 
-def family(store: StoreReader, run: RunRow) -> list[tuple[int, RunRow]]:
+def relatives_of(store: StoreReader, run: RunRow) -> list[tuple[int, RunRow]]:
     """Depth and run, parents before their children, older children first."""
-    root, seen = run, {run.id}
-    while root.parent_id is not None and root.parent_id not in seen:
+    root, ancestors = run, {run.id}
+    while root.parent_id is not None and root.parent_id not in ancestors:
         try:
             root = store.get(root.parent_id)
         except RunNotFound:
             break  # the parent lives in another store
-        seen.add(root.id)
-    found: list[tuple[int, RunRow]] = []
-    _descend(store, root, 0, found, set())
-    return found
+        ancestors.add(root.id)
+    tree: list[tuple[int, RunRow]] = []
+    _descend(store, root, 0, tree, set())
+    return tree
 
 
-def _descend(store: StoreReader, run: RunRow, depth: int, found: list[tuple[int, RunRow]], seen: set[str]) -> None:
-    if run.id in seen:
+def _descend(store: StoreReader, run: RunRow, depth: int, tree: list[tuple[int, RunRow]], visited: set[str]) -> None:
+    if run.id in visited:
         return
-    seen.add(run.id)
-    found.append((depth, run))
+    visited.add(run.id)
+    tree.append((depth, run))
     for child in reversed(store.runs(parent=run.id)):
-        _descend(store, child, depth + 1, found, seen)
+        _descend(store, child, depth + 1, tree, visited)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from rlstudio.control.runs.folders import folder_of
-from rlstudio.control.runs.lease import StoreLease, told_if_it_fails
+from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.store.records import RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
@@ -51,7 +51,7 @@ def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) ->
     try:
         request = request_of(cfg, **origin)
         run = workspace.store.create(request, owner=this_process())
-        with told_if_it_fails(workspace.store, run):
+        with recording_failure(workspace.store, run):
             folder = RunFolder.create(workspace.runs_dir, request, run_id=run.id)
             folder.event(EVENT, **workspace.store.lineage(run.id))
             lease = StoreLease(workspace.store, run, folder.path)
@@ -70,7 +70,7 @@ def resume_session(
     going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
-    with told_if_it_fails(workspace.store, claimed):
+    with recording_failure(workspace.store, claimed):
         session = going.open(StoreLease(workspace.store, claimed, folder.path))
     folder.event(EVENT, **lineage())
     return _with_finalize(workspace, session)
@@ -99,7 +99,7 @@ def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, Any
 
 def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Session:
     """A claimed run, in the process that was started for it. Its row knows whether it is to go on for longer."""
-    with told_if_it_fails(workspace.store, run):
+    with recording_failure(workspace.store, run):
         folder = folder_of(workspace, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()

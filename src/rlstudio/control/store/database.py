@@ -8,7 +8,8 @@ before 3.51.3 can corrupt a database when that log is reset.
 PostgreSQL: rows are locked while they change, for as long as SQLite would wait and no longer; a process that froze in
 the middle of a transaction loses it.
 
-`Database` is for whoever acts: its tables are made, or brought up to date. `ReadOnlyDatabase` is for whoever looks.
+`Database` is for commands that change something: its tables are made, or brought up to date. `ReadOnlyDatabase` is for
+commands that only look.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from rlstudio.core.process import call_in_children
 
 BUSY_SECONDS = 20
 CONNECT_SECONDS = 10
-BUSY_STATES = frozenset({"55P03", "40P01", "40001"})  # no lock in time, deadlock, could not be put in a row
+BUSY_STATES = frozenset({"55P03", "40P01", "40001"})  # no lock in time, deadlock, serialization failure
 DISK_FULL_STATE = "53100"
 
 _FULL = "the disk is full; free some space and try again"
 _SQLITE_DISK = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: "the disk reported an input/output error; check the device before going on",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened; see that its disk is whole and has room, and that its folder is yours",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that its disk works and has room, and that its folder is yours",
 }
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_of_the_parent: list[Pool] = []
+_pools_of_parent: list[Pool] = []
 
 
 class Database:
@@ -55,7 +56,7 @@ class Database:
         try:
             self.engine = self._connect(parsed, pooled)
         except (ArgumentError, NoSuchModuleError) as error:
-            raise UserError(f"RLSTUDIO_DB: {_told(error)}; {_REMEDY}") from None
+            raise UserError(f"RLSTUDIO_DB: {_first_line(error)}; {_REMEDY}") from None
         except ModuleNotFoundError as error:
             raise UserError(
                 f'RLSTUDIO_DB: needs {error.name}; install it with: pip install "rlstudio[postgres]"'
@@ -91,23 +92,23 @@ class Database:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """What the driver complains about, as ours."""
+        """Raise the driver's errors as RLStudio's own."""
         try:
             yield
         except IntegrityError:
-            raise  # a matter between the store and its caller
+            raise  # the store's methods handle it
         except DBAPIError as error:
             raise self._translate(error) from error
 
     def _translate(self, error: DBAPIError) -> Exception:
-        told = _told(error.orig or error)
+        text = _first_line(error.orig or error)
         if _is_busy(error.orig):
             return StoreBusy(f"{self.where}: another process has held the store for {BUSY_SECONDS} s; try again")
-        if "malformed" in told or "not a database" in told:
+        if "malformed" in text or "not a database" in text:
             return StorageError(
-                f"{self.where}: damaged ({told}); put it aside and take the runs in again with: rlctl adopt RUN_FOLDER"
+                f"{self.where}: damaged ({text}); put it aside and take the runs in again with: rlctl adopt RUN_FOLDER"
             )
-        return StorageError(f"{self.where}: {_disk_says(error.orig) or told}")
+        return StorageError(f"{self.where}: {_disk_says(error.orig) or text}")
 
     def close(self) -> None:
         self.engine.dispose()
@@ -134,7 +135,7 @@ class ReadOnlyDatabase(Database):
         return engine
 
     def _prepare(self) -> None:
-        """Nothing: whoever reads finds out what is there."""
+        """Makes nothing: each read checks the version of what is there."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -167,13 +168,13 @@ def _parse(url: str) -> URL:
 
 
 def _without_secrets(url: URL) -> str:
-    """For people: also what is given like ?password=... is hidden."""
+    """The URL for messages: a password is hidden, also one given like ?password=..."""
     secret = {name: "***" for name in url.query if "pass" in name.lower()}
     return url.update_query_dict(secret).render_as_string(hide_password=True)
 
 
 def _is_busy(error: object) -> bool:
-    """Told by code: words like "locked" can be part of a name."""
+    """Decided by the error code: words like "locked" can be part of a name."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)  # None where Python's module itself complains
         return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -181,7 +182,7 @@ def _is_busy(error: object) -> bool:
 
 
 def _disk_says(error: object) -> str | None:
-    """What the disk behind the store complains about, and what to do about it; None where it is something else."""
+    """The problem of the disk behind the store, and its remedy; None for any other error."""
     if isinstance(error, sqlite3.Error):
         return _SQLITE_DISK.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
     return _FULL if getattr(error, "sqlstate", None) == DISK_FULL_STATE else None
@@ -242,10 +243,10 @@ def _forget_all() -> None:
     """A forked child must not use, nor close, its parent's connections. They are kept, not collected: a connection of
     SQLite that is closed here would roll back what the parent is writing."""
     for engine in list(_engines):
-        _of_the_parent.append(engine.pool)
+        _pools_of_parent.append(engine.pool)
         engine.dispose(close=False)
 
 
-def _told(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line: drivers add hints, and SQLAlchemy the statement."""
     return str(error).strip().partition("\n")[0]

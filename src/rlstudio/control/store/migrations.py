@@ -1,7 +1,7 @@
 """Older stores are brought up to date, with a copy kept; newer ones are refused.
 
 A new store is made from `schema` as it is; `STEPS[n]` turns one of version n into version n + 1. A step never uses
-`schema`, which goes on changing, but says its own SQL. Both ways must end in the same tables (there is a test).
+`schema`, which goes on changing, but has its own SQL. Both ways must end in the same tables (there is a test).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _to_version_2(connection: Connection) -> None:
 
 STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2}
 
-# Plain questions: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
+# Plain SQL: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
 _HAS_TABLE = {
     "sqlite": text("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'"),
     # Not to_regclass: it may answer from what this connection knew before it waited for the lock.
@@ -37,17 +37,17 @@ _HAS_TABLE = {
         "SELECT count(*) FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = current_schema()"
     ),
 }
-_LOCK = 0x524C5354  # any number, the same for everybody: who migrates first is waited for
+_LOCK = 0x524C5354  # any number, the same in every process: the others wait for the one that migrates
 
 
 def bring_up_to_date(engine: Engine, path: Path | None) -> None:
-    """Cheap where nothing is to be done: one read."""
+    """Make the tables, or migrate them to this version; costs one read where nothing is to be done."""
     with engine.connect().execution_options(rlstudio_reads=True) as connection:
-        found = _version(connection)
-    if found == VERSION:
+        version = _version(connection)
+    if version == VERSION:
         return
-    if found is not None and found > VERSION:
-        raise _newer(found)
+    if version is not None and version > VERSION:
+        raise _newer(version)
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
@@ -62,39 +62,40 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def bring_copy_up_to_date(connection: Connection) -> None:
-    """Of a store that nobody else has: its steps are made in the transaction of whoever reads it."""
+    """Migrate a private copy, inside the transaction that reads it."""
     if _version(connection) != VERSION:
         _migrate(connection, None)
 
 
 def version_to_read(connection: Connection) -> int | None:
     """The version of a store that is read where it lies; None for an empty database."""
-    found = _version(connection)
-    if found is not None and found > VERSION:
-        raise _newer(found)
-    if found is not None and found < VERSION:
+    version = _version(connection)
+    if version is not None and version > VERSION:
+        raise _newer(version)
+    if version is not None and version < VERSION:
         raise UserError(
-            f"the store has version {found}, this RLStudio reads version {VERSION}; bring it up to date with:"
+            f"the store has version {version}, this RLStudio reads version {VERSION}; bring it up to date with:"
             " rlctl queue --reap (older programs can then not use it any more)"
         )
-    return found
+    return version
 
 
 def _migrate(connection: Connection, path: Path | None) -> None:
-    """In one transaction: a step that fails leaves the store as it was. Others may have been quicker: look again."""
-    found = _version(connection)
-    if found is None:
+    """In one transaction: a step that fails leaves the store as it was. Another process may have
+    migrated meanwhile, so the version is read again."""
+    version = _version(connection)
+    if version is None:
         # Their own rooms import them; here they must be known before all tables are made.
         from rlstudio.control.store import registry_tables, sweep_tables  # noqa: F401
 
         schema.metadata.create_all(connection)
         connection.execute(insert(schema.version).values(number=VERSION))
         return
-    if found > VERSION:
-        raise _newer(found)
-    if found < VERSION and path is not None:
-        _copy(path, path.with_name(f"{path.stem}-version-{found}{path.suffix}"))
-    for number in range(found, VERSION):
+    if version > VERSION:
+        raise _newer(version)
+    if version < VERSION and path is not None:
+        _copy(path, path.with_name(f"{path.stem}-version-{version}{path.suffix}"))
+    for number in range(version, VERSION):
         STEPS[number](connection)
         connection.execute(update(schema.version).values(number=number + 1))
 
@@ -106,15 +107,15 @@ def _version(connection: Connection) -> int | None:
     return connection.execute(select(schema.version.c.number)).scalar_one_or_none()
 
 
-def _newer(found: int) -> UserError:
+def _newer(version: int) -> UserError:
     return UserError(
-        f"the store has version {found}, this RLStudio knows up to {VERSION}; upgrade RLStudio"
+        f"the store has version {version}, this RLStudio knows up to {VERSION}; upgrade RLStudio"
         " (pip install -U rlstudio), or set RLSTUDIO_HOME to another folder"
     )
 
 
 def _copy(path: Path, target: Path) -> None:
-    """The store before this transaction, whole or not at all. We hold the right to write, so nobody changes it."""
+    """The store before this transaction, whole or not at all. We hold the write lock, so it does not change."""
     part = target.with_name(f".{target.name}.part")
     try:
         part.unlink(missing_ok=True)
@@ -123,4 +124,4 @@ def _copy(path: Path, target: Path) -> None:
             source.backup(copy)
         part.rename(target)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"{target}: the copy kept before an upgrade: {error}") from error
+        raise StorageError(f"{target}: the store could not be copied before its upgrade: {error}") from error

@@ -18,11 +18,11 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.run_folder import new_run_id
 
-SHOWN = [runs.c[name] for name in RUN_COLUMNS]
+SELECTED_COLUMNS = [runs.c[name] for name in RUN_COLUMNS]
 
 
 def get_run(connection: Connection, run_id: str, lock: bool = False) -> RunRow:
-    query = select(*SHOWN).where(runs.c.id == run_id)
+    query = select(*SELECTED_COLUMNS).where(runs.c.id == run_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise unknown_run(run_id)
@@ -30,7 +30,7 @@ def get_run(connection: Connection, run_id: str, lock: bool = False) -> RunRow:
 
 
 def owned_run(connection: Connection, run_id: str, token: int) -> RunRow:
-    """The run, for its owner alone."""
+    """The run, if `token` is its present owner's; LeaseLost otherwise."""
     try:
         run = get_run(connection, run_id, lock=True)
     except RunNotFound:
@@ -79,7 +79,7 @@ def insert_run(
 
 def claim_run(connection: Connection, run: RunRow, owner: Owner, *, has_process: bool = False) -> RunRow:
     if run.state != RunState.QUEUED:
-        raise Conflict(f"run {run.id}: is {run.state}, not QUEUED; somebody else has it")
+        raise Conflict(f"run {run.id}: is {run.state}, not QUEUED, so it cannot be claimed")
     values = {"token": run.token + 1, "attempt": run.attempt + 1, "heartbeat": run.heartbeat + 1, **asdict(owner)}
     values["has_process"] = has_process
     return change_state(connection, run, RunState.STARTING, Reason.NONE, "", **values)
@@ -92,10 +92,10 @@ def change_state(
     if to not in MOVES[run.state]:
         raise Conflict(f"run {run.id}: is {run.state} and cannot become {to}")
     version = run.version + 1
-    told = {"state": str(to), "reason": str(reason), "message": message}
-    update_run(connection, run, version=version, **told, **values)
+    outcome = {"state": str(to), "reason": str(reason), "message": message}
+    update_run(connection, run, version=version, **outcome, **values)
     token = values.get("token", run.token)
-    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=timestamp(), **told))
+    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=timestamp(), **outcome))
     return get_run(connection, run.id)
 
 
@@ -104,14 +104,14 @@ def update_run(connection: Connection, run: RunRow, **values: Any) -> None:
     same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
     changed = connection.execute(update(runs).where(same).values(updated_at=timestamp(), **values))
     if changed.rowcount != 1:
-        raise Conflict(f"run {run.id}: was changed by somebody else this very moment; try again")
+        raise Conflict(f"run {run.id}: was changed by another process meanwhile; try again")
 
 
-def set_checkpoints(connection: Connection, run_id: str, token: int, found: Sequence[Mapping[str, Any]]) -> None:
-    """These and no others."""
+def set_checkpoints(connection: Connection, run_id: str, token: int, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the list of a run's checkpoints."""
     connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run_id))
-    if found:
-        connection.execute(insert(checkpoints), [{"run_id": run_id, "token": token, **entry} for entry in found])
+    if entries:
+        connection.execute(insert(checkpoints), [{"run_id": run_id, "token": token, **entry} for entry in entries])
 
 
 def failed(run: RunRow, to: RunState, reason: Reason, env_steps: int) -> dict[str, int]:

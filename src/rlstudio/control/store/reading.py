@@ -10,7 +10,7 @@ from sqlalchemy import func, or_, select
 
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
-from rlstudio.control.store.moves import SHOWN, get_run, unknown_run
+from rlstudio.control.store.moves import SELECTED_COLUMNS, get_run, unknown_run
 from rlstudio.control.store.records import Checkpoint, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
@@ -37,7 +37,7 @@ class StoreReader:
         limit: int | None = None,
     ) -> list[RunRow]:
         """Newest first. `starting`: ids that begin so."""
-        query = select(*SHOWN).order_by(runs.c.seq.desc()).limit(limit)
+        query = select(*SELECTED_COLUMNS).order_by(runs.c.seq.desc()).limit(limit)
         if states is not None:
             query = query.where(runs.c.state.in_([str(state) for state in states]))
         if name is not None:
@@ -57,7 +57,7 @@ class StoreReader:
         """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
         ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
         wanted = (runs.c.failures <= runs.c.max_retries) & (runs.c.desired == str(Desired.RUN))
-        query = select(*SHOWN).where(or_(*ends), runs.c.is_managed, wanted)
+        query = select(*SELECTED_COLUMNS).where(or_(*ends), runs.c.is_managed, wanted)
         with self.database.read() as connection:
             return [RunRow.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
 
@@ -78,10 +78,10 @@ class StoreReader:
 
     def _large(self, run_id: str, column: str) -> Any:
         with self.database.read() as connection:
-            found = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()
-        if found is None:
+            value = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()
+        if value is None:
             raise unknown_run(run_id)
-        return found
+        return value
 
     def events(self, run_id: str) -> list[Event]:
         """The history, oldest first."""

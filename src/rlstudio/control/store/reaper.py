@@ -1,8 +1,8 @@
 """Reaper: finds runs whose owner is gone, and takes them away so that they can go on elsewhere.
 
-A process of this host is judged by boot, pid and start time, at once and for certain. One that cannot be seen, or is
-frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic clock. No two clocks are
-ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
+A process of this host is judged by boot, pid and start time, at once and for certain. One that cannot be checked,
+or is frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic clock. No two
+clocks are ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def is_gone(run: RunRow) -> bool:
 
 
 def as_recorded(run: RunRow, status: Status) -> Status:
-    """What a run whose process is gone will be once somebody records it."""
+    """The status that a run whose process is gone has once that is recorded."""
     state, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, Reason.ORPHANED)
     return replace(status, state=state, reason=reason, message=_ended_silently(run))
 
 
 def _ended_silently(run: RunRow) -> str:
-    return f"process {run.pid} ended without a word; {_again(run)}"
+    return f"process {run.pid} ended without recording why; {_again(run)}"
 
 
 def _again(run: RunRow) -> str:
@@ -47,7 +47,7 @@ def _again(run: RunRow) -> str:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SignsOfLife:
     """When the signs of life of an owner last changed, on our clock."""
 
     token: int
@@ -73,35 +73,35 @@ class Reaper:
         self._gone = gone
         self._ttl = ttl
         self._facts = facts
-        self._seen: dict[str, _Seen] = {}
+        self._signs: dict[str, _SignsOfLife] = {}
 
     def look(self) -> list[RunRow]:
-        """One pass over all runs that somebody has; returns those that were taken away."""
+        """One pass over all runs that have an owner; returns those that were taken from it."""
         now = self._clock()
         owned = self._store.runs(states=OWNED)
-        self._seen = {run.id: self._observe(run, now) for run in owned}
+        self._signs = {run.id: self._observe(run, now) for run in owned}
         reaped = [self._judge(run, now) for run in owned]
         return [run for run in reaped if run is not None]
 
-    def _observe(self, run: RunRow, now: float) -> _Seen:
-        before = self._seen.get(run.id)
+    def _observe(self, run: RunRow, now: float) -> _SignsOfLife:
+        before = self._signs.get(run.id)
         if before is None or before.token != run.token:
-            return _Seen(run.token, run.heartbeat, run.progress, now, now)
-        # At most now: a clock that began anew must not make anybody immortal.
+            return _SignsOfLife(run.token, run.heartbeat, run.progress, now, now)
+        # At most now: a clock that was reset must not keep an owner alive for ever.
         beat_at = min(before.beat_at, now) if before.heartbeat == run.heartbeat else now
         moved_at = min(before.moved_at, now) if before.progress == run.progress else now
-        return _Seen(run.token, run.heartbeat, run.progress, beat_at, moved_at)
+        return _SignsOfLife(run.token, run.heartbeat, run.progress, beat_at, moved_at)
 
     def _judge(self, run: RunRow, now: float) -> RunRow | None:
-        seen = self._seen[run.id]
+        signs = self._signs[run.id]
         if self._gone(run.process):
             return self._take(run, Reason.ORPHANED, _ended_silently(run))
-        # A foreground run of this host that somebody put to sleep (Ctrl-Z) is nobody else's business.
+        # A foreground run of this host that its user suspended (Ctrl-Z) is left alone.
         asleep = not run.is_managed and run.host == os.uname().nodename
-        if now - seen.beat_at >= self._ttl and not asleep:
+        if now - signs.beat_at >= self._ttl and not asleep:
             silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
             return self._take(run, Reason.ORPHANED, f"{silent}; {_again(run)}", end=True)
-        if now - seen.moved_at >= run.stall_seconds and run.is_managed:
+        if now - signs.moved_at >= run.stall_seconds and run.is_managed:
             stuck = f"process {run.pid} lives, but made no update for {run.stall_seconds:g} s (resources.stall_seconds)"
             return self._take(run, Reason.HUNG, f"{stuck}; {_again(run)}", end=True)
         return None
@@ -112,8 +112,8 @@ class Reaper:
         except RunNotFound:
             return None  # ended and removed since we looked
         if reaped is not None and end and run.has_process:
-            # It can write nothing more; where it can be reached it need not go on computing either. Before it had a
-            # process of its own it was in the hands of a scheduler, which has other runs to look after.
+            # It can write nothing more; where it can be reached it need not go on computing either. Before a run has a
+            # process of its own the process in its row is the scheduler's, which must not be killed.
             with suppress(PermissionError):
                 process.send(run.process, signal.SIGKILL)
         return reaped

@@ -73,7 +73,7 @@ class RunRow:
     heartbeat: int
     progress: int
     is_managed: bool
-    has_process: bool  # its own process has it; before that, whoever claimed it to start one
+    has_process: bool  # its own process has it; before that, the scheduler that claimed it
     devices: str
     failures: int
     failed_at: int
@@ -118,7 +118,7 @@ class RunRow:
 
     @cached_property
     def status(self) -> Status:
-        """As a run folder tells it."""
+        """As a run folder records it."""
         names = {field.name for field in fields(Status)} & set(RUN_COLUMNS)
         known = {name: getattr(self, name) for name in names}
         low, high = self.eval_low, self.eval_high
@@ -150,7 +150,7 @@ class Checkpoint:
 
 
 def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run tells about itself (`Status.facts`), as columns; a number that is none is left out."""
+    """What a run reports about itself (`Status.facts`), as columns; non-finite floats become NULL."""
     values = dict(facts)
     if "eval_interval" in values:
         values["eval_low"], values["eval_high"] = values.pop("eval_interval") or (None, None)

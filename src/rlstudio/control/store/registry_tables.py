@@ -54,7 +54,7 @@ audit = Table(
 
 
 def from_version_1(connection: Connection) -> None:
-    """What version 2 has of this."""
+    """Make the tables of the registry, which version 1 has not."""
     serial = (
         "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT" if connection.dialect.name == "sqlite" else "BIGSERIAL PRIMARY KEY"
     )

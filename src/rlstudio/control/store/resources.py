@@ -41,7 +41,7 @@ class Slots:
 
 
 def asked_for(resources: ResourcesConfig, device: str) -> dict[str, Any]:
-    """What the store remembers of what a run asks for. A GPU that its config names is one it asks for."""
+    """What a run asks for, as columns of its row. A device `cuda` in its config asks for one GPU."""
     return {
         "priority": resources.priority,
         "cpus": resources.cpus,
@@ -59,7 +59,7 @@ def left(slots: Slots, running: Iterable[RunRow]) -> Slots:
 
 
 def of_this_machine() -> Slots:
-    """Processor cores and memory that this process may use, and GPUs that the driver shows."""
+    """Processor cores and memory that this process may use, and GPUs that the driver lists."""
     nvidia = Path("/proc/driver/nvidia/gpus")
     gpus = len(list(nvidia.iterdir())) if nvidia.is_dir() else 0
     return Slots(len(os.sched_getaffinity(0)), gpus, usable_ram() >> 20)

@@ -1,4 +1,4 @@
-"""The file of a SQLite store: made private for whoever acts, opened without leaving a trace for whoever looks.
+"""The file of a SQLite store: made private to write to it, opened without leaving a trace to read it.
 
 No function here opens the store's file by itself while it exists: closing any descriptor of a file drops all locks that
 this process has on it, also those of a transaction in another thread.
@@ -83,8 +83,8 @@ def _in_memory() -> sqlite3.Connection:
 
 
 def _has_write_ahead_log(path: Path) -> bool:
-    """Whether it was written with one, which also a reader would have to create and to write to. SQLite refuses such a
-    file where it may not lock; whatever else it complains about is for whoever reads with locks."""
+    """Whether it was written with one, which a reader too would have to create and write to. SQLite refuses such a
+    file where it may not lock; any other error is left to the read with locks."""
     with closing(_connect(path, "&nolock=1")) as probe:
         try:
             probe.execute("SELECT count(*) FROM sqlite_master")
@@ -112,14 +112,14 @@ def _repaired_copy(path: Path) -> sqlite3.Connection:
 
 
 def _copy_beside(path: Path, folder: str) -> subprocess.CompletedProcess[str]:
-    """By another process, whose closing it costs us no lock."""
+    """By another process: closing the file in this one would drop our locks."""
     sources = [path.with_name(path.name + suffix) for suffix in COPIED]
     there = [str(source) for source in sources if source.exists()]
     return subprocess.run(["cp", "--", *there, folder], check=False, capture_output=True, text=True)
 
 
 def _fingerprint(path: Path) -> list[tuple[int, int, int] | None]:
-    """Another one after every change of the file and its journals."""
+    """Differs after every change of the file or its journals."""
     prints: list[tuple[int, int, int] | None] = []
     for suffix in COPIED:
         try:
@@ -148,20 +148,20 @@ def _require_plain_files(file: Path) -> None:
     """SQLite opens by name what lies beside its file. A pipe would block it, a link lead elsewhere, and a file that has
     two names also has two journals, which corrupts it."""
     for path in (file.with_name(file.name + suffix) for suffix in ("", *BESIDE)):
-        with suppress(OSError):  # not there, or for opening it to complain about
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        with suppress(OSError):  # not there, or opening it reports the error
+            info = os.lstat(path)
+            if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
                 raise UserError(f"{path}: is not a plain file with one name; put a copy of the real one in its place")
 
 
 def _disk(path: Path) -> str:
-    """The kind of file system a folder lies on; empty where it cannot be told."""
+    """The kind of file system a folder lies on; empty where it is unknown."""
     here, deepest, kind = path.resolve(), 0, ""
     for line in _mounts().splitlines():
-        _, escaped, found, *_ = line.split(" ")
+        _, escaped, mounted, *_ = line.split(" ")
         mount = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped))
-        if here.is_relative_to(mount) and len(mount.parts) >= deepest:  # of two at one place the later is seen
-            deepest, kind = len(mount.parts), found
+        if here.is_relative_to(mount) and len(mount.parts) >= deepest:  # of two at one place the later one counts
+            deepest, kind = len(mount.parts), mounted
     return kind
 
 

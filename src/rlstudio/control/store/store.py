@@ -1,8 +1,8 @@
 """Store: what is known about all runs. Each method is one transaction.
 
-A move is one compare-and-swap on the run's row plus one row in the append-only history; whoever acts as the owner of a
-run shows the token of its ownership, and with an older one changes nothing. No wall clock decides anything here: the
-times in the rows are for people.
+A move is one compare-and-swap on the run's row plus one row in the append-only history; the owner of a run passes
+the token of its ownership, and with an older one changes nothing. No wall clock decides anything here: the times in the
+rows are for people.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 
 LONGEST_KEY = 200
-BIRTHS = 10  # tries to find an id that nobody has
+ID_ATTEMPTS = 10  # how often a new id is drawn before giving up
 
 
 class Store(StoreReader):
-    # -- birth ------------------------------------------------------------------------------------------------------
+    # -- creating ---------------------------------------------------------------------------------------------------
 
     def create(
         self, request: RunRequest, *, key: str | None = None, owner: Owner | None = None, run_id: str | None = None
     ) -> RunRow:
-        """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once, whoever
-        has it now."""
+        """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once,
+        whatever its state is now."""
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
             raise UserError(f"key: has {len(key)} characters; give 1 to {LONGEST_KEY}")
-        for _ in range(BIRTHS):
+        for _ in range(ID_ATTEMPTS):
             try:
                 with self.database.write() as connection:
                     known = None if key is None else run_of_key(connection, key, request.config_hash)
                     return known or insert_run(connection, request, key, owner, run_id)
-            except IntegrityError as error:  # the id or the key was taken this very moment: now it is seen
+            except IntegrityError as error:  # another process took the id or the key: try again
                 refused = error
         raise refused
 
@@ -65,9 +65,9 @@ class Store(StoreReader):
         state: RunState,
         reason: Reason,
         facts: Mapping[str, Any],
-        found: Sequence[Mapping[str, Any]] = (),
+        checkpoints: Sequence[Mapping[str, Any]] = (),
     ) -> RunRow:
-        """A run that was made elsewhere, as its folder tells it, with its checkpoints. Nobody has it.
+        """A run that was made elsewhere, as its folder describes it, with its checkpoints. It has no owner.
 
         It may have been here before, and removed while its owner was frozen: its tokens go on from any number, so
         that none of those given out before counts again.
@@ -82,13 +82,13 @@ class Store(StoreReader):
                 for step in history[1:]:
                     run = change_state(connection, run, step, reason if step == history[-1] else Reason.ADOPTED, "")
                 update_run(connection, run, is_managed=state == RunState.QUEUED, **facts_as_columns(facts))
-                set_checkpoints(connection, run_id, run.token, found)
+                set_checkpoints(connection, run_id, run.token, checkpoints)
                 return get_run(connection, run_id)
         except IntegrityError as error:
             raise taken(run_id) from error
 
     def remove(self, run_id: str) -> None:
-        """Forget a run that nobody has."""
+        """Remove a run that has no owner."""
         with self.database.write() as connection:
             run = get_run(connection, run_id, lock=True)
             if run.is_owned:
@@ -121,7 +121,7 @@ class Store(StoreReader):
         message: str = "",
         facts: Mapping[str, Any] | None = None,
     ) -> RunRow:
-        """The owner of a run says what became of it."""
+        """The owner of a run records its new state."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
             to, reason = outcome_of_stop(run.state, run.desired, to, reason)
@@ -132,12 +132,12 @@ class Store(StoreReader):
                 update_run(connection, run, **values)
                 return get_run(connection, run_id)
             if to == RunState.CANCELLED and run.desired != Desired.CANCEL:
-                raise Conflict(f"run {run_id}: nobody asked for it to be cancelled")
+                raise Conflict(f"run {run_id}: no cancellation was asked for; do that with: rlctl cancel {run_id}")
             values |= failed(run, to, reason, values.get("env_steps", run.env_steps))
             return change_state(connection, run, to, reason, message, **values)
 
     def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, Any]) -> Desired:
-        """The owner lives; `progress` grows while it also gets somewhere. Returns what the user wants of it."""
+        """The owner's heartbeat; `progress` grows with each update it makes. Returns what the user wants of it."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
             update_run(connection, run, heartbeat=run.heartbeat + 1, progress=progress, **facts_as_columns(facts))
@@ -154,11 +154,11 @@ class Store(StoreReader):
         with self.database.write() as connection:
             update_run(connection, owned_run(connection, run_id, token), parent_step=step)
 
-    def publish(self, run_id: str, token: int, found: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, run_id: str, token: int, checkpoints: Sequence[Mapping[str, Any]]) -> None:
         """The owner's checkpoints: these and no others."""
         with self.database.write() as connection:
             owned_run(connection, run_id, token)
-            set_checkpoints(connection, run_id, token, found)
+            set_checkpoints(connection, run_id, token, checkpoints)
 
     def reap(
         self,
@@ -169,7 +169,7 @@ class Store(StoreReader):
         message: str,
         facts: Mapping[str, Any] | None = None,
     ) -> RunRow | None:
-        """Take a run from an owner that is gone. Nothing happens where it has shown life since it was looked at."""
+        """Take a run from an owner that is gone. Nothing happens where its heartbeat changed since it was read."""
         with self.database.write() as connection:
             run = get_run(connection, run_id, lock=True)
             if not run.is_owned or run.token != token or run.heartbeat != heartbeat:
@@ -182,8 +182,8 @@ class Store(StoreReader):
     # -- what the user wants ----------------------------------------------------------------------------------------
 
     def ask(self, run_id: str, desired: Desired) -> RunRow:
-        """Stop or cancel. A run that nobody has yet, or any more, is cancelled at once; one that waits to be tried
-        again stays where it is."""
+        """Stop or cancel. A run without an owner is cancelled at once; one that waits to be tried again keeps its
+        state and is not tried again."""
         if desired == Desired.RUN:
             raise ValueError("resume it")
         with self.database.write() as connection:
@@ -212,8 +212,8 @@ class Store(StoreReader):
         owner: Owner | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> RunRow:
-        """An ended run goes into the queue again; with an owner it starts at once. A user's own wish forgives all
-        failures before it; `changes` are columns that differ from now on (a longer config)."""
+        """An ended run goes into the queue again; with an owner it starts at once. Except for a
+        RETRY its failures are forgotten; `changes` are columns that differ from now on (a longer config)."""
         with self.database.write() as connection:
             run = get_run(connection, run_id, lock=True)
             if run.state not in ENDED or (run.state == RunState.COMPLETED and reason != Reason.EXTENDED):
@@ -222,7 +222,7 @@ class Store(StoreReader):
                 raise Conflict(f"run {run_id}: is {run.state} ({run.reason}); it is not to be tried again")
             values = {"desired": str(Desired.RUN), **(changes or {})}
             if reason != Reason.RETRY:
-                # Whoever resumes it says how far it is to go; without a word, to its end.
+                # `changes` may hold the epoch to pause at; otherwise it goes to its end.
                 values = {"failures": 0, "failed_at": 0, "pause_at": 0, **values}
             values.setdefault("is_managed", owner is None)
             run = change_state(connection, run, RunState.QUEUED, reason, "", **values)

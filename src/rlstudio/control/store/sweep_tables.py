@@ -41,7 +41,7 @@ trials = Table(
 
 
 def from_version_1(connection: Connection) -> None:
-    """What version 2 has of this."""
+    """Make the tables of sweeps and `run.pause_at`, which version 1 has not."""
     for statement in _STATEMENTS:
         connection.execute(text(statement))
 

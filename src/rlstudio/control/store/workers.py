@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlstudio.control.store.resources import Slots
 
 SILENT_SECONDS = 16.0
-"""Three beats and some: a worker of another host that shows no sign of life for so long is gone."""
+"""A little over three heartbeats: a worker of another host whose heartbeat stands still for so long is gone."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class KnownWorker:
     throughput: float
     queue_depth: int
     started_at: str
-    is_certain: bool  # its process is there, or its heart was seen to beat
+    is_certain: bool  # it is on this host, or its heartbeat was observed to change
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Heartbeat:
     heartbeat: int
     since: float
     has_beaten: bool
@@ -49,10 +49,10 @@ class _Seen:
 
 class Workers:
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
-        """One that is kept sees who beats; a new one knows only who is registered."""
+        """One that is kept observes heartbeats; a new one knows only which workers are registered."""
         self._database = database
         self._clock = clock
-        self._seen: dict[str, _Seen] = {}
+        self._heartbeats: dict[str, _Heartbeat] = {}
 
     def register(self, worker_id: str, process: Owner, slots: Slots) -> None:
         moment = datetime.now(UTC).isoformat(timespec="seconds")
@@ -61,27 +61,27 @@ class Workers:
             connection.execute(insert(workers).values(**values))
 
     def beat(self, worker_id: str, throughput: float, queue_depth: int) -> bool:
-        """False where it is not known any more: it was frozen, and others took it to be gone."""
+        """False where its row was deleted: it was frozen, and others took it to be gone."""
         values = {"heartbeat": workers.c.heartbeat + 1, "throughput": throughput, "queue_depth": queue_depth}
         with self._database.write() as connection:
             return connection.execute(update(workers).where(workers.c.id == worker_id).values(**values)).rowcount == 1
 
     def alive(self) -> list[KnownWorker]:
-        """Those that serve the store; one that is gone is forgotten. Waits for one that is just leaving, so that a run
-        is never left with nobody to start it."""
+        """Those that serve the store; the rows of those that are gone are deleted. Waits for one that is just leaving,
+        so that a run is never left without a worker."""
         with self._database.write() as connection:
             alive, gone = self._alive_and_gone(connection.execute(select(workers).with_for_update()).mappings().all())
             connection.execute(delete(workers).where(workers.c.id.in_([worker.id for worker in gone])))
         return alive
 
     def listed(self) -> list[KnownWorker]:
-        """Those that serve the store, for whoever only looks: nobody is forgotten, and nobody is waited for."""
+        """Those that serve the store, without changing it: no row is deleted, and none is waited for."""
         with self._database.read() as connection:
             return self._alive_and_gone(connection.execute(select(workers)).mappings().all())[0]
 
     def _alive_and_gone(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[KnownWorker], list[KnownWorker]]:
         """Those that are there and those that are gone."""
-        self._seen = {row["id"]: self._observe(row) for row in rows}
+        self._heartbeats = {row["id"]: self._observe(row) for row in rows}
         known = [
             KnownWorker(
                 row["id"],
@@ -92,21 +92,21 @@ class Workers:
                 row["throughput"],
                 row["queue_depth"],
                 row["started_at"],
-                row["host"] == os.uname().nodename or self._seen[row["id"]].has_beaten,
+                row["host"] == os.uname().nodename or self._heartbeats[row["id"]].has_beaten,
             )
             for row in rows
         ]
         gone = [worker for worker in known if is_gone(worker.process) or self._is_silent(worker)]
         return [worker for worker in known if worker not in gone], gone
 
-    def _observe(self, row: Mapping[Any, Any]) -> _Seen:
-        before, now = self._seen.get(row["id"]), self._clock()
+    def _observe(self, row: Mapping[Any, Any]) -> _Heartbeat:
+        before, now = self._heartbeats.get(row["id"]), self._clock()
         if before is None or before.heartbeat != row["heartbeat"]:
-            return _Seen(row["heartbeat"], now, before is not None)
+            return _Heartbeat(row["heartbeat"], now, before is not None)
         return before
 
     def _is_silent(self, worker: KnownWorker) -> bool:
-        silent = self._clock() - self._seen[worker.id].since >= SILENT_SECONDS
+        silent = self._clock() - self._heartbeats[worker.id].since >= SILENT_SECONDS
         return silent and worker.process.host != os.uname().nodename
 
     def remove(self, worker_id: str) -> None:
@@ -114,7 +114,7 @@ class Workers:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
 
     def remove_if_idle(self, worker_id: str, slots: Slots) -> bool:
-        """Leave, unless something that could run here was queued this very moment."""
+        """Remove the row of a worker, unless a run that fits it is queued; returns whether it was removed."""
         fits = (runs.c.cpus <= slots.cpus) & (runs.c.gpus <= slots.gpus) & (runs.c.memory_mb <= slots.memory_mb)
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))

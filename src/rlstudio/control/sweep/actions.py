@@ -1,4 +1,4 @@
-"""A sweep's hands: the store's queue, forks and metrics of real runs; and how a sweep is begun or taken up again."""
+"""What a sweep does with real runs: queue them, fork them, read their metrics; and how a sweep is begun or resumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstudio.control.runs.start import request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import asked_for, of_this_machine
 from rlstudio.control.sweep.config import DEFAULT_METRIC
-from rlstudio.control.sweep.driver import Driver, SweepView, pause_at, watch
+from rlstudio.control.sweep.driver import Driver, SweepProgress, pause_at, watch
 from rlstudio.control.sweep.search import SweepSearch, from_json, overrides
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
 from rlstudio.control.workspace import Workspace
@@ -31,11 +31,11 @@ LOOK_SECONDS = 2.0
 """A step is made at least so often, also where no run seems to have changed."""
 
 WAKE_SECONDS = 5.0
-"""A worker that died is missed after so long."""
+"""A worker that died is replaced after so long."""
 
 
 class QueueActions:
-    """Implements `driver.Hands`."""
+    """Implements `driver.RunActions`."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -47,7 +47,7 @@ class QueueActions:
 
     def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
         missing = {axis.path for axis in search.space.axes} - trial.params.keys()
-        settings = {path: _found(search.data, path) for path in sorted(missing)} | dict(trial.params)
+        settings = {path: _setting_at(search.data, path) for path in sorted(missing)} | dict(trial.params)
         settings["name"] = f"{sweep}-{trial.number}"
         session = fork(self._workspace, parent, "last", overrides(settings), sweep=sweep, trial=trial.number)
         session.close()
@@ -55,7 +55,7 @@ class QueueActions:
         self._workspace.store.resume(session.folder.id, Reason.RESUMED, changes=until)
 
     def is_left(self, run: RunRow) -> bool:
-        """A fork is in the queue's hands only when it is whole."""
+        """A fork is managed by the queue only once it is complete; before that, one without a process is a leftover."""
         if run.parent_id is None or run.is_managed or (run.is_owned and not is_gone(run.process)):
             return False
         remove(self._workspace, self._workspace.find(run.id))
@@ -76,7 +76,7 @@ class QueueActions:
         ensure_worker(self._workspace)
 
 
-def _found(data: Any, path: str) -> Any:
+def _setting_at(data: Any, path: str) -> Any:
     for part in path.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data
@@ -111,13 +111,15 @@ def _fitting(cfg: ExperimentConfig) -> int:
     return max(1, min(fitting))
 
 
-def drive(workspace: Workspace, driver: Driver, show: Callable[[SweepView], None] = lambda seen: None) -> SweepView:
-    """To the end, looking again when a run changed; what ends it before leaves a sweep that can be resumed."""
+def drive(
+    workspace: Workspace, driver: Driver, show: Callable[[SweepProgress], None] = lambda progress: None
+) -> SweepProgress:
+    """Drive a sweep to its end, with a step whenever a run changed; an error leaves a sweep that can be resumed."""
     sweeps, wake_at = Sweeps(workspace.store.database), 0.0
 
-    def wait(seen: SweepView) -> None:
+    def wait(progress: SweepProgress) -> None:
         nonlocal wake_at
-        show(seen)
+        show(progress)
         if time.monotonic() >= wake_at:
             ensure_worker(workspace)
             wake_at = time.monotonic() + WAKE_SECONDS
@@ -126,10 +128,10 @@ def drive(workspace: Workspace, driver: Driver, show: Callable[[SweepView], None
             time.sleep(POLL_SECONDS)
 
     try:
-        seen = watch(driver, wait)
+        progress = watch(driver, wait)
     except BaseException:
-        with suppress(RLStudioError):  # taken over, or the store is away: the first error is the one to tell
+        with suppress(RLStudioError):  # taken over, or the store is away: the first error is the one to report
             driver.stop()
         raise
-    show(seen)
-    return seen
+    show(progress)
+    return progress

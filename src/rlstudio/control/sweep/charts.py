@@ -25,15 +25,15 @@ def draw(summary: SweepSummary, folder: Path, suffix: str = ".svg") -> list[Path
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    told = [trial for trial in summary.trials if summary.value(trial) is not None]
-    if not told:
+    with_result = [trial for trial in summary.trials if summary.value(trial) is not None]
+    if not with_result:
         raise UserError(f"sweep {summary.sweep.name}: no trial has a result yet; there is nothing to draw")
     paths = list(summary.cfg.space)
     written = []
     with rc_context(STYLE):
         for name, painter in (("parallel", _parallel), ("scatter", _scatter)):
             figure = Figure(layout="constrained")
-            painter(figure, summary, told, paths)
+            painter(figure, summary, with_result, paths)
             target = folder / f"{name}{suffix}"
             with written_whole(target) as partial:
                 metadata: dict[str, Any] = {"Date": None} if suffix == ".svg" else {}

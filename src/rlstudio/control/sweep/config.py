@@ -1,4 +1,4 @@
-"""A sweep as a file: which experiment, which settings to choose, by whom, and when to give one up. Free of torch."""
+"""A sweep as a file: which experiment, which settings to choose, how, and when to give one up. Free of torch."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Dimension(Config):
             if given:
                 raise ValueError(f"choices and {given[0]} exclude each other; leave one out")
             if any(value in self.choices[:index] for index, value in enumerate(self.choices)):
-                raise ValueError("a choice is there twice; leave one out")
+                raise ValueError("a choice is listed twice; leave one out")
             return self
         if self.low is None or self.high is None:
             raise ValueError("give low and high, or choices")
@@ -80,7 +80,7 @@ class SamplerConfig(Config):
     """`random`, `grid` (every combination), `tpe`, `cmaes`, or `pbt` (members copy better ones while they train)."""
 
     seed: NonNegativeInt = Field(0, le=2**32 - 1)
-    """Of the choices; trial number n chooses by (seed, n)."""
+    """Seed of the choices; those of trial n are drawn from (seed, n)."""
 
     startup_trials: PositiveInt = Field(10, le=10_000)
     """tpe: trials chosen at random before it begins."""
@@ -176,10 +176,10 @@ class SweepConfig(Config):
     """Trials are chosen and compared in fixed groups, so that neither timing nor `max_concurrent` decides anything."""
 
     sampler: SamplerConfig = Field(default_factory=SamplerConfig)
-    """Who chooses."""
+    """How settings are chosen."""
 
     pruner: PrunerConfig = Field(default_factory=PrunerConfig)
-    """Who gives up early."""
+    """When a trial is given up early."""
 
     space: dict[str, Dimension] = Field(min_length=1, max_length=100)
     """Dotted path of a setting -> what it may be."""
@@ -197,13 +197,13 @@ class SweepConfig(Config):
     @classmethod
     def _different(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(value)) < len(value):
-            raise ValueError("a seed is there twice; leave one out")
+            raise ValueError("a seed is listed twice; leave one out")
         return value
 
     @model_validator(mode="after")
     def _fits(self) -> SweepConfig:
         if self.trials is None and self.sampler.kind != "grid":
-            raise ValueError(f"trials: say how many; {self.sampler.kind} has no end by itself")
+            raise ValueError(f"trials: say how many; only grid has an end of its own, not {self.sampler.kind}")
         if self.sampler.kind == "pbt":
             if self.pruner.kind != "none":
                 raise ValueError(f"pruner: pbt gives up members by itself; leave {self.pruner.kind} out")
@@ -213,7 +213,7 @@ class SweepConfig(Config):
 
 
 def _only_own(cfg: SamplerConfig | PrunerConfig, kind: str, owners: dict[str, tuple[str, ...]]) -> None:
-    """A field that the chosen kind does not read would be a wish that nobody hears."""
+    """Refuse a field that the chosen kind does not read: it would have no effect."""
     for name in sorted(cfg.model_fields_set):
         if name in owners and kind not in owners[name] and getattr(cfg, name) != type(cfg).model_fields[name].default:
-            raise ValueError(f"{name} is for {' and '.join(owners[name])} and means nothing to {kind}; leave it out")
+            raise ValueError(f"{name} is for {' and '.join(owners[name])} and has no effect with {kind}; leave it out")

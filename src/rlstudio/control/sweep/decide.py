@@ -87,7 +87,9 @@ def _at_barrier(search: SweepSearch, trials: Sequence[Trial], of_bracket: Sequen
     for wave in waves:
         members = [trial for trial in of_bracket if wave_of(search, trial.number) == wave]
         complete = len(trials) == search.trials or wave_of(search, len(trials)) > wave
-        if not complete or any(trial.is_live and trial.target <= rung and not trial.is_told for trial in members):
+        if not complete or any(
+            trial.is_live and trial.target <= rung and not trial.has_reached_target for trial in members
+        ):
             continue
         if any(trial.is_live and trial.target < rung for trial in members):
             continue
@@ -111,11 +113,11 @@ def _at_once(search: SweepSearch, of_bracket: Sequence[Trial], rung: int) -> lis
 def _is_drained(search: SweepSearch, trials: Sequence[Trial]) -> bool:
     """All were chosen, and all that live wait to be judged."""
     live = [trial for trial in trials if trial.is_live]
-    return len(trials) == search.trials and bool(live) and all(trial.is_told for trial in live)
+    return len(trials) == search.trials and bool(live) and all(trial.has_reached_target for trial in live)
 
 
 def _last_ones(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
-    """Nothing more will come: where a rung let nobody through so far its best goes on, the others are given up."""
+    """Nothing more will come: where a rung has promoted no trial so far its best goes on, the others are given up."""
     waiting = [trial for trial in trials if trial.is_live]
     for bracket in sorted({trial.bracket for trial in waiting}):
         for rung in reversed(search.targets(bracket)[:-1]):

@@ -1,4 +1,4 @@
-"""Driver: takes a sweep from its first trial to its last. It asks, waits and decides; whoever serves the queue starts
+"""Driver: takes a sweep from its first trial to its last. It chooses, waits and decides; a worker of the queue starts
 the runs.
 
 All it knows is in the store: trials (`trial`) and their runs (`run`). A step looks at both and does what follows, each
@@ -40,7 +40,7 @@ class RunActions(Protocol):
         ...
 
     def is_left(self, run: RunRow) -> bool:
-        """Whether a run is what a fork that was killed left; then it is removed."""
+        """Whether a run is the leftover of a fork that was killed; then it is removed."""
         ...
 
     def measure(self, run: RunRow, metric: str, epoch: int) -> float | None:
@@ -48,12 +48,12 @@ class RunActions(Protocol):
         ...
 
     def wake(self) -> None:
-        """Somebody must serve the queue."""
+        """Make sure that a worker serves the queue."""
         ...
 
 
 @dataclass(frozen=True)
-class SweepView:
+class SweepProgress:
     """The sweep as it stands after a step."""
 
     trials: list[Trial]
@@ -62,29 +62,31 @@ class SweepView:
 
 
 class Driver:
-    def __init__(self, store: Store, sweep: Sweep, search: SweepSearch, hands: RunActions, max_concurrent: int) -> None:
+    def __init__(
+        self, store: Store, sweep: Sweep, search: SweepSearch, actions: RunActions, max_concurrent: int
+    ) -> None:
         self.search = search
         self.sweep = sweep
         self.max_concurrent = max_concurrent
         self.pulse = (0, 0)  # of the runs when they were last looked at
         self._store = store
         self._sweeps = Sweeps(store.database)
-        self._hands = hands
+        self._actions = actions
         self._sampler = make_sampler(search.cfg.sampler, search.space, search.epochs)
 
-    def step(self) -> SweepView:
+    def step(self) -> SweepProgress:
         """Do what follows from what is known now."""
         self.pulse = self._sweeps.pulse(self.sweep.name)
         trials = self._sweeps.trials(self.sweep.name)
         runs = self._runs()
-        self._write(trials, self._told(trials, runs))
+        self._write(trials, self._outcomes(trials, runs))
         while changed := verdicts(self.search, trials, self.sweep.deterministic):
             self._write(trials, changed)
         self._go_on(trials, runs)
         if len(trials) >= self.search.trials and not any(trial.is_live for trial in trials):
             self._sweeps.end(self.sweep, SweepState.COMPLETED)
-            return SweepView(trials, list(runs.values()), is_over=True)
-        return SweepView(trials, list(runs.values()))
+            return SweepProgress(trials, list(runs.values()), is_over=True)
+        return SweepProgress(trials, list(runs.values()))
 
     def stop(self) -> None:
         """Leave it to be resumed. Runs that are under way go on to where they were sent."""
@@ -92,14 +94,14 @@ class Driver:
 
     def _runs(self) -> dict[Pair, RunRow]:
         """The run of each trial and seed; what a killed fork left is cleared away."""
-        found = {}
+        by_trial = {}
         for run in reversed(self._store.runs(sweep=self.sweep.name)):
-            if run.trial is not None and not self._hands.is_left(run):
-                found[run.trial, run.seed] = run
-        return found
+            if run.trial is not None and not self._actions.is_left(run):
+                by_trial[run.trial, run.seed] = run
+        return by_trial
 
     def _write(self, trials: list[Trial], changed: Sequence[Trial]) -> None:
-        """In the store, then here."""
+        """Write changed trials to the store, then to the list."""
         if not changed:
             return
         self._sweeps.write(self.sweep, changed)
@@ -111,9 +113,9 @@ class Driver:
 
     # -- what came of runs ------------------------------------------------------------------------------------------
 
-    def _told(self, trials: Iterable[Trial], runs: dict[Pair, RunRow]) -> list[Trial]:
-        told = (self._outcome(trial, runs) for trial in trials if trial.is_live and not trial.is_told)
-        return [trial for trial in told if trial is not None]
+    def _outcomes(self, trials: Iterable[Trial], runs: dict[Pair, RunRow]) -> list[Trial]:
+        outcomes = (self._outcome(trial, runs) for trial in trials if trial.is_live and not trial.has_reached_target)
+        return [trial for trial in outcomes if trial is not None]
 
     def _outcome(self, trial: Trial, runs: dict[Pair, RunRow]) -> Trial | None:
         """The trial with its results at its target, or failed; None while it is under way."""
@@ -126,7 +128,7 @@ class Driver:
             return None
         metric, values = self.search.cfg.metric, {}
         for run in own:
-            value = self._hands.measure(run, metric, trial.target)
+            value = self._actions.measure(run, metric, trial.target)
             if value is None or not math.isfinite(value):
                 self._cancel(own)
                 return _failed(trial, f"run {run.id}: no finite {metric} at epoch {trial.target}")
@@ -141,7 +143,7 @@ class Driver:
         return run.state == RunState.INTERRUPTED and trial.target < self.search.epochs and run.epoch >= trial.target
 
     def _has_failed(self, run: RunRow, trial: Trial) -> bool:
-        """Ended short of its target, and nobody will try again."""
+        """Ended short of its target, and will not be tried again."""
         if run.state not in (RunState.FAILED, RunState.CANCELLED, RunState.INTERRUPTED) or run.may_retry:
             return False
         return run.reason != Reason.PAUSED and not self._is_there(run, trial)
@@ -172,7 +174,7 @@ class Driver:
             if trials[trial.number].is_live:
                 used += self._send(trials, trial, seed, runs)
         if used:
-            self._hands.wake()
+            self._actions.wake()
 
     def _ask(self, trials: list[Trial]) -> None:
         number = len(trials)
@@ -188,25 +190,25 @@ class Driver:
 
     def _due(self, trials: Sequence[Trial], runs: dict[Pair, RunRow]) -> list[tuple[Trial, int]]:
         """Runs to be begun or let go on, the farthest first; a run that others are still to be forked from waits."""
-        live = [trial for trial in trials if trial.is_live and not trial.is_told]
+        live = [trial for trial in trials if trial.is_live and not trial.has_reached_target]
         held = {
             (trial.parent, seed)
             for trial in live
             for seed in self.search.cfg.seeds
             if trial.parent is not None and (trial.number, seed) not in runs
         }
-        found = []
+        due = []
         for trial in sorted(live, key=lambda trial: (trial.parent is None, -trial.target, trial.number)):
             for seed in self.search.cfg.seeds:
                 run = runs.get((trial.number, seed))
                 paused = run is not None and run.state == RunState.INTERRUPTED and run.reason == Reason.PAUSED
                 goes_on = paused and run is not None and not self._is_there(run, trial)
                 if (run is None or goes_on) and (trial.number, seed) not in held:
-                    found.append((trial, seed))
-        return found
+                    due.append((trial, seed))
+        return due
 
     def _send(self, trials: list[Trial], trial: Trial, seed: int, runs: dict[Pair, RunRow]) -> bool:
-        """One run on its way; False where that failed, and with it the trial."""
+        """Begin one run or let it go on; False where that failed. A mistake in its settings fails the trial."""
         run = runs.get((trial.number, seed))
         try:
             if run is not None:
@@ -215,11 +217,11 @@ class Driver:
                 parent = runs.get((trial.parent, seed))
                 if parent is None:
                     raise UserError(f"the run of trial {trial.parent} that it begins with was removed")
-                self._hands.fork(self.search, self.sweep.name, trial, seed, parent)
+                self._actions.fork(self.search, self.sweep.name, trial, seed, parent)
             else:
-                self._hands.begin(self.search, self.sweep.name, trial, seed)
+                self._actions.begin(self.search, self.sweep.name, trial, seed)
         except (Conflict, RunNotFound):
-            return False  # somebody was quicker: seen with the next step
+            return False  # another process changed the run: the next step reads it again
         except UserError as error:
             self._write(trials, [_failed(trial, str(error))])
             return False
@@ -239,8 +241,8 @@ def _failed(trial: Trial, message: str) -> Trial:
     return replace(trial, state=TrialState.FAILED, message=" ".join(message.split()))
 
 
-def watch(driver: Driver, wait: Callable[[SweepView], None]) -> SweepView:
-    """To the end. `wait` is told what there is to see and comes back when it is time to look again."""
-    while not (seen := driver.step()).is_over:
-        wait(seen)
-    return seen
+def watch(driver: Driver, wait: Callable[[SweepProgress], None]) -> SweepProgress:
+    """Step to the end. `wait` gets the progress and returns when it is time for the next step."""
+    while not (progress := driver.step()).is_over:
+        wait(progress)
+    return progress

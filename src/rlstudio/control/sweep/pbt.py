@@ -23,7 +23,7 @@ from rlstudio.core.rng import Rng
 def evolve(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
     """All changes of one interval, once every member has reached it; nothing before that."""
     live = [trial for trial in trials if trial.is_live]
-    if len(trials) < search.trials or not live or not all(trial.is_told for trial in live):
+    if len(trials) < search.trials or not live or not all(trial.has_reached_target for trial in live):
         return []
     epoch = min(trial.target for trial in live)
     if epoch >= search.epochs:
@@ -46,14 +46,14 @@ def evolve(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
 
 def perturbed(search: SweepSearch, params: Mapping[str, Any], generator: np.random.Generator) -> Params:
     """Every setting moved a little. One that a condition now asks for is chosen anew, one it no longer does is gone."""
-    found: Params = {}
+    chosen: Params = {}
     for axis in search.space.axes:
         draw = float(generator.random())
-        if search.space.active(axis, found):
-            found[axis.path] = (
+        if search.space.active(axis, chosen):
+            chosen[axis.path] = (
                 _moved(axis, params[axis.path], draw, search) if axis.path in params else axis.value(draw)
             )
-    return found
+    return chosen
 
 
 def _moved(axis: Axis, value: Any, draw: float, search: SweepSearch) -> Any:

@@ -109,18 +109,18 @@ def importance(summary: SweepSummary) -> dict[str, float]:
     if not epochs:
         return {}
     first = min(epochs)
-    told = [trial for trial in summary.trials if first in trial.results]
-    found = {}
+    compared = [trial for trial in summary.trials if first in trial.results]
+    by_path = {}
     for path, dimension in summary.cfg.space.items():
-        own = [trial for trial in told if path in trial.params]
+        own = [trial for trial in compared if path in trial.params]
         if len(own) >= FEWEST:
             ranks = _ranks([summary.sign * float(np.mean(list(trial.results[first].values()))) for trial in own])
             values = [trial.params[path] for trial in own]
             numeric = dimension.choices is None
-            found[path] = (
+            by_path[path] = (
                 _correlation(_ranks(values), ranks) if numeric else _ratio([json.dumps(v) for v in values], ranks)
             )
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    return dict(sorted(by_path.items(), key=lambda item: -item[1]))
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:
@@ -154,5 +154,5 @@ def best_yaml(summary: SweepSummary) -> str | None:
     search = from_json(summary.sweep.config)
     cfg = search.experiment(dict(best.params), summary.cfg.seeds[0], best.number)
     named = cfg.model_copy(update={"name": f"{summary.sweep.name}-best", "imports": ()})
-    told = f"# the best of {len(summary.trials)} trials of sweep {summary.sweep.name}: trial {best.number}\n"
-    return told + to_yaml(named)
+    comment = f"# the best of {len(summary.trials)} trials of sweep {summary.sweep.name}: trial {best.number}\n"
+    return comment + to_yaml(named)

@@ -4,7 +4,7 @@
     hyperband  several of these, each begins at a later rung          (Li et al. 2018, arXiv:1603.06560)
     median     those at least as good as the median at their rung go on
 
-A trial is worth the lower confidence bound of its mean over seeds: one lucky seed carries nobody to the next rung.
+A trial is worth the lower confidence bound of its mean over seeds: one lucky seed carries no trial to the next rung.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ladder(cfg: SweepConfig, epochs: int, every: int) -> tuple[int, ...]:
     else:
         field, rungs = "pruner.min_epochs", _powers(cfg.pruner.min_epochs or every or 1, cfg.pruner.eta, epochs)
     if not rungs or rungs[-1] >= epochs:
-        raise ConfigError(f"{field}: no rung, or one that is not before the last epoch (train.epochs is {epochs})")
+        raise ConfigError(f"{field}: give at least one rung, all before the last epoch (train.epochs is {epochs})")
     missing = [rung for rung in rungs if every == 0 or rung % every]
     if missing and cfg.metric.startswith("eval/"):
         fitting = math.gcd(*rungs)
@@ -71,13 +71,13 @@ def brackets_of(pruner: PrunerConfig, rungs: int, trials: int) -> tuple[int, ...
         return (0,) * trials
     weights = [(rungs + 1) / (rungs + 1 - late) * pruner.eta ** (rungs - late) for late in range(rungs + 1)]
     given = [0] * len(weights)
-    found = []
+    brackets = []
     for number in range(trials):
         wanted = [weight / sum(weights) * (number + 1) - have for weight, have in zip(weights, given, strict=True)]
         bracket = int(np.argmax(wanted))
         given[bracket] += 1
-        found.append(bracket)
-    return tuple(found)
+        brackets.append(bracket)
+    return tuple(brackets)
 
 
 def best_first(scores: Scores) -> list[int]:
@@ -86,7 +86,7 @@ def best_first(scores: Scores) -> list[int]:
 
 
 def promoted(pruner: PrunerConfig, scores: Scores, *, final: bool) -> set[int]:
-    """Which of the trials with these scores at a rung go on. `final`: no more will come, so somebody must."""
+    """Which of the trials with these scores at a rung go on. `final`: no more will come, so at least one does."""
     ranked = best_first(scores)
     if pruner.kind == "median":
         if len(ranked) < pruner.startup_trials:

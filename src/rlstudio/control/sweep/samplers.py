@@ -1,8 +1,8 @@
 """Samplers choose the parameters of a trial from its number and what is known of the others.
 
-None of them remembers anything: what it learned is told again from the store before each choice, and its random numbers
-are those of (sweep seed, trial number). So nothing is pickled, and a driver that was killed chooses the same again.
-Optuna's own CMA-ES keeps its state as a pickle in the study; ours tells the library's core the generations anew.
+None of them keeps a state: each choice is computed from all trials in the store, and its random numbers are those of
+(sweep seed, trial number). So nothing is pickled, and a driver that was killed chooses the same again.
+Optuna's own CMA-ES keeps its state as a pickle in the study; ours gives the library's core all generations again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIGMA = 0.25
 
 class Sampler(Protocol):
     def choose(self, number: int, known: Sequence[Trial]) -> Params:
-        """Parameters for trial `number`; `known` are others, in order: told, or still running."""
+        """Parameters for trial `number`; `known` are the others, in order: with results, or still running."""
         ...
 
 
@@ -75,7 +75,7 @@ class Tpe:
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._cfg.startup_trials)
         study = optuna.create_study(direction="maximize", sampler=sampler)
         for trial in known:
-            study.add_trial(self._told(trial))
+            study.add_trial(self._as_optuna(trial))
         asked = study.ask()
         params: Params = {}
         for axis in self._space.axes:
@@ -90,7 +90,7 @@ class Tpe:
         suggest = asked.suggest_int if axis.whole else asked.suggest_float
         return suggest(axis.path, of.low, of.high, step=of.step, log=of.log)
 
-    def _told(self, trial: Trial) -> Any:
+    def _as_optuna(self, trial: Trial) -> Any:
         states = self._optuna.trial.TrialState
         state = {
             TrialState.RUNNING: states.RUNNING,
@@ -99,13 +99,13 @@ class Tpe:
             TrialState.FAILED: states.FAIL,
         }[trial.state]
         axes = [axis for axis in self._space.axes if axis.path in trial.params]
-        told = {max(trial.results): trial.score} if trial.results and trial.score is not None else {}
+        intermediate = {max(trial.results): trial.score} if trial.results and trial.score is not None else {}
         return self._optuna.trial.create_trial(
             state=state,
             value=trial.score if state == states.COMPLETE else None,
             params={axis.path: _coded(axis, trial.params[axis.path]) for axis in axes},
             distributions={axis.path: self._distribution(axis) for axis in axes},
-            intermediate_values=told if state == states.PRUNED else {},
+            intermediate_values=intermediate if state == states.PRUNED else {},
         )
 
     def _distribution(self, axis: Axis) -> Any:
@@ -132,7 +132,7 @@ def _value(axis: Axis, coded: Any) -> Any:
 
 class CmaEs:
     """Covariance matrix adaptation (Hansen 2016, arXiv:1604.00772), over the ranges as numbers in [0, 1]. Trial n is of
-    generation n // population; each generation whose trials have all ended is told, in order."""
+    generation n // population; each generation whose trials have all ended is given to the library, in order."""
 
     def __init__(self, cfg: SamplerConfig, space: Space) -> None:
         self._cmaes: Any = CMAES.load("sampler.kind", "cmaes")
@@ -166,6 +166,6 @@ def population_of(cfg: SamplerConfig, dimensions: int) -> int:
 
 
 def _worst_last(trial: Trial) -> tuple[bool, int, float, int]:
-    """Who got further is better than who did not, and a failed one is the worst."""
+    """A trial that got further is better than one that did not, and a failed one is the worst."""
     is_failed = trial.state == TrialState.FAILED or trial.score is None
     return is_failed, -max(trial.results, default=0), -(trial.score or 0.0), trial.number

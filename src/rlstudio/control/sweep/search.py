@@ -1,4 +1,4 @@
-"""Search: a sweep whose file was judged. Knows the experiment behind any parameters, and the rungs trials climb."""
+"""SweepSearch: a sweep whose file was checked, with the experiment of any parameters and the rungs of its trials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = {
     "train.epochs": "a trial costs the same as the others; set it with overrides: [train.epochs=N]",
     "imports": "only --import can name modules to run",
 }
-"""What is no setting to be chosen, and why."""
+"""Settings that a space may not hold, and why."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,13 @@ def from_json(text: str) -> SweepSearch:
 def load_search(
     source: str | Path | Mapping[str, Any], *, imports: Sequence[str] = (), changes: Mapping[str, Any] | None = None
 ) -> SweepSearch:
-    """Judge a sweep before its first trial: the file, the experiment, every path and both ends of every range.
+    """Check a sweep before its first trial: the file, the experiment, every path and both ends of every range.
     `changes` replace top-level keys (of the command line)."""
     document = Document(dict(source), "sweep") if isinstance(source, Mapping) else read_file(locate(source))
     if isinstance(document.data, dict) and changes:
         document = Document({**document.data, **changes}, document.source, document.marks)
     cfg = parse(SweepConfig, document)
-    experiment, told = _experiment(cfg, document)
-    try:
-        base = experiment_from(experiment, overrides=cfg.overrides, imports=imports)
-    except ConfigError as error:
-        raise ConfigError("\n".join(f"{told}{line}" for line in str(error).splitlines())) from None
+    base = experiment_from(_experiment(cfg, document), overrides=cfg.overrides, imports=imports)
     search = SweepSearch(cfg, base)
     problems = list(_problems(search, document))
     if problems:
@@ -116,15 +112,15 @@ def load_search(
     return search
 
 
-def _experiment(cfg: SweepConfig, document: Document) -> tuple[Document, str]:
-    """The experiment's own document, and what to say before its problems."""
+def _experiment(cfg: SweepConfig, document: Document) -> Document:
+    """The experiment's own document: a section of the sweep's file, or another file."""
     if isinstance(cfg.experiment, dict):
         marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("experiment",)}
-        return Document(cfg.experiment, document.source, marks), ""
+        return Document(cfg.experiment, document.source, marks)
     beside = Path(document.source).parent / cfg.experiment
     where = f"{document.where(('experiment',))}: experiment: "
     try:
-        return read_file(beside if beside.is_file() else locate(cfg.experiment)), ""
+        return read_file(beside if beside.is_file() else locate(cfg.experiment))
     except ConfigError as error:
         raise ConfigError(f"{where}{error}") from None
 
@@ -135,10 +131,10 @@ def _problems(search: SweepSearch, document: Document) -> list[str]:
         space = search.space
     except ConfigError as error:
         return [_placed(document, str(error))]
-    found = []
+    problems = []
     for axis in space.axes:
         if axis.path in OWN:
-            found.append(_placed(document, f"space.{axis.path}: {OWN[axis.path]}"))
+            problems.append(_placed(document, f"space.{axis.path}: {OWN[axis.path]}"))
             continue
         needed = space.needed(axis)
         for value in axis.ends():
@@ -146,18 +142,18 @@ def _problems(search: SweepSearch, document: Document) -> list[str]:
                 experiment_from(search.data, "space", overrides({**needed, axis.path: value}), stored=True)
             except ConfigError as error:
                 reasons = [line.partition(f"{axis.path}: ")[2] or line for line in str(error).splitlines()]
-                found += [_placed(document, f"space.{axis.path}: {reason} (at {value})") for reason in reasons]
+                problems += [_placed(document, f"space.{axis.path}: {reason} (at {value})") for reason in reasons]
                 break
     try:
         _ = search.rungs, search.trials
     except ConfigError as error:
-        found.append(_placed(document, str(error)))
+        problems.append(_placed(document, str(error)))
     if search.cfg.sampler.kind == "cmaes":
         unfit = [axis.path for axis in space.axes if axis.choices is not None or axis.dimension.when]
-        found += [
+        problems += [
             _placed(document, f"space.{path}: cmaes takes ranges without conditions only; use tpe") for path in unfit
         ]
-    return found
+    return problems
 
 
 def _placed(document: Document, problem: str) -> str:

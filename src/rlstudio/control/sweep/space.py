@@ -60,7 +60,7 @@ class Axis:
         return self.fit(self.low + share * (self.high - self.low))
 
     def share(self, value: float) -> float:
-        """The middle of what `value` maps a value from."""
+        """The inverse of `value`: the middle of the numbers in [0, 1] that it maps to this value."""
         if self.choices is not None:
             return (self.choices.index(value) + 0.5) / len(self.choices)
         if self.dimension.log:
@@ -87,8 +87,8 @@ class Axis:
 
 class Space:
     def __init__(self, dimensions: Mapping[str, Dimension], base: Mapping[str, Any]) -> None:
-        """`base` is the experiment as plain data: whether a number is whole is what it says where the space does not.
-        A ConfigError for a condition that cannot be."""
+        """`base` is the experiment as plain data: where the space does not say whether a number is whole, it does.
+        A ConfigError for a condition that can never hold."""
         self.axes = [
             Axis(path, dimensions[path], _is_whole(dimensions[path], path, base)) for path in _order(dimensions)
         ]
@@ -117,10 +117,10 @@ class Space:
         for axis in self.axes:
             if not axis.count():
                 raise ConfigError(f"space.{axis.path}: grid needs choices, a step or whole numbers; give one of them")
-        found = list(itertools.islice(self._combinations(self.axes, {}), LARGEST_GRID + 1))
-        if len(found) > LARGEST_GRID:
+        combinations = list(itertools.islice(self._combinations(self.axes, {}), LARGEST_GRID + 1))
+        if len(combinations) > LARGEST_GRID:
             raise ConfigError(f"space: the grid has more than {LARGEST_GRID:,} combinations; use random")
-        return found
+        return combinations
 
     def _combinations(self, axes: Sequence[Axis], params: Params) -> Iterator[Params]:
         if not axes:
@@ -144,7 +144,7 @@ class Space:
 
 
 def _order(dimensions: Mapping[str, Dimension]) -> list[str]:
-    """Conditions before those they are for, otherwise as written."""
+    """The paths as written, but each after those that its conditions name."""
     for path, dimension in dimensions.items():
         for other, wanted in dimension.when.items():
             at = f"space.{path}.when.{other}"
@@ -177,8 +177,8 @@ def _is_whole(dimension: Dimension, path: str, base: Mapping[str, Any]) -> bool:
         return False
     if dimension.type is not None:
         return dimension.type == "int"
-    found: Any = base
+    default: Any = base
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
+        default = default.get(part) if isinstance(default, Mapping) else None
     given = [dimension.low, dimension.high, *([] if dimension.step is None else [dimension.step])]
-    return all(isinstance(value, int) for value in given) and not isinstance(found, float)
+    return all(isinstance(value, int) for value in given) and not isinstance(default, float)

@@ -1,4 +1,4 @@
-"""Sweeps and their trials in the store. Each method is one transaction; whoever drives a sweep shows its token."""
+"""Sweeps and their trials in the store. Each method is one transaction; what drives a sweep passes its token."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Trial:
         return self.state == TrialState.RUNNING
 
     @property
-    def is_told(self) -> bool:
+    def has_reached_target(self) -> bool:
         """Whether its runs have reached its target."""
         return self.target in self.results
 
@@ -95,7 +95,7 @@ class Sweeps:
             return [_trial(row) for row in connection.execute(query).mappings().all()]
 
     def pulse(self, name: str) -> tuple[int, int]:
-        """Another pair after every change of one of its runs; cheap enough to look at often."""
+        """Count and summed versions of its runs: differs after every change of one; cheap enough to poll."""
         query = select(func.count(), func.coalesce(func.sum(runs.c.version), 0)).where(runs.c.sweep == name)
         with self._database.read() as connection:
             count, versions = connection.execute(query).one()
@@ -135,7 +135,7 @@ class Sweeps:
             return _get(connection, name)
 
     def write(self, sweep: Sweep, changed: Sequence[Trial]) -> None:
-        """These trials are so from now on, new ones among them: all of them, or nothing."""
+        """Replace these trials, or add them where they are new: all of them, or nothing."""
         with self._database.write() as connection:
             self._fence(connection, sweep, {})
             numbers = [trial.number for trial in changed]
@@ -143,7 +143,7 @@ class Sweeps:
             connection.execute(insert(trials), [_columns(sweep.name, trial) for trial in changed])
 
     def end(self, sweep: Sweep, state: SweepState) -> None:
-        """It is over, or nobody drives it any more."""
+        """Record that it is over, or that no process drives it any more."""
         with self._database.write() as connection:
             self._fence(connection, sweep, {"state": str(state)})
 
@@ -157,7 +157,7 @@ def _get(connection: Connection, name: str, lock: bool = False) -> Sweep:
     query = select(sweeps).where(sweeps.c.name == name)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
-        known = [str(found) for found in connection.execute(select(sweeps.c.name)).scalars()]
+        known = [str(other) for other in connection.execute(select(sweeps.c.name)).scalars()]
         hint = suggest(name, known) or (
             f"; there are: {', '.join(sorted(known)[:10])}" if known else "; there are none"
         )
@@ -183,5 +183,9 @@ def _trial(row: Mapping[Any, Any]) -> Trial:
 
 def _columns(name: str, trial: Trial) -> dict[str, Any]:
     values = {entry.name: getattr(trial, entry.name) for entry in fields(Trial)}
-    told = {"params": json.dumps(dict(trial.params)), "results": json.dumps(trial.results), "state": str(trial.state)}
-    return {**values, **told, "sweep": name, "updated_at": timestamp()}
+    encoded = {
+        "params": json.dumps(dict(trial.params)),
+        "results": json.dumps(trial.results),
+        "state": str(trial.state),
+    }
+    return {**values, **encoded, "sweep": name, "updated_at": timestamp()}

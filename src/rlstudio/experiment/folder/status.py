@@ -67,7 +67,7 @@ def corrected_if_orphaned(status: Status) -> Status:
     """INTERRUPTED where the process that owns the run is gone, whatever the file still says."""
     if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
         return status
-    message = f"process {status.pid} ended without a word; go on with: rlctl resume {status.id}"
+    message = f"process {status.pid} ended without recording why; go on with: rlctl resume {status.id}"
     return replace(status, state=RunState.INTERRUPTED, reason=Reason.ORPHANED, message=message)
 
 
