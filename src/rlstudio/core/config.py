@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from rlstudio.core.config_kinds import fit, kinds_of
-from rlstudio.core.config_problems import Problem, dotted, problems, shown
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import Document, KeyPath, read_value
-from rlstudio.core.yaml_text import write_text
+from rlstudio.core.parsing.kinds import fit, kinds_of
+from rlstudio.core.parsing.problems import Problem, dotted, problems, shown
+from rlstudio.core.parsing.yaml_file import Document, KeyPath, read_value
+from rlstudio.core.parsing.yaml_text import write_text
 
 
 class Retired(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from rlstudio.core.yaml_file import KeyPath, plain_scalar
+from rlstudio.core.parsing.yaml_file import KeyPath, plain_scalar
 
 Kinds = frozenset[type] | None
 """Plain types a field admits at its leaves; None: open, nothing is judged here."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import ValidationError
 
 from rlstudio.core.errors import suggest
-from rlstudio.core.yaml_file import KeyPath
+from rlstudio.core.parsing.yaml_file import KeyPath
 
 UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
