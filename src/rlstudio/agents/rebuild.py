@@ -16,12 +16,13 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.build import build_model, load_weights
+from rlstudio.models.build import build_model
 from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
 from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.models.spec import ModelSpec
+from rlstudio.models.weights import load_weights
 
 
 class _Kind(NamedTuple):

@@ -27,8 +27,9 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.windows import WindowSource, transitions
-from rlstudio.data.runtime import EnvFacts, LocalRuntime
+from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised

@@ -13,8 +13,8 @@ from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import EnvFacts
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
