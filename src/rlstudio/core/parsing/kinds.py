@@ -35,8 +35,8 @@ def kinds_of(annotation: Any) -> Kinds:
         return frozenset()
     if origin in (Union, types.UnionType, tuple, list, dict):
         inner = get_args(annotation)[1:] if origin is dict else get_args(annotation)
-        found = [kinds_of(argument) for argument in inner if argument is not Ellipsis]
-        return None if None in found else frozenset().union(*(kinds for kinds in found if kinds))
+        admitted = [kinds_of(argument) for argument in inner if argument is not Ellipsis]
+        return None if None in admitted else frozenset().union(*(kinds for kinds in admitted if kinds))
     return None
 
 
