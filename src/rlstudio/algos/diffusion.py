@@ -181,7 +181,7 @@ def _agent(
     learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
     value = None
     if cfg.planner.value == "own":
-        value = LearnedValue(prior.shown, network, rng.fork("value"), cfg.gamma).to(env.device)
+        value = LearnedValue(prior.observation_size, network, rng.fork("value"), cfg.gamma).to(env.device)
     model = DiffusionModel(prior, learned, value)
     score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=value)
     return PlanningAgent(DiffusionPlanner(cfg.planner, prior), score, env.spaces, model, env.device)

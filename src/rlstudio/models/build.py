@@ -26,7 +26,7 @@ def build_model(
     device: str = "cpu",
 ) -> M:
     """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights. It keeps its
-    `network` section, for whoever describes it."""
+    `network` section, from which `agents.rebuild` describes it."""
     model = variant(spaces, network, rng).to(device)
     if network.memory != "none" and not isinstance(model, RecurrentPolicyValue):
         raise Incompatible(
