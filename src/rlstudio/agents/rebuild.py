@@ -42,7 +42,7 @@ KINDS: dict[str, _Kind] = {
 
 
 def model_spec(model: nn.Module) -> ModelSpec:
-    """The description of a Model that `build_model` built; one of somebody else's kind has none."""
+    """The description of a Model that `build_model` built; Incompatible for other kinds of Models."""
     variant: Any = getattr(model, "variant", type(model).__name__)
     kind = KINDS.get(variant)
     network = getattr(model, "network", None)
@@ -58,7 +58,7 @@ def model_spec(model: nn.Module) -> ModelSpec:
 
 def described(agent: Any) -> ModelSpec | None:
     """The description of an agent's Model where that and the spaces suffice to act as it does: not of an agent that
-    plans, nor of a class of somebody else's, which may do more than the one it extends."""
+    plans, nor of a subclass, which may do more than the class it extends."""
     model = getattr(agent, "model", None)
     kind = KINDS.get(getattr(model, "variant", ""))
     if kind is None or type(model) is not kind.model or type(agent) is not kind.agent or not hasattr(model, "network"):
