@@ -45,7 +45,7 @@ from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
 LARGEST_WEIGHT = 20.0
-"""Of exp(A / tau): a single lucky row must not be all that is learned."""
+"""Bound of exp(A / tau): a single lucky row must not be all that is learned."""
 
 
 class MBMPCConfig(OffPolicyConfig):

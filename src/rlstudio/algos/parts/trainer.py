@@ -66,7 +66,7 @@ class Trainer:
         return self.losses(self.source.last)
 
     def progress(self, fraction: float) -> None:
-        """Told by the loop before each step how much of the run is behind us."""
+        """Called by the loop before each step with the share of the run that is done."""
         lr = learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction)
         for optimizer in self.optimizers:
             optimizer.lr.fill_(lr)
