@@ -47,7 +47,7 @@ class Optimizer:
     def step(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
         """Backward, clip, update. Returns the gradient's norm before clipping.
 
-        `skipped` counts the steps that were not finite; those that the caller asked to skip are no fault.
+        `skipped` counts the steps that were not finite; those that the caller asked to skip are not counted.
         """
         flat = self.flat
         self.calls += 1

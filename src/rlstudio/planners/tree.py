@@ -73,7 +73,7 @@ def turns(choices: int, simulations: int) -> list[int]:
 
 
 def best_of_turn(ranks: Tensor, visits: Tensor, wanted: Tensor | int) -> Tensor:
-    """The best choice [E] among those visited so often, or of all if there is none."""
+    """The best choice [E] among those with `wanted` visits, or of all where none has so many."""
     return (ranks - NOT_NOW * (visits != wanted)).argmax(-1)
 
 

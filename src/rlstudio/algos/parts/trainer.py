@@ -33,8 +33,8 @@ class Trainer:
 
     @classmethod
     def build_agent(cls, cfg: Any, env: EnvFacts, network: NetworkConfig, rng: Rng) -> Agent | None:
-        """What acts, alone: without environments, and without what it learns from or with. Only for an agent that its
-        Model and the spaces do not describe, as one that plans; None leaves it to `__init__`."""
+        """The agent alone, without environments, data or optimizers. Only for an agent that its Model and the spaces do
+        not describe, such as one that plans; None leaves it to `__init__`."""
         return None
 
     @property
