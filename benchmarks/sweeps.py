@@ -25,7 +25,7 @@ from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
 from rlstudio.control.sweep.search import load_search, overrides
-from rlstudio.core.yaml_file import read_file
+from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.config.presets import locate
 
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from rlstudio.core.config import Config, canonical, config_hash, parse, to_yaml
-from rlstudio.core.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import read_text
 
 
 class Env(Config):

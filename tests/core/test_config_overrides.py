@@ -7,7 +7,7 @@ from pydantic import Field
 
 from rlstudio.core.config import Config, apply_overrides, parse
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import read_text
 
 
 class Train(Config):

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_v
 
 from rlstudio.core.config import Config, parse, refuse
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import read_text
 
 
 class Part(Config):

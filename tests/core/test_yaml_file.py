@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import (
+from rlstudio.core.parsing.yaml_file import (
     MAX_BYTES,
     MAX_DEPTH,
     Mark,
@@ -243,7 +243,7 @@ def test_hostile_files_cost_little():
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20));"
         "resource.setrlimit(resource.RLIMIT_CPU, (20, 20));"
-        "from rlstudio.core.yaml_file import read_text; from rlstudio.core.errors import ConfigError\n"
+        "from rlstudio.core.parsing.yaml_file import read_text; from rlstudio.core.errors import ConfigError\n"
         "for text in sys.stdin.read().split('=====') :\n"
         "    try: read_text(text, 'f')\n"
         "    except ConfigError: continue\n"

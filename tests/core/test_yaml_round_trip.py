@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import Mark, read_file, read_json, read_text
-from rlstudio.core.yaml_text import write_text
+from rlstudio.core.parsing.yaml_file import Mark, read_file, read_json, read_text
+from rlstudio.core.parsing.yaml_text import write_text
 
 JSON_CORPUS = {
     "trailing comma": ('{"a": 1,}', "f.json:1:9: "),

@@ -193,8 +193,8 @@ def spoiled(what: str, where: Any, value: float, spaces: Spaces = WORLD) -> Reco
         ("observations", (0, 0), 1e300, "step 0: observation has inf, which is not finite"),
         ("rewards", 3, np.nan, "step 3: reward has nan, which is not finite"),
         ("rewards", 0, 1e300, "step 0: reward has inf, which is not finite"),
-        ("actions", 1, 9, "step 1: action has 9, which is no choice there is"),
-        ("actions", 1, -1, "step 1: action has -1, which is no choice there is"),
+        ("actions", 1, 9, "step 1: action has 9, which is not one of its choices"),
+        ("actions", 1, -1, "step 1: action has -1, which is not one of its choices"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused_by_its_place(what: str, where: Any, value: float, told: str) -> None:

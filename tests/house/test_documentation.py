@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from rlstudio.core import errors
+from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.rng import Rng
-from rlstudio.core.yaml_file import read_text
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig

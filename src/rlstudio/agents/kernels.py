@@ -2,7 +2,7 @@
 
 For a handful of environments the arithmetic of a small MLP is nothing and the calls are everything: in NumPy with
 preallocated outputs a forward takes about a third of the time of torch modules. The kernel holds views of the Model's
-flat weights and of its normalizer, so it never has to be told that they changed.
+flat weights and of its normalizer, so it always acts with the current ones.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class NumpyKernel:
 
     def features(self, observations: Array) -> np.ndarray:
         """What the encoder makes of them."""
-        shown = observations if self.entry is None else observations[self.entry]
-        x: np.ndarray = shown.reshape(-1, self.size)  # type: ignore[union-attr]
+        entry = observations if self.entry is None else observations[self.entry]
+        x: np.ndarray = entry.reshape(-1, self.size)  # type: ignore[union-attr]
         if x.dtype != np.float32:
             x = x.astype(np.float32)
         if self.moments is not None:

@@ -45,13 +45,13 @@ class PlanningAgent(Agent):
 
     def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
         assert isinstance(observations, np.ndarray)
-        seen = torch.from_numpy(np.ascontiguousarray(observations, np.float32)).to(self.device)
-        ages = np.zeros(len(seen), np.int64) if carry is None else carry[AGE]
+        observed = torch.from_numpy(np.ascontiguousarray(observations, np.float32)).to(self.device)
+        ages = np.zeros(len(observed), np.int64) if carry is None else carry[AGE]
         noise = self.planner.noise.at_ages(ages) if noise is None else noise
         before = (
             None if carry is None else {name: torch.as_tensor(part).to(self.device) for name, part in carry.items()}
         )
-        planned = self.planner.plan(seen, self.score, before, noise.to(self.device))
+        planned = self.planner.plan(observed, self.score, before, noise.to(self.device))
         after = {name: part.numpy(force=True) for name, part in planned.carry.items()}
         return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
 

@@ -14,7 +14,7 @@ from rlstudio.models.policies.q_values import QuantileValue, QValue, ranking_net
 
 
 class QValueAgent(Agent):
-    """Of a quantile-value Model, a choice's value is the mean of its quantiles."""
+    """Takes the choice of highest value; with a quantile-value Model that is the mean of its quantiles."""
 
     fits = ("q-value", "quantile-value")
 

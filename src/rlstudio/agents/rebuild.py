@@ -16,12 +16,13 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.build import build_model, load_weights
+from rlstudio.models.build import build_model
 from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
 from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.models.spec import ModelSpec
+from rlstudio.models.weights import load_weights
 
 
 class _Kind(NamedTuple):
@@ -41,7 +42,7 @@ KINDS: dict[str, _Kind] = {
 
 
 def model_spec(model: nn.Module) -> ModelSpec:
-    """The description of a Model that `build_model` built; one of somebody else's kind has none."""
+    """The description of a Model that `build_model` built; Incompatible for other kinds of Models."""
     variant: Any = getattr(model, "variant", type(model).__name__)
     kind = KINDS.get(variant)
     network = getattr(model, "network", None)
@@ -57,7 +58,7 @@ def model_spec(model: nn.Module) -> ModelSpec:
 
 def described(agent: Any) -> ModelSpec | None:
     """The description of an agent's Model where that and the spaces suffice to act as it does: not of an agent that
-    plans, nor of a class of somebody else's, which may do more than the one it extends."""
+    plans, nor of a subclass, which may do more than the class it extends."""
     model = getattr(agent, "model", None)
     kind = KINDS.get(getattr(model, "variant", ""))
     if kind is None or type(model) is not kind.model or type(agent) is not kind.agent or not hasattr(model, "network"):

@@ -27,8 +27,9 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.windows import WindowSource, transitions
-from rlstudio.data.runtime import EnvFacts, LocalRuntime
+from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised
@@ -40,7 +41,7 @@ from rlstudio.ops.target import Target
 from rlstudio.planners.build import build_score
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 
-JUDGED = 8
+PLANNED_STARTS = 8
 """Starts of a batch from which a plan is made to report how it goes."""
 
 
@@ -107,7 +108,7 @@ class Diffusion(Trainer):
             self.judge_value(batch)
             rows.append(self.update(batch))
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
-        return means | self.judged(batch)
+        return means | self.plan_metrics(batch)
 
     def learn_statistics(self, rows: Batch) -> None:
         self.prior.normalizer.update(rows.observations, rows.weights)
@@ -127,8 +128,8 @@ class Diffusion(Trainer):
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))
         metrics["grad_norm"] = self.optimizer.step(loss)
-        young = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
-        self.average.refresh(tau=max(1.0 - self.cfg.ema, young), skip=not_finite(metrics["grad_norm"]))
+        early = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
+        self.average.refresh(tau=max(1.0 - self.cfg.ema, early), skip=not_finite(metrics["grad_norm"]))
         if self.judge_optimizer is not None:
             loss, row = judge_loss(self.model, batch, self.counts, self.cfg.gamma)
             self.judge_optimizer.step(loss)
@@ -143,9 +144,9 @@ class Diffusion(Trainer):
         normal = generator.standard_normal((rows, steps, self.prior.size), "float32")
         return torch.from_numpy(times).to(batch.device), torch.from_numpy(normal).to(batch.device)
 
-    def judged(self, batch: Batch) -> Metrics:
-        """Plans from where some of these windows begin."""
-        starts = batch.observations[0][:JUDGED].float()
+    def plan_metrics(self, batch: Batch) -> Metrics:
+        """Means of the metrics of plans from where some of these windows begin."""
+        starts = batch.observations[0][:PLANNED_STARTS].float()
         noise = self.planner.noise(self.rng.fork("judged").generator(self.optimizer.calls), len(starts))
         planned = self.planner.plan(starts, self.score, None, noise.to(batch.device))
         return {name: row.mean() for name, row in planned.metrics.items()}
@@ -180,7 +181,7 @@ def _agent(
     learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
     value = None
     if cfg.planner.value == "own":
-        value = LearnedValue(prior.shown, network, rng.fork("value"), cfg.gamma).to(env.device)
+        value = LearnedValue(prior.observation_size, network, rng.fork("value"), cfg.gamma).to(env.device)
     model = DiffusionModel(prior, learned, value)
     score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=value)
     return PlanningAgent(DiffusionPlanner(cfg.planner, prior), score, env.spaces, model, env.device)

@@ -31,8 +31,9 @@ from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import EnvFacts, LocalRuntime
+from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -44,7 +45,7 @@ from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
 LARGEST_WEIGHT = 20.0
-"""Of exp(A / tau): a single lucky row must not be all that is learned."""
+"""Bound of exp(A / tau): a single lucky row must not be all that is learned."""
 
 
 class MBMPCConfig(OffPolicyConfig):

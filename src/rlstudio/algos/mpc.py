@@ -24,7 +24,8 @@ from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.runtime import EnvFacts, LocalRuntime
+from rlstudio.data.env_facts import EnvFacts
+from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer

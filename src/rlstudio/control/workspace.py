@@ -30,7 +30,7 @@ from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
-from rlstudio.storage.folder import is_users_mistake
+from rlstudio.storage.refusals import is_users_mistake
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
 STATE_FOLDER = ".rlstudio"

@@ -149,7 +149,7 @@ class Batch:
         return self._map(lambda tensor: tensor.view(*cut, *tensor.shape[2:]).transpose(0, 1).flatten(1, 2), 2)
 
     def pick(self, indices: Tensor) -> Batch:
-        """Of [T, B], the environments or sequences at `indices` along the second dimension."""
+        """The environments or sequences at `indices` along the second dimension of [T, B]."""
         columns = indices.to(self.device)
         return self._map(lambda tensor: tensor.index_select(1, columns), self.lead)
 

@@ -45,20 +45,20 @@ class Catalog:
 
     @cached_property
     def _plugins(self) -> dict[str, list[Part]]:
-        found: dict[str, list[Part]] = {}
+        parts_by_name: dict[str, list[Part]] = {}
         for entry in importlib.metadata.entry_points(group=self.group):
             package = entry.dist.name if entry.dist else "an unknown package"
-            parts = found.setdefault(entry.name, [])
+            parts = parts_by_name.setdefault(entry.name, [])
             if (part := Part(entry.value, package)) not in parts:
                 parts.append(part)
-        return found
+        return parts_by_name
 
     def names(self) -> list[str]:
         """All names, in order."""
         return sorted({*self.builtin, *self._plugins})
 
     def find(self, name: str) -> Part:
-        """Where a name's code lies. A name that two packages offer is refused: luck must not decide which runs."""
+        """Where a name's code lies. A name that two packages offer is refused: chance must not decide which runs."""
         parts = [*filter(None, [self.builtin.get(name)]), *self._plugins.get(name, [])]
         if not parts:
             hint = suggest(name, self.names()) or f"; known: {', '.join(self.names())}"
@@ -72,9 +72,9 @@ class Catalog:
         """Import the code behind a name. A plug-in that does not import is named in one line; ours keeps its trace."""
         part = self.find(name)
         try:
-            found: Any = importlib.import_module(part.module)
+            loaded: Any = importlib.import_module(part.module)
             for attribute in part.attribute.split("."):
-                found = getattr(found, attribute)
+                loaded = getattr(loaded, attribute)
         except RLStudioError:
             raise
         except Exception as error:
@@ -85,7 +85,7 @@ class Catalog:
                 f"{self.kind} {name!r} of package {part.package} cannot be loaded from {part.target}: {reason}; "
                 "repair or uninstall that package"
             ) from error
-        return found
+        return loaded
 
     def summary(self, name: str) -> str:
         """What a part is, in one line, without importing it: the first line of its module's docstring, or of its own
@@ -99,8 +99,8 @@ class Catalog:
             return str(error)
         except (OSError, SyntaxError, ValueError) as error:
             return f"cannot be read: {' '.join(str(error).split())} (package {part.package})"
-        everyone = [*self.builtin.values(), *(part for parts in self._plugins.values() for part in parts)]
-        shared = sum(other.module == part.module for other in everyone) > 1
+        all_parts = [*self.builtin.values(), *(part for parts in self._plugins.values() for part in parts)]
+        shared = sum(other.module == part.module for other in all_parts) > 1
         own = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part.attribute]
         text = ast.get_docstring(own[0] if shared and own else tree) or ""
         return text.partition("\n")[0]
@@ -113,8 +113,8 @@ def _source(module: str) -> str:
     name = ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
-        found = (finder.find_spec(name, search) for finder in sys.meta_path if hasattr(finder, "find_spec"))
-        spec = next((candidate for candidate in found if candidate), None)
+        specs = (finder.find_spec(name, search) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+        spec = next((candidate for candidate in specs if candidate), None)
         if spec is None:
             raise ValueError(f"no module {name}")
         search = spec.submodule_search_locations or ()

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from rlstudio.core.config_kinds import fit, kinds_of
-from rlstudio.core.config_problems import Problem, dotted, problems, shown
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import Document, KeyPath, read_value
-from rlstudio.core.yaml_text import write_text
+from rlstudio.core.parsing.kinds import fit, kinds_of
+from rlstudio.core.parsing.problems import Problem, dotted, problems, value_text
+from rlstudio.core.parsing.yaml_file import Document, KeyPath, read_value
+from rlstudio.core.parsing.yaml_text import write_text
 
 
 class Retired(NamedTuple):
@@ -84,15 +84,15 @@ def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "c
     if document.data is None:
         raise ConfigError(f"{document.source}: is empty; expected `key: value` lines")
     if not isinstance(document.data, dict):
-        raise ConfigError(f"{document.where()}: expected `key: value` lines, got {shown(document.data)}")
-    found = [Problem(path, f"must be finite, got {value}") for path, value in _non_finite(document.data)]
+        raise ConfigError(f"{document.where()}: expected `key: value` lines, got {value_text(document.data)}")
+    wrong = [Problem(path, f"must be finite, got {value}") for path, value in _non_finite(document.data)]
     try:
         cfg = cls.model_validate(document.data, context=context)
     except ValidationError as error:
-        known = {problem.path for problem in found}
-        found += [problem for problem in problems(error, cls, document.data) if problem.path not in known]
-    if found:
-        lines = [": ".join(filter(None, (document.where(p.path), dotted(p.path), p.reason))) for p in found]
+        known = {problem.path for problem in wrong}
+        wrong += [problem for problem in problems(error, cls, document.data) if problem.path not in known]
+    if wrong:
+        lines = [": ".join(filter(None, (document.where(p.path), dotted(p.path), p.reason))) for p in wrong]
         raise ConfigError("\n".join(lines))
     return cfg
 
@@ -116,7 +116,7 @@ def apply_overrides(
     for override in overrides:
         key, equals, text = override.partition("=")
         path = tuple(key.strip().split("."))
-        label = shown(override, quote=False)
+        label = value_text(override, quote=False)
         if not equals or not all(path):
             raise ConfigError(f"override {label}: expected section.key=value, for example train.lr=1e-3")
         value = read_value(text, f"override {label}")
@@ -142,7 +142,7 @@ def _put(data: Any, path: tuple[str, ...], value: Any, label: str, done: KeyPath
         index = int(head[:9])
         place, inner = _put(data[index], tuple(rest), value, label, (*done, index))
         return place, [*data[:index], inner, *data[index + 1 :]]
-    what = f"a list of {len(data)}" if isinstance(data, list) else f"the value {shown(data)}"
+    what = f"a list of {len(data)}" if isinstance(data, list) else f"the value {value_text(data)}"
     raise ConfigError(f"override {label}: {dotted(done)} is {what} and has no {head!a}")
 
 

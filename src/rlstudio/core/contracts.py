@@ -227,14 +227,14 @@ class Trainer(Protocol):
     def eval_step(self) -> Metrics: ...
 
     def progress(self, fraction: float) -> None:
-        """Told by the loop before each step: how much of the run is behind us, for schedules."""
+        """Called by the loop before each step with the share of the run that is done, for schedules."""
         ...
 
     def stateful(self) -> dict[str, Stateful]: ...
 
 
 class Lease(Protocol):
-    """The right to write a run, and its line to whoever remembers all runs.
+    """The right to write a run, and its connection to the store of all runs.
 
     Everything a run commits passes here with the number of its ownership, `token`: a process whose run was taken over
     gets `LeaseLost` and has written nothing.
@@ -251,7 +251,7 @@ class Lease(Protocol):
         ...
 
     def safe_point(self) -> bool:
-        """Told at every Tick: the run gets somewhere. True when somebody wants it to stop here."""
+        """Called at every Tick, as a sign of progress. True when a stop was asked for: the run stops here."""
         ...
 
     def tell(self, facts: State) -> None:

@@ -1,7 +1,7 @@
 """Everything RLStudio raises on purpose.
 
-A `UserError` is somebody's mistake and is shown as one line: where, what, and what to do about it. Anything else that
-escapes is a defect of ours and keeps its traceback. Each class carries the exit code of the command line.
+A `UserError` is a mistake in the input and is printed as one line: where, what, and what to do about it. Anything else
+that escapes is a defect of ours and keeps its traceback. Each class carries the exit code of the command line.
 """
 
 from collections.abc import Iterable

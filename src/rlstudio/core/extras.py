@@ -15,7 +15,7 @@ from rlstudio.core.errors import UserError
 @dataclass(frozen=True)
 class Extra:
     name: str
-    """Of the optional dependency: `pip install "rlstudio[name]"`."""
+    """The optional dependency: `pip install "rlstudio[name]"`."""
 
     module: str
     """The module that comes with it."""

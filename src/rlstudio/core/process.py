@@ -1,5 +1,5 @@
-"""Which process owns a run, told apart from every other: host, boot, pid and start time (a pid alone is reused); and
-what a forked child must not keep of its parent."""
+"""Which process owns a run, identified by host, boot, pid and start time (a pid alone is reused); and what a
+forked child must not keep of its parent."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def usable_ram(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:
 
 
 def _limits(groups: Path, mount: Path) -> Iterator[int]:
-    """Of the groups of this process and all above them. Inside a container the mount often begins at the container's
+    """Limits of this process's groups and all above them. Inside a container the mount often begins at the container's
     own group while the name is the host's: the folders in between are then not there, and the mount itself has it."""
     lines: list[str] = []
     with suppress(OSError):

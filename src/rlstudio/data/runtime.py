@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from rlstudio.core.contracts import Agent, Explore, VecEnv
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Spaces
 from rlstudio.data.collect.collector import Collector
 from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
-
-
-class EnvFacts:
-    """What is known of the environments without having one: enough to act in them, not to learn from them.
-
-    `world` is what they are copies of, for who plans in its equations; None where nobody said.
-    """
-
-    def __init__(self, spaces: Spaces, world: EnvConfig | None = None, device: str = "cpu") -> None:
-        self.spaces = spaces
-        self.world = world
-        self.device = device
-
-    @property
-    def env_id(self) -> str:
-        """The name of the world, empty where nobody said."""
-        return "" if self.world is None else self.world.id
 
 
 class LocalRuntime(EnvFacts):

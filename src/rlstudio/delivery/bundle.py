@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Incompatible, StorageError, UserError
-from rlstudio.core.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.delivery.spec import Spec, read_spec
 from rlstudio.storage.abandoned import sweep_abandoned
-from rlstudio.storage.folder import Folder, ensure_directory, is_directory, is_users_mistake, temporary
+from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
+from rlstudio.storage.refusals import is_users_mistake
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
 from rlstudio.storage.seal import sealed, unsealed
 from rlstudio.storage.verified import MANIFEST, open_verified, written

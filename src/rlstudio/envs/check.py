@@ -70,16 +70,16 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
     """Shapes, kinds, bounds and finite values over some episodes, and how they end."""
     rows = Buffers(spaces, 1)
     deliver = deliverer(spaces.observation, rows.observations, 0)
-    seen: set[str] = set()
+    findings: set[str] = set()
     elapsed, ends = 0, 0
 
     def look(observation: Any) -> None:
         try:
             deliver(observation)
         except Misfit as misfit:
-            seen.add(f"error: {misfit}")
+            findings.add(f"error: {misfit}")
             return
-        seen.update(_out_of_bounds(spaces, rows))
+        findings.update(_out_of_bounds(spaces, rows))
 
     mask = ActionMask.of(spaces)
     look(env.reset(seed=PROBE_SEEDS[0])[0])
@@ -87,39 +87,39 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
         observation, reward, terminated, truncated, _ = env.step(permitted(mask, rows.observations, 0, action))
         elapsed += 1
         look(observation)
-        seen.update(_oddities(reward, terminated, truncated))
+        findings.update(_oddities(reward, terminated, truncated))
         if truncated and not terminated and limit is None:
-            seen.add("info: the env truncates by itself; make sure it is a time limit and not a failure")
+            findings.add("info: the env truncates by itself; make sure it is a time limit and not a failure")
         if terminated or truncated:
             ends, elapsed = ends + 1, 0
             look(env.reset(seed=PROBE_SEEDS[0] + ends)[0])
     if not ends and limit is None:
-        seen.add(f"warning: no episode ended within {STEPS} random steps and there is no env.max_episode_steps")
-    for text in sorted(seen):
+        findings.add(f"warning: no episode ended within {STEPS} random steps and there is no env.max_episode_steps")
+    for text in sorted(findings):
         severity, _, what = text.partition(": ")
         report.add(severity, what)  # type: ignore[arg-type]
 
 
 def _oddities(reward: Any, terminated: Any, truncated: Any) -> set[str]:
-    found = set()
+    findings = set()
     if not isinstance(reward, int | float | np.integer | np.floating):
-        found.add(f"error: the reward is a {type(reward).__name__}, not a number")
+        findings.add(f"error: the reward is a {type(reward).__name__}, not a number")
     elif not np.isfinite(reward):
-        found.add("error: a reward is not finite")
+        findings.add("error: a reward is not finite")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool):
-            found.add(f"warning: {name} is a {type(flag).__name__}, not a bool")
-    return found
+            findings.add(f"warning: {name} is a {type(flag).__name__}, not a bool")
+    return findings
 
 
 def _out_of_bounds(spaces: Spaces, rows: Buffers) -> set[str]:
-    shown = spaces.observation
-    if isinstance(shown, DictSpace):
+    space = spaces.observation
+    if isinstance(space, DictSpace):
         assert isinstance(rows.observations, dict)
-        named = [(f"observation {name!r}", leaf, rows.observations[name][0]) for name, leaf in shown.items()]
+        named = [(f"observation {name!r}", leaf, rows.observations[name][0]) for name, leaf in space.items()]
     else:
         assert isinstance(rows.observations, np.ndarray)
-        named = [("observation", shown, rows.observations[0])]
+        named = [("observation", space, rows.observations[0])]
     return {text for name, leaf, value in named if (text := _outside(name, leaf, value))}
 
 

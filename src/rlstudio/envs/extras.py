@@ -28,7 +28,7 @@ def _quiet_mujoco(mujoco: ModuleType) -> None:
 
 
 def _warn(text: str) -> None:
-    """What is deprecated in a model file is up to whoever ships it; an unstable simulation concerns the user."""
+    """Deprecated parts of a model file concern its author and are not reported; an unstable simulation is."""
     if "deprecated" not in text:
         warnings.warn(f"MuJoCo: {text}", RuntimeWarning, stacklevel=2)
 
@@ -42,16 +42,16 @@ class EnvExtra(Extra):
     ids: str
     """Pattern of the beginning of its environment ids."""
 
-    shown: str
-    """The same for a reader."""
+    example_ids: str
+    """The same in words, for messages."""
 
     registers: bool = False
-    """Its ids are known once it is imported; those of the others Gymnasium knows by itself."""
+    """Its ids are registered when it is imported; Gymnasium itself registers those of the others."""
 
     prepare: Callable[[ModuleType], None] = _nothing
 
     def load(self, field: str, wanted: str) -> ModuleType:
-        """Its ids are registered then, and it is quiet."""
+        """Import the module, which registers its ids, and silence what it prints."""
         module = super().load(field, wanted)
         self.prepare(module)
         return module
@@ -73,7 +73,7 @@ EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
 
 
 def extra_of(id: str, package: str = "") -> EnvExtra | None:
-    """The extra that an id belongs to, installed or not; some ids of a `package` look like anybody's."""
+    """The extra that an id belongs to, installed or not: by the id's beginning or the `package` that registered it."""
     return next((extra for extra in EXTRAS if re.match(extra.ids, id) or package == extra.module), None)
 
 
@@ -91,7 +91,7 @@ def register_installed() -> None:
     for extra in EXTRAS:
         if extra.registers and extra.installed:
             with suppress(UserError):
-                extra.load("env.id", extra.shown)
+                extra.load("env.id", extra.example_ids)
 
 
 def _set_defaults() -> None:

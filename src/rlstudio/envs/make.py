@@ -95,15 +95,15 @@ def known_envs() -> list[EnvInfo]:
     import gymnasium
 
     extras.register_installed()
-    found = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OWN_WORLDS)}
+    by_id = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OWN_WORLDS)}
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved
         origin = _origin(spec.entry_point)
         extra = extras.extra_of(id, origin)
         needs = ("", True) if extra is None else (extra.name, extra.installed)
-        found[id] = EnvInfo(id, origin, id in WORLDS, *needs)
-    return [found[id] for id in sorted(found)]
+        by_id[id] = EnvInfo(id, origin, id in WORLDS, *needs)
+    return [by_id[id] for id in sorted(by_id)]
 
 
 def _origin(entry_point: Any) -> str:

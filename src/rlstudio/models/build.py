@@ -1,12 +1,10 @@
-"""Building Models on flat storage, which variant a network section asks for, and putting stored weights into one."""
+"""Building Models on flat storage, and which variant a network section asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-import torch
 from torch import nn
 
 from rlstudio.core.errors import Incompatible
@@ -28,7 +26,7 @@ def build_model(
     device: str = "cpu",
 ) -> M:
     """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights. It keeps its
-    `network` section, for whoever describes it."""
+    `network` section, from which `agents.rebuild` describes it."""
     model = variant(spaces, network, rng).to(device)
     if network.memory != "none" and not isinstance(model, RecurrentPolicyValue):
         raise Incompatible(
@@ -38,16 +36,6 @@ def build_model(
     flatten(model)
     object.__setattr__(model, "network", network)  # neither a submodule nor in state_dict
     return model
-
-
-def load_weights(model: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
-    """Names, shapes and dtypes must be the Model's own."""
-    expected = model.state_dict()
-    for name, array in weights.items():
-        own = expected.get(name)
-        if own is not None and (tuple(own.shape) != array.shape or own.numpy(force=True).dtype != array.dtype):
-            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, the Model has {own.dtype}{list(own.shape)}")
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()}, strict=True)
 
 
 def build_policy_value(

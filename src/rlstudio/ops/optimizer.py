@@ -38,7 +38,7 @@ class Optimizer:
         self.mean, self.square = torch.zeros_like(data), torch.zeros_like(data)
         self.lr = torch.tensor(lr, device=data.device)
         self.count = torch.zeros((), device=data.device)
-        self._age = self.count  # what the correction of young moments goes by
+        self._age = self.count  # the step count used for bias correction
         self.skipped = torch.zeros((), device=data.device)
         self._one = torch.ones((), device=data.device)
         self.calls = 0
@@ -47,7 +47,7 @@ class Optimizer:
     def step(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
         """Backward, clip, update. Returns the gradient's norm before clipping.
 
-        `skipped` counts the steps that were not finite; those that the caller asked to skip are no fault.
+        `skipped` counts the steps that were not finite; those that the caller asked to skip are not counted.
         """
         flat = self.flat
         self.calls += 1
@@ -61,8 +61,8 @@ class Optimizer:
         self.skipped.add_(bad)
         if skip is not None:
             bad = torch.logical_or(bad, skip)
-        found = bad.float()
-        keep = self._one - found
+        is_skipped = bad.float()
+        keep = self._one - is_skipped
         self.count.add_(keep)
         scale = None
         if self.max_grad_norm is not None:
@@ -82,7 +82,7 @@ class Optimizer:
             amsgrad=False,
             maximize=False,
             grad_scale=scale,
-            found_inf=found,
+            found_inf=is_skipped,
         )
         return norm
 

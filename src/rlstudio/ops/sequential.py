@@ -60,8 +60,8 @@ def look(differences: ArrayLike, alpha: float) -> Look:
 
 
 def student_quantile(p: float, degrees: int) -> float:
-    """Of Student's t distribution, by Hill's expansion around the normal one (Abramowitz & Stegun 26.7.5): within 1e-3
-    from 10 degrees on for the levels used here."""
+    """A quantile of Student's t distribution by Hill's expansion around the normal one (Abramowitz & Stegun 26.7.5):
+    within 1e-3 from 10 degrees on for the levels used here."""
     z, v = NormalDist().inv_cdf(p), float(degrees)
     terms = (
         (z**3 + z) / 4,

@@ -19,10 +19,10 @@ from rlstudio.planners.updates import Weigh, best_softmax, elites, softmax
 ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "annealed": 4, "guided": 6}
 STDS = {"annealed": 0.5}
 STD = 1.0
-"""Of all other kinds. With less, a plan at one bound never sees the other: a pendulum leans on its motor for good."""
+"""The std of all other kinds. With less, a plan at one bound never samples the other: Pendulum stays at full torque."""
 
 TEMPERATURES = {"mppi": 0.1, "annealed": 0.05, "guided": 2.0}
-"""Of mppi and guided in units of the return, of annealed in units of its spread."""
+"""In units of the return (mppi, guided) or of its spread (annealed)."""
 
 ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""

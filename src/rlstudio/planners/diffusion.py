@@ -41,7 +41,7 @@ class DiffusionPlannerConfig(ScoreConfig):
     """Steps from noise to a sequence."""
 
     temperature: NonNegativeFloat = Field(1.0, le=10)
-    """Of the noise that samples are drawn from: below 1 they are nearer to the middle of the prior, at 0 all are it."""
+    """Scale of the noise samples start from: below 1 they are nearer to the middle of the prior, at 0 all are it."""
 
     select: Literal["best", "mean"] = "best"
     """What is done in the end: the best sequence, or the mean of the prior weighted by exp(beta * return)."""
@@ -113,10 +113,10 @@ class DiffusionPlanner:
         """Sequences [E, K, H, D] of the prior, bent towards what `score` finds good, where one is given."""
         shape, levels = noise.shape, self.cfg.levels
         quiet = levels_of(levels)[levels - round(self.cfg.unguided * levels)]
-        seen = observations.float().repeat_interleave(shape[1], 0)
+        observed_N = observations.float().repeat_interleave(shape[1], 0)
 
         def guess(x: Tensor, time: float) -> Tensor:
-            return self.model(x, x.new_full((len(x),), time), seen).clamp(-1.0, 1.0)  # type: ignore[no-any-return]
+            return self.model(x, x.new_full((len(x),), time), observed_N).clamp(-1.0, 1.0)  # type: ignore[no-any-return]
 
         def bent(x: Tensor, time: float) -> Tensor:
             if score is None or time <= quiet:

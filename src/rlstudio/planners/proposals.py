@@ -55,7 +55,7 @@ class GaussianProposal:
         colour: float = 0.0,
         learns_spread: bool = True,
     ) -> None:
-        """`learns_spread`: whether a fit narrows it to where the weights are; otherwise it is as it was told."""
+        """`learns_spread`: whether a fit narrows the spread to where the weights are; otherwise it stays `std`."""
         self.horizon, self.size = horizon, size
         self.std, self.min_std = std, min_std
         self.learns_spread = learns_spread
@@ -96,8 +96,8 @@ class GaussianProposal:
 
 
 class CategoricalProposal:
-    """Independent choices for each step. `sticky`: how likely a step repeats the one before it, without which random
-    sequences of a sparse task only shiver."""
+    """Independent choices for each step. `sticky`: how likely a step repeats the one before it; without it random
+    sequences cancel out and reach nothing in a sparse task."""
 
     is_normal = False
 

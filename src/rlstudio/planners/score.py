@@ -81,8 +81,8 @@ class Score:
         outcome = self.dynamics.step(states, actions)
         if self.reward is None:
             return outcome
-        seen, after = self.dynamics.observe(states), self.dynamics.observe(outcome.states)
-        return outcome._replace(rewards=self.reward(seen, actions, after))
+        observed, after = self.dynamics.observe(states), self.dynamics.observe(outcome.states)
+        return outcome._replace(rewards=self.reward(observed, actions, after))
 
     def worth(self, states: Tensor) -> Tensor | None:
         """What is still to come [P, E, K]; None without a value. A value that promises more than the rewards allow

@@ -39,7 +39,7 @@ class Search:
 
     @property
     def noise(self) -> Noise:
-        """Of all candidates of all rounds, and the guide's."""
+        """The noise of all candidates of all rounds, and of the guide's."""
         guided = 0 if self.guide is None else self.guide.count
         shape = (sum(self.counts) + guided, *self.proposal.noise_shape)
         return Noise("normal" if self.proposal.is_normal else "uniform", shape)

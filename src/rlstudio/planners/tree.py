@@ -73,7 +73,7 @@ def turns(choices: int, simulations: int) -> list[int]:
 
 
 def best_of_turn(ranks: Tensor, visits: Tensor, wanted: Tensor | int) -> Tensor:
-    """The best choice [E] among those visited so often, or of all if there is none."""
+    """The best choice [E] among those with `wanted` visits, or of all where none has so many."""
     return (ranks - NOT_NOW * (visits != wanted)).argmax(-1)
 
 
@@ -113,7 +113,7 @@ class _Tree:
         self.rewards[:, node], self.discounts[:, node], self.worths[:, node] = known
         self.children[rows, parents, choices] = torch.where(sound, node, 0)
         self.logits[rows, parents, choices] += torch.where(sound, 0.0, -torch.inf)
-        self._tell(node, parents, sound)
+        self._back_up(node, parents, sound)
 
     def _place(self, node: int, states: Tensor) -> None:
         """What a node is worth and what the policy would do there, seen for the first time."""
@@ -144,21 +144,21 @@ class _Tree:
             pointers = pointers.gather(1, pointers)
         return pointers[:, 0]
 
-    def _tell(self, node: int, parents: Tensor, sound: Tensor) -> None:
-        """Count the visit and average what was found, in all nodes from the new one up to the root at once."""
+    def _back_up(self, node: int, parents: Tensor, sound: Tensor) -> None:
+        """Count the visit and average its estimates, in all nodes from the new one up to the root at once."""
         rows = self._rows
         fading = self.fading[rows, parents]
         self.above[:, node] = self.above[rows, parents]
         self.earned[:, node] = self.earned[rows, parents] + fading * self.rewards[:, node : node + 1]
         self.fading[:, node] = fading * self.discounts[:, node : node + 1]
         self.above[:, node, node] = self.fading[:, node, node] = 1.0
-        found = self.earned[:, node] + self.fading[:, node] * self.worths[:, node : node + 1]
+        estimates = self.earned[:, node] + self.fading[:, node] * self.worths[:, node : node + 1]
         visits = self.above[:, node] * sound.unsqueeze(1)
         self.counts += visits
-        self.values += visits * (found - self.values) / self.counts.clamp(min=1.0)
+        self.values += visits * (estimates - self.values) / self.counts.clamp(min=1.0)
 
     def improved(self, nodes: int) -> tuple[Tensor, Tensor]:
-        """Logits of the policy that knows what was found, and how often each choice was visited: [E, nodes, A]."""
+        """Logits of the policy improved by the estimates, and how often each choice was visited: [E, nodes, A]."""
         logits, children = self.logits[:, :nodes], self.children[:, :nodes]
         there = children.flatten(1)
         visits = torch.where(children > 0, self.counts.gather(1, there).view_as(logits), 0.0)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rlstudio.core.errors import StorageError
 from rlstudio.storage.failpoint import Kind, Operation, reach
+from rlstudio.storage.refusals import errno_of
 from rlstudio.storage.writers import CHUNK, AppendWriter, StreamWriter, Written, translated_os_errors
 
 TEMPORARY, TRASH = ".tmp-", ".trash-"
@@ -55,16 +56,6 @@ def ensure_directory(path: Path) -> None:
         for folder in reversed((path, *path.parents)):  # `makedirs` gives its mode to the last one alone
             if not folder.is_dir():
                 os.makedirs(folder, mode=0o700, exist_ok=True)
-
-
-def errno_of(error: StorageError) -> int | None:
-    return error.__cause__.errno if isinstance(error.__cause__, OSError) else None
-
-
-def is_users_mistake(error: StorageError) -> bool:
-    """A place that cannot be written to, rather than a disk that fails."""
-    mistakes = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG)
-    return errno_of(error) in mistakes
 
 
 def _beside(name: str, other: str) -> str:

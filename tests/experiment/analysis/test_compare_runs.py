@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlstudio.core.config_problems import dotted
 from rlstudio.core.errors import ConfigError
+from rlstudio.core.parsing.problems import dotted
 from rlstudio.experiment.analysis.compare_runs import (
     ABSENT,
     Difference,

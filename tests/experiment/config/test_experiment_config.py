@@ -13,7 +13,7 @@ from rlstudio.algos.dqn import DQNConfig
 from rlstudio.algos.ppo import PPOConfig
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.config.presets import FOLDER

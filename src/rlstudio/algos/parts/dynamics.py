@@ -20,7 +20,7 @@ from rlstudio.core.config import Config, refuse
 from rlstudio.core.contracts import Metrics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.runtime import EnvFacts
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dynamics_of
 from rlstudio.models.config import Activation
 from rlstudio.models.planning.dynamics import LearnedDynamics

@@ -1,4 +1,4 @@
-"""How what plans are judged with is learned: the value, and all of it together.  Dims: H steps, N rows."""
+"""Learning what plans are judged with: the value, and the value together with the dynamics.  Dims: H steps, N rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlstudio.ops.means import weighted_mean
 
 
 def td_loss(value: LearnedValue, windows: Batch, weights_N: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Of n-step transitions: half the squared error in units of the value's scale, and the targets R_n + gamma^n V(o_n)
+    """Half the squared error of n-step transitions in units of the value's scale, and the targets R_n + gamma^n V(o_n)
     that it is an error against."""
     with torch.no_grad():
         targets_N = value.targets(windows)

@@ -13,8 +13,8 @@ from rlstudio.core.contracts import Metrics, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import EnvFacts
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
@@ -33,8 +33,8 @@ class Trainer:
 
     @classmethod
     def build_agent(cls, cfg: Any, env: EnvFacts, network: NetworkConfig, rng: Rng) -> Agent | None:
-        """What acts, alone: without environments, and without what it learns from or with. Only for an agent that its
-        Model and the spaces do not describe, as one that plans; None leaves it to `__init__`."""
+        """The agent alone, without environments, data or optimizers. Only for an agent that its Model and the spaces do
+        not describe, such as one that plans; None leaves it to `__init__`."""
         return None
 
     @property
@@ -66,7 +66,7 @@ class Trainer:
         return self.losses(self.source.last)
 
     def progress(self, fraction: float) -> None:
-        """Told by the loop before each step how much of the run is behind us."""
+        """Called by the loop before each step with the share of the run that is done."""
         lr = learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction)
         for optimizer in self.optimizers:
             optimizer.lr.fill_(lr)

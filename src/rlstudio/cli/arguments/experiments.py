@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlstudio.core.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
-    from rlstudio.core.yaml_file import Document
+    from rlstudio.core.parsing.yaml_file import Document
     from rlstudio.experiment.config.experiment import ExperimentConfig
 
 
@@ -59,7 +59,7 @@ def choose(request: ExperimentRequest) -> Chosen:
 
 
 def _document(request: ExperimentRequest) -> tuple[Document, str]:
-    from rlstudio.core.yaml_file import Document, read_file
+    from rlstudio.core.parsing.yaml_file import Document, read_file
     from rlstudio.experiment.config.presets import FOLDER, find_preset, locate
 
     if request.file is not None:

@@ -10,8 +10,8 @@ from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import parse
 from rlstudio.core.errors import CheckpointError, ConfigError, Conflict, RunBusy, RunNotFound, StorageError, UserError
+from rlstudio.core.parsing.yaml_file import Document, read_text
 from rlstudio.core.run_state import OWNED, Reason
-from rlstudio.core.yaml_file import Document, read_text
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.config.sections import ResourcesConfig
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder

@@ -14,7 +14,7 @@ from rlstudio.control.sweep.rungs import brackets_of, ladder
 from rlstudio.control.sweep.space import Params, Space
 from rlstudio.core.config import parse
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.yaml_file import Document, read_file
+from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import import_stored
 from rlstudio.experiment.config.presets import locate

@@ -26,7 +26,7 @@ class EpisodeLog:
             at_end = totals_TB[ends, envs]
             before = np.where(first, -self.open_returns[envs], np.r_[0.0, at_end[:-1]])
             started = np.where(first, -1 - self.open_lengths[envs], np.r_[0, ends[:-1]])
-            order = np.lexsort((envs, ends))  # told in the order in which they ended
+            order = np.lexsort((envs, ends))  # reported in the order in which they ended
             self.returns.extend((at_end - before)[order].tolist())
             self.lengths.extend((ends - started)[order].tolist())
             last = np.r_[first[1:], True]

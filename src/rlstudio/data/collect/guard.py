@@ -1,7 +1,8 @@
 """Row guard: what enters learning is finite and inside its declared ranges, or it does not count.
 
-A bad row keeps its place in the rollout (episodes stay whole) but gets weight zero and harmless numbers, and is counted
-once, and by every reason there is. Rewards may be clipped here. Everything is one vectorised look at a finished block.
+A bad row keeps its place in the rollout (episodes stay whole) but gets weight zero and harmless numbers, and counts
+once in `bad_rows` and once per reason in `counts`. Rewards may be clipped here. Everything is one
+vectorised look at a finished block.
 """
 
 from __future__ import annotations

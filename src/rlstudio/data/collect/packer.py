@@ -20,8 +20,8 @@ Write = Callable[[int, Array], None]
 
 
 class Packer:
-    """Of an agent that remembers, a block also has `carry` (before the step) and `resets` (an episode starts here). The
-    first row never resets: its stored carry is fresh already where it should be."""
+    """Steps of all environments as one block. With a recurrent agent it also has `carry` (before the step) and `resets`
+    (an episode starts here). The first row never resets: its stored carry is fresh already where it should be."""
 
     def __init__(self, spaces: Spaces, steps: int, num_envs: int) -> None:
         self.steps = steps

@@ -65,10 +65,10 @@ def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuf
 def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     """The episodes of a dataset, if they are of this kind of world and every number in them can be learned from."""
     dataset = _opened(name)
-    shown = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
-    found = convert_spaces(shown, f"{FIELD}: {name}")  # type: ignore[arg-type]
+    both_spaces = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
+    recorded = convert_spaces(both_spaces, f"{FIELD}: {name}")  # type: ignore[arg-type]
     for what in ("observation", "action"):
-        theirs, ours = getattr(found, what), getattr(spaces, what)
+        theirs, ours = getattr(recorded, what), getattr(spaces, what)
         if describe(theirs) != describe(ours):
             raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
         if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
@@ -77,8 +77,8 @@ def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     with _as_user_errors(name):
         for number, data in enumerate(dataset.iterate_episodes()):
             if len(data):
-                episode = _episode(data, found, getattr(dataset.observation_space, "start", 0))
-                _check(episode, found, f"{FIELD}: {name}, episode {number}")
+                episode = _episode(data, recorded, getattr(dataset.observation_space, "start", 0))
+                _check(episode, recorded, f"{FIELD}: {name}, episode {number}")
                 episodes.append(episode)
     if not episodes:
         raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
@@ -122,16 +122,16 @@ def _as_user_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, and is found as such
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, which `_check` refuses
 def _episode(data: Any, spaces: Spaces, start: Any) -> RecordedEpisode:
     """As an agent sees it; `start` is what choices are counted from in observations."""
     truncated = np.asarray(data.truncations, bool).copy()
     truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
-    seen, shown = data.observations, spaces.observation
+    recorded, space = data.observations, spaces.observation
     return RecordedEpisode(
-        observations={name: _array(seen[name], entry) for name, entry in shown.items()}
-        if isinstance(shown, Dict)
-        else _array(seen, shown, start),
+        observations={name: _array(recorded[name], entry) for name, entry in space.items()}
+        if isinstance(space, Dict)
+        else _array(recorded, space, start),
         actions=_array(data.actions, spaces.action, getattr(spaces.action, "start", 0)),  # type: ignore[arg-type]
         rewards=np.asarray(data.rewards, np.float32),
         terminated=np.asarray(data.terminations, bool),
@@ -155,18 +155,18 @@ def _check(episode: RecordedEpisode, spaces: Spaces, label: str) -> None:
         bad = _unusable(flat, space)
         if bad.any():
             step, number = np.argwhere(bad)[0]
-            reason = "not finite" if flat.dtype.kind == "f" else "no choice there is"
+            reason = "not finite" if flat.dtype.kind == "f" else "not one of its choices"
             raise UserError(f"{label}, step {step}: {what} has {flat[step, number]}, which is {reason}; {remedy}")
 
 
 def _columns(episode: RecordedEpisode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
     """What it is, its rows, their space where they have one, how many there must be."""
-    steps, seen = len(episode.rewards), episode.observations
+    steps, observations = len(episode.rewards), episode.observations
     if isinstance(spaces.observation, Dict):
         for name, entry in spaces.observation.items():
-            yield f"observation {name!r}", seen[name], entry, steps + 1
+            yield f"observation {name!r}", observations[name], entry, steps + 1
     else:
-        yield "observation", seen, spaces.observation, steps + 1
+        yield "observation", observations, spaces.observation, steps + 1
     yield "action", episode.actions, spaces.action, steps
     yield "reward", episode.rewards, None, steps
     yield "termination", episode.terminated, None, steps
@@ -174,7 +174,7 @@ def _columns(episode: RecordedEpisode, spaces: Spaces) -> Iterator[tuple[str, np
 
 
 def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
-    """Which numbers are none, and which choices are not there; bytes are always fine."""
+    """Which numbers are not finite and which choices are not in the space; bytes are always fine."""
     if isinstance(space, Discrete | MultiDiscrete):
         counts = space.nvec if isinstance(space, MultiDiscrete) else (space.n,)
         return np.asarray((rows < 0) | (rows >= np.asarray(counts)))
@@ -182,11 +182,11 @@ def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
 
 
 def _rows(episode: RecordedEpisode, spaces: Spaces) -> Batch:
-    seen = episode.observations
+    observations = episode.observations
     return Batch(
         lead=1,
-        observations=_column(seen, spaces.observation, slice(None, -1)),
-        next_observations=_column(seen, spaces.observation, slice(1, None)),
+        observations=_column(observations, spaces.observation, slice(None, -1)),
+        next_observations=_column(observations, spaces.observation, slice(1, None)),
         actions=_column(episode.actions, spaces.action, slice(None)),
         rewards=torch.from_numpy(episode.rewards),
         terminated=torch.from_numpy(episode.terminated),

@@ -84,10 +84,10 @@ class DatasetSource:
     def _read(self) -> ReplayBuffer:
         if self._rows is None:
             rows = read_replay(self.name, self.spaces, self.best_share)
-            found = _fingerprint(rows)
-            if self.fingerprint not in ("", found):
+            fingerprint = _fingerprint(rows)
+            if self.fingerprint not in ("", fingerprint):
                 raise UserError(f"{FIELD}: {self.name} is not what this run began with; put back the rows it had")
-            self._rows, self.fingerprint = rows, found
+            self._rows, self.fingerprint = rows, fingerprint
         return self._rows
 
     def state_dict(self) -> State:

@@ -158,5 +158,5 @@ def _segment_rows(size: int) -> int:
 
 @cache
 def _filled(rows: int, value: float) -> torch.Tensor:
-    """The same constant column again and again; nobody writes into a Batch."""
+    """A constant column, made once and shared: a Batch is never written to."""
     return torch.full((rows,), value)

@@ -100,13 +100,13 @@ class Priorities:
         return numbers, weights.astype(np.float32)
 
     def feedback(self, numbers: np.ndarray, errors: np.ndarray) -> None:
-        """New priorities by the absolute errors of drawn rows. Rows that are gone and errors that are no numbers are
-        passed over; of a row that was drawn twice the larger error counts."""
-        told = (numbers >= self.oldest) & np.isfinite(errors)
-        if not told.any():
+        """New priorities by the absolute errors of drawn rows. Rows that are gone and errors that are not finite
+        are passed over; of a row that was drawn twice the larger error counts."""
+        usable = (numbers >= self.oldest) & np.isfinite(errors)
+        if not usable.any():
             return
-        values = ((np.abs(errors[told]) + self.eps) ** self.alpha).astype(np.float32).astype(np.float64)
-        slots, where = np.unique(numbers[told] % self.slots, return_inverse=True)
+        values = ((np.abs(errors[usable]) + self.eps) ** self.alpha).astype(np.float32).astype(np.float64)
+        slots, where = np.unique(numbers[usable] % self.slots, return_inverse=True)
         largest = np.zeros(len(slots))
         np.maximum.at(largest, where, values)
         self.tree.set(slots, largest)

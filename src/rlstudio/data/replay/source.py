@@ -94,7 +94,7 @@ class ReplaySource:
             vector_steps -= steps
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
-        """How far off each of these rows was; without priorities nobody asks."""
+        """Update the priorities of these rows by their errors; nothing happens without priorities."""
         if self.priorities is not None:
             self.priorities.feedback(rows.numpy(force=True), values.numpy(force=True))
 

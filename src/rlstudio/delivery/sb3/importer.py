@@ -28,10 +28,10 @@ from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.models.build import load_weights
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.encoder import flat_size
 from rlstudio.models.spec import ModelSpec
+from rlstudio.models.weights import load_weights
 
 MAX_DATA = 64 << 20
 MAX_POLICY = 256 << 20

@@ -152,10 +152,10 @@ def plain_spaces(recipe: Recipe) -> Spaces:
 def check_spaces(plain: Spaces, pooled: Spaces, task: Task) -> None:
     """What is trained here must be able to act in the plain env."""
     if _layout(plain.observation) != _layout(pooled.observation) or plain.action != pooled.action:
-        shown, taken = (f"{describe(spaces.observation)}, {describe(spaces.action)}" for spaces in (plain, pooled))
+        expected, offered = (f"{describe(spaces.observation)}, {describe(spaces.action)}" for spaces in (plain, pooled))
         raise Incompatible(
-            f"env.vectorization: EnvPool's {task.id} has {taken}, but the plain env that evaluation uses has {shown};"
-            " use sync or async"
+            f"env.vectorization: EnvPool's {task.id} has {offered}, but the plain env that evaluation uses has"
+            f" {expected}; use sync or async"
         )
 
 

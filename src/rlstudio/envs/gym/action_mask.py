@@ -21,7 +21,7 @@ OBSERVATION = "observation"
 METHOD = "action_masks"
 
 
-class MaskShown(gymnasium.Wrapper):
+class ActionMaskObservation(gymnasium.Wrapper):
     """The outermost wrapper: a plain observation becomes `{"observation": ..., "action_mask": ...}`, a dict one entry
     richer."""
 
@@ -36,10 +36,10 @@ class MaskShown(gymnasium.Wrapper):
                 f"env.action_mask: {id} takes {describe(self._actions)}, which no mask fits; set it to none"
             )
         self._size = sum(nvec)
-        shown = env.observation_space
-        self._nested = isinstance(shown, gym_spaces.Dict)
+        space = env.observation_space
+        self._nested = isinstance(space, gym_spaces.Dict)
         entries: dict[str, gym_spaces.Space] = (
-            dict(shown.items()) if isinstance(shown, gym_spaces.Dict) else {OBSERVATION: shown}
+            dict(space.items()) if isinstance(space, gym_spaces.Dict) else {OBSERVATION: space}
         )
         if ACTION_MASK in entries:
             raise ConfigError(f"env.action_mask: {id} shows its mask in the observation already; set it to none")
@@ -49,28 +49,28 @@ class MaskShown(gymnasium.Wrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._shown(observation, info), info
+        return self._with_mask(observation, info), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._shown(observation, info), reward, terminated, truncated, info
+        return self._with_mask(observation, info), reward, terminated, truncated, info
 
-    def _shown(self, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
+    def _with_mask(self, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
         entries = observation if self._nested else {OBSERVATION: observation}
         return {**entries, ACTION_MASK: self._mask(info)}
 
     def _mask(self, info: dict[str, Any]) -> np.ndarray:
         if self._method is not None:
-            told = self._method()
+            given = self._method()
         elif ACTION_MASK in info:
-            told = info[ACTION_MASK]
+            given = info[ACTION_MASK]
         else:
             raise ConfigError(
                 f"env.action_mask: {self._id} has no {ACTION_MASK!r} in its info; set it to method or none"
             )
-        if isinstance(told, tuple | list):  # one mask per part, as `MultiDiscrete.sample(mask=...)` takes them
-            told = np.concatenate([np.ravel(part) for part in told])
-        mask: np.ndarray = (np.asarray(told) != 0).astype(np.uint8)
+        if isinstance(given, tuple | list):  # one mask per part, as `MultiDiscrete.sample(mask=...)` takes them
+            given = np.concatenate([np.ravel(part) for part in given])
+        mask: np.ndarray = (np.asarray(given) != 0).astype(np.uint8)
         if mask.shape != (self._size,):
             raise ConfigError(
                 f"env.action_mask: {self._id} gives a mask of shape {mask.shape}; {describe(self._actions)} needs"

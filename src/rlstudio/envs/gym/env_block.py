@@ -37,7 +37,7 @@ class EnvBlock:
         rebuild: bool = False,
         watch: Callable[[int], None] | None = None,
     ) -> None:
-        """`rebuild` makes a fresh env for every episode; `watch` is told which env is about to run."""
+        """`rebuild` makes a fresh env for every episode; `watch` is called with the env about to run."""
         self._recipe, self._spaces, self._rows, self._first = recipe, spaces, rows, first
         self._rebuild = rebuild
         self._watch = watch
@@ -93,7 +93,7 @@ class EnvBlock:
         return infos
 
     def _choices(self, actions: np.ndarray) -> Any:
-        """The actions one by one, as Gymnasium's own vector hands them over: NumPy integers, or rows of an array of
+        """The actions one by one, as Gymnasium's own vector env passes them: NumPy integers, or rows of an array of
         their own, since an env that changes its action in place must not reach the caller's."""
         return list(actions) if self._scalar else actions.copy()
 
@@ -179,10 +179,10 @@ class BrokenContract(EnvFault):
 
 def describe_fault(id: str, env: int, episode: int, step: int, seed: int, action: Any, what: str) -> str:
     """The one line by which every broken env is reported."""
-    shown = action.tolist() if isinstance(action, np.ndarray) else action
+    printed = action.tolist() if isinstance(action, np.ndarray) else action
     return (
         f"env {env} ({id}): {what}; episode {episode} (seed {seed}), step {step}, "
-        f"last action {'none' if shown is None else shown}"
+        f"last action {'none' if printed is None else printed}"
     )
 
 

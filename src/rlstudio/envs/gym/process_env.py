@@ -84,7 +84,7 @@ class ProcessVecEnv:
         }
         self._journal = Journal(self._rows)
         self._failures = [0] * count
-        self._lost = [False] * count  # replaced workers, whose envs stand nowhere yet
+        self._lost = [False] * count  # replaced workers whose envs were not replayed yet
         rows = self._rows
         self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
         for worker, handle in enumerate(self._handles):

@@ -18,7 +18,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
-from rlstudio.envs.gym.action_mask import MaskShown
+from rlstudio.envs.gym.action_mask import ActionMaskObservation
 from rlstudio.envs.gym.spaces import Renumbered
 from rlstudio.envs.worlds.catalog import WORLDS, make_world
 
@@ -57,7 +57,7 @@ class Recipe:
                     f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}{remedy}"
                 ) from error
         env = Renumbered(env) if Renumbered.needed(env) else env
-        return env if self.cfg.action_mask == "none" else MaskShown(env, self.cfg.action_mask, self.cfg.id)
+        return env if self.cfg.action_mask == "none" else ActionMaskObservation(env, self.cfg.action_mask, self.cfg.id)
 
     def _made(self, render_mode: str | None) -> gymnasium.Env:
         id = self.cfg.id

@@ -104,7 +104,7 @@ def deliverer(space: Space, rows: Array, index: int, mask: ActionMask | None = N
 def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
     shape = leaf.shape
     kinds = "biu" if not isinstance(leaf, Box) else "bu" if leaf.dtype == "uint8" else "biuf"
-    usual = view.dtype  # replaced by what the env really hands over, once that is known to be a fitting kind
+    usual = view.dtype  # replaced by the dtype that the env delivers, once its kind is known to fit
 
     def deliver(value: Any) -> None:
         nonlocal usual

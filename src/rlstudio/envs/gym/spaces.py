@@ -23,18 +23,18 @@ REMEDY = "add the wrapper FlattenObservation or convert it inside the env"
 
 
 def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
-    """What `env` shows and takes, or a refusal that names the part that does not fit."""
+    """The spaces of `env`, or a refusal that names the part that does not fit."""
     observation = env.observation_space
     if isinstance(observation, gym_spaces.Dict):
         _refuse_text(observation, id)
-        shown: Space = Dict(
+        observed: Space = Dict(
             tuple((name, _entry(observation[name], f"{id}: observation {name!r}")) for name in sorted(observation))
         )
     else:
-        shown = _leaf(observation, f"{id}: observation")
-        if isinstance(shown, Box):
-            shown = replace(shown, stack=_stack(env))
-    spaces = Spaces(shown, convert_action(env.action_space, id))
+        observed = _leaf(observation, f"{id}: observation")
+        if isinstance(observed, Box):
+            observed = replace(observed, stack=_stack(env))
+    spaces = Spaces(observed, convert_action(env.action_space, id))
     try:
         ActionMask.of(spaces)
     except Incompatible as error:
@@ -43,7 +43,7 @@ def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
 
 
 def _refuse_text(observation: gym_spaces.Dict, id: str) -> None:
-    """No Model reads words. MiniGrid's mission is the case that everybody meets; it has a space of its own."""
+    """No Model reads words. The usual case is MiniGrid's mission, which has a space class of its own."""
     text = [name for name, space in observation.items() if isinstance(space, gym_spaces.Text) or _is_mission(space)]
     if text:
         kept = ", ".join(sorted(observation.keys() - set(text)))
@@ -100,7 +100,7 @@ def convert_action(space: gym_spaces.Space, id: str) -> Leaf:
         case gym_spaces.Box() if space.dtype.kind == "f":
             return Box(tuple(space.shape), "float32", _bounds(space.low, "float32"), _bounds(space.high, "float32"))
         case gym_spaces.Discrete():
-            return Discrete(int(space.n), int(space.start))  # told to `Agent.act`; within, choices count from 0
+            return Discrete(int(space.n), int(space.start))  # added by `act`; inside, choices count from 0
         case gym_spaces.MultiDiscrete() if space.nvec.ndim == 1:
             start = tuple(int(first) for first in space.start) if np.any(space.start) else ()
             return MultiDiscrete(tuple(int(n) for n in space.nvec), start)

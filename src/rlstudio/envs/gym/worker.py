@@ -139,7 +139,7 @@ def main() -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     control = Connection(control_fd)
     worker = EnvWorker(control, memory_fd)
-    with suppress(BrokenPipeError):  # the parent is gone: nobody is there to be told
+    with suppress(BrokenPipeError):  # the parent is gone: there is nothing to answer to
         serve(control, worker)
     worker.close()
 

@@ -64,15 +64,15 @@ class WorkerHandle:
 
     def reply(self, timeout: float, progress: Callable[[], int] = lambda: 0) -> dict[str, Any]:
         """The answer to the last request; `timeout` seconds without any progress count as a hang."""
-        seen, since = progress(), time.monotonic()
+        last, since = progress(), time.monotonic()
         try:
             while True:
                 answer = self.control.recv_bytes() if self.control.poll(min(GLANCE, timeout)) else b""
                 if answer and answer != b"+":
                     break
                 reached, now = progress(), time.monotonic()
-                if answer or reached != seen:
-                    seen, since = reached, now
+                if answer or reached != last:
+                    last, since = reached, now
                 elif now - since >= timeout:
                     raise WorkerDown(f"hung: no answer within {timeout:g} s")
         except (EOFError, OSError):
@@ -117,6 +117,6 @@ def _fault(kind: str, text: str) -> RLStudioError:
     """The worker's error as ours; only names of our own error tree are looked up."""
     if kind == BrokenContract.__name__:
         return BrokenContract(text)
-    found = getattr(errors, kind, EnvFault)
-    error: RLStudioError = found(text)
+    fault_type = getattr(errors, kind, EnvFault)
+    error: RLStudioError = fault_type(text)
     return error

@@ -6,7 +6,7 @@
     reward 1 per step; ends beyond |x| 2.4 or |t| 12 degrees, truncated after 500 steps
 
 State [x, x', t, t'] in float64, observation the same in float32. `rlstudio/CartPoleNoVel-v1` shows [x, t] only: the
-velocities must be told from what was seen before, so it takes a policy with a memory.
+velocities must be inferred from earlier observations, so it takes a policy with a memory.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ class CartPoleKernel:
                 TAU,
             )
         )
-        shown = 2 if velocities else 1
-        self.observations = np.zeros((num_envs, 2 * shown), np.float32)
-        self._shown = self.observations.reshape(num_envs, 2, shown)
-        self._to_show = self._by_column[:, :, :shown]
+        visible = 2 if velocities else 1
+        self.observations = np.zeros((num_envs, 2 * visible), np.float32)
+        self._observed = self.observations.reshape(num_envs, 2, visible)
+        self._visible_state = self._by_column[:, :, :visible]
         self.rewards = np.ones(num_envs, np.float32)
         self.terminated = np.zeros(num_envs, bool)
 
@@ -139,7 +139,7 @@ class CartPoleKernel:
         np.absolute(self._position, self._distance)
         np.greater(self._distance, self._limits, self._beyond)
         np.logical_or(self._beyond_x, self._beyond_theta, self.terminated)
-        np.copyto(self._shown, self._to_show)
+        np.copyto(self._observed, self._visible_state)
         self.rewards.fill(1)  # the caller may have changed them
 
     def states(self) -> np.ndarray:
@@ -147,4 +147,4 @@ class CartPoleKernel:
 
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._by_column[envs] = states.reshape(-1, 2, 2)
-        self._shown[envs] = self._to_show[envs]
+        self._observed[envs] = self._visible_state[envs]

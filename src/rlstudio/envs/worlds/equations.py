@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Recalling(Protocol):
-    """A World whose state can be told from what it shows."""
+    """A World whose state can be computed from its observation."""
 
     id: str
     spaces: Spaces
@@ -77,8 +77,8 @@ class AnalyticDynamics:
         return Outcome(following, rewards, 1.0 - terminated.to(states.dtype))
 
     def observe(self, states: Tensor) -> Tensor:
-        shown: Tensor = self._world.observe(states, torch)
-        return shown
+        observations: Tensor = self._world.observe(states, torch)
+        return observations
 
 
 class PendulumDynamics(AnalyticDynamics):
@@ -116,7 +116,7 @@ def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
 
 
 def analytic_dynamics(env_id: str) -> AnalyticDynamics:
-    """The equations of an environment; Incompatible where there are none, or where they need what is not shown."""
+    """The equations of an environment; Incompatible without any, or where they need a state that is not observed."""
     known = sorted(id for id, kind in WORLDS.items() if hasattr(kind, "recall") and kind is not CartPoleNoVel)
     if env_id not in known:
         raise Incompatible(
@@ -150,29 +150,29 @@ def _named(known: dict[str, T], env_id: str, what: str, instead: str) -> T:
     return known[env_id]
 
 
-def _upright(seen: Tensor, actions: Tensor, after: Tensor) -> Tensor:
+def _upright(observations: Tensor, actions: Tensor, after: Tensor) -> Tensor:
     """CartPole: 1 in the middle with the pole upright, 0 where both are at their limits."""
     return 1.0 - 0.5 * (after[..., 0] / X_LIMIT).square() - 0.5 * (after[..., 2] / THETA_LIMIT).square()
 
 
-def _balance(seen: Tensor) -> Tensor:
+def _balance(observations: Tensor) -> Tensor:
     """CartPole: steps that it stays up, fewer the farther from balance the pole falls to and the cart rolls to."""
-    x, x_dot, theta, theta_dot = seen.unbind(-1)
+    x, x_dot, theta, theta_dot = observations.unbind(-1)
     away = ((x + x_dot) / X_LIMIT).square() + ((theta + FALL_TIME * theta_dot) / THETA_LIMIT).square()
     return BALANCE_STEPS * (1.0 - 0.5 * away)
 
 
-def _hill_energy(seen: Tensor) -> Tensor:
+def _hill_energy(observations: Tensor) -> Tensor:
     """MountainCar: v^2 / 2 + 0.0025 sin(3x) / 3 against that at rest on the goal."""
-    position, speed = seen[..., 0], seen[..., 1]
+    position, speed = observations[..., 0], observations[..., 1]
     energy = 0.5 * speed.square() + (GRAVITY / 3) * torch.sin(3 * position)
     missing = (GRAVITY / 3) * sin(3 * MountainCar.goal) - energy
     return missing.clamp(min=0.0) * (-HILL_STEPS / (2 * GRAVITY / 3))
 
 
-def _swing_energy(seen: Tensor) -> Tensor:
+def _swing_energy(observations: Tensor) -> Tensor:
     """Acrobot: kinetic and potential energy against that of the tip one link above the bar."""
-    cos1, sin1, cos2, sin2, w1, w2 = seen.unbind(-1)
+    cos1, sin1, cos2, sin2, w1, w2 = observations.unbind(-1)
     height = 14.7 * -cos1 + 4.9 * -(cos1 * cos2 - sin1 * sin2)
     motion = 0.5 * (3.5 + cos2) * w1.square() + (1.25 + 0.5 * cos2) * w1 * w2 + 0.625 * w2.square()
     return (height + motion - SWING_GOAL).clamp(max=0.0) * SWING_STEPS

@@ -19,12 +19,12 @@ from rlstudio.envs.worlds.native import PlainKernel, Transition
 
 MIN_X, MAX_X, MAX_SPEED, GRAVITY = -1.2, 0.6, 0.07, 0.0025
 LOW, HIGH = (tuple(float(np.float32(x)) for x in bounds) for bounds in ((MIN_X, -MAX_SPEED), (MAX_X, MAX_SPEED)))
-SEEN = Box((2,), "float32", LOW, HIGH)
+OBSERVATION = Box((2,), "float32", LOW, HIGH)
 
 
 class MountainCar:
     id = "MountainCar-v0"
-    spaces = Spaces(SEEN, Discrete(3))
+    spaces = Spaces(OBSERVATION, Discrete(3))
     state_size = 2
     noise_size = 1
     limit: int | None = 200
@@ -59,7 +59,7 @@ class MountainCar:
 
 class MountainCarContinuous(MountainCar):
     id = "MountainCarContinuous-v0"
-    spaces = Spaces(SEEN, Box((1,), "float32", (-1.0,), (1.0,)))
+    spaces = Spaces(OBSERVATION, Box((1,), "float32", (-1.0,), (1.0,)))
     limit = 999
     goal = 0.45
 

@@ -132,8 +132,8 @@ class NativeVecEnv:
     def reset(self) -> np.ndarray:
         self._episodes[:] = 0
         self._clock = 0
-        everyone = np.arange(self.num_envs)
-        self._kernel.place(everyone, self._world.initial(self._noise.rows(everyone, self._episodes)))
+        all_envs = np.arange(self.num_envs)
+        self._kernel.place(all_envs, self._world.initial(self._noise.rows(all_envs, self._episodes)))
         self._started[:] = 0
         self._set_due()
         return self._kernel.observations

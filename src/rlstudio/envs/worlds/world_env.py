@@ -33,18 +33,18 @@ class WorldEnv(gymnasium.Env):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.state = self.world.initial(self.np_random.random(self.world.noise_size))
-        return self._shown(), {}
+        return self._observation(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.state, reward, terminated = self.world.dynamics(self.state, np.asarray(action))
-        return self._shown(), float(reward), bool(terminated), False, {}
+        return self._observation(), float(reward), bool(terminated), False, {}
 
-    def _shown(self) -> np.ndarray:
+    def _observation(self) -> np.ndarray:
         return np.asarray(self.world.observe(self.state), np.float32)
 
     def render(self) -> np.ndarray:
         """The observation as a board of cells, darker where it is larger; square worlds are drawn square."""
-        values = self._shown()
+        values = self._observation()
         side = round(len(values) ** 0.5)
         board = values.reshape(side, side) if side * side == len(values) and side > 2 else values[None]
         shade = np.clip(board, 0, 1)[..., None]

@@ -14,8 +14,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rlstudio.core.config_problems import dotted
-from rlstudio.core.yaml_file import KeyPath, read_file
+from rlstudio.core.parsing.problems import dotted
+from rlstudio.core.parsing.yaml_file import KeyPath, read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import read_metrics

@@ -17,7 +17,7 @@ from rlstudio.core.errors import CheckpointError
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.checkpoint.checkpoints import Content
 from rlstudio.experiment.checkpoint.manifest import VERSION
-from rlstudio.models.build import load_weights
+from rlstudio.models.weights import load_weights
 
 
 def capture(

@@ -28,7 +28,7 @@ from rlstudio.algos.parts.config import RunLength, TrainConfig
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.config import Config, apply_overrides, config_hash, parse, refuse, to_yaml
 from rlstudio.core.errors import ConfigError, UserError
-from rlstudio.core.yaml_file import Document, read_file
+from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.config.presets import locate
 from rlstudio.experiment.config.sections import (

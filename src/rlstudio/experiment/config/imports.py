@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from rlstudio.core.errors import RLStudioError, UserError
-from rlstudio.core.yaml_file import Document
+from rlstudio.core.parsing.yaml_file import Document
 
 
 def import_modules(modules: Sequence[str], named_by: str = "--import") -> None:

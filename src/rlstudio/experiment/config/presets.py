@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlstudio.core.errors import ConfigError, suggest
-from rlstudio.core.yaml_file import read_file
+from rlstudio.core.parsing.yaml_file import read_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs"
 

@@ -28,7 +28,8 @@ from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status, corrected_if_orphaned, parse_status
 from rlstudio.storage import jsonl
 from rlstudio.storage.abandoned import sweep_abandoned
-from rlstudio.storage.folder import Folder, ensure_directory, errno_of, is_directory, is_users_mistake, temporary
+from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
+from rlstudio.storage.refusals import errno_of, is_users_mistake
 from rlstudio.storage.writers import is_full
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")

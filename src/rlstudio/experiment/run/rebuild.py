@@ -14,13 +14,13 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import CheckpointError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.data.runtime import EnvFacts
+from rlstudio.data.env_facts import EnvFacts
 from rlstudio.experiment.checkpoint.agent_spec import AgentSpec, read_agent, reward_scale_of
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.build import build_env, build_trainer
-from rlstudio.models.build import load_weights
+from rlstudio.models.weights import load_weights
 from rlstudio.storage.verified import MANIFEST
 
 

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
-from rlstudio.core.errors import ConfigError, Incompatible
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, describe
 from rlstudio.data.collect.guard import RowGuard
-from rlstudio.data.replay.buffer import row_bytes
-from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
-from rlstudio.data.replay.rows import row_dtype
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device, set_threads
-
-MEMORY_SHARE = 0.9
+from rlstudio.experiment.training.memory import check_memory
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ def build_env(cfg: ExperimentConfig) -> VecEnv:
 def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attempt: int = 0) -> Trainer:
     """The algorithm over these environments. A later attempt (after a roll-back) has other random numbers."""
     _check_fit(cfg, env)
-    _check_memory(cfg, env)
+    check_memory(cfg, env)
     rails = cfg.guardrails
     guard = RowGuard(rails.reward_clip, rails.reward_range, rails.check_actions)
     runtime = LocalRuntime(env, guard, cfg.buffer.capacity, device, cfg.env)
@@ -79,20 +74,4 @@ def _check_fit(cfg: ExperimentConfig, env: VecEnv) -> None:
         raise Incompatible(
             f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
             f" which takes {describe(action)}; leave it out"
-        )
-
-
-def _check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
-    """A buffer that cannot fit is refused now, not after hours when it fills."""
-    if ALGOS.load(cfg.policy.algo).off_policy:
-        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(env.spaces)
-        size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
-    else:
-        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(env.spaces).itemsize
-    needed = rows * size
-    total = usable_ram()
-    if needed > MEMORY_SHARE * total:
-        raise ConfigError(
-            f"{field}: {rows:,} rows of {size:,} bytes need {needed / 2**30:,.1f} GiB,"
-            f" this process may use {total / 2**30:,.1f}; lower it"
         )

@@ -28,7 +28,7 @@ class Memory(nn.Module):
     """What both kinds share: a layer from the inputs and one from the own past, both into all gates."""
 
     gates: int
-    parts: tuple[str, ...]  # what is carried; the first is also what the memory shows
+    parts: tuple[str, ...]  # what is carried; the first is also the output
 
     def __init__(self, inputs: int, size: int, count: int, rng: Rng) -> None:
         """`count` memories of `size` units that see the same inputs."""
@@ -44,14 +44,16 @@ class Memory(nn.Module):
         return {part: weight.new_zeros(rows, self.count, self.size) for part in self.parts}
 
     def forward(self, x: Tensor, carry: Carry, resets: Tensor) -> tuple[Tensor, Carry]:
-        """x [L, b, D], carry [b, K, H] before the first step, resets [L, b] -> shown [L, b, K, H], carry after all."""
+        """x [L, b, D], carry [b, K, H] before the first step, resets [L, b] -> hidden [L, b, K, H], carry after all."""
         keep = torch.logical_not(resets).to(x.dtype)[:, None, :, None]
         projected = self.inputs(x).view(*x.shape[:2], self.count, -1).transpose(1, 2)
         weight = self.recurrent.weight.view(self.count, -1, self.size)
         bias = self.recurrent.bias.view(self.count, -1)
         before = [carry[part].transpose(0, 1) for part in self.parts]
-        shown, after = self._unroll(projected, keep, weight, bias, *before)
-        return shown.transpose(1, 2), {part: rows.transpose(0, 1) for part, rows in zip(self.parts, after, strict=True)}
+        hidden, after = self._unroll(projected, keep, weight, bias, *before)
+        return hidden.transpose(1, 2), {
+            part: rows.transpose(0, 1) for part, rows in zip(self.parts, after, strict=True)
+        }
 
     def _unroll(
         self, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, *carry: Tensor
@@ -66,8 +68,8 @@ class GRU(Memory):
     def _unroll(
         self, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, *carry: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        shown = _UnrolledGRU.apply(x, keep, weight, bias, *carry)  # type: ignore[no-untyped-call]
-        return shown, (shown[-1],)
+        hidden = _UnrolledGRU.apply(x, keep, weight, bias, *carry)  # type: ignore[no-untyped-call]
+        return hidden, (hidden[-1],)
 
 
 class LSTM(Memory):
@@ -82,8 +84,8 @@ class LSTM(Memory):
     def _unroll(
         self, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, *carry: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        shown, cell = _UnrolledLSTM.apply(x, keep, weight, bias, *carry)  # type: ignore[no-untyped-call]
-        return shown, (shown[-1], cell)
+        hidden, cell = _UnrolledLSTM.apply(x, keep, weight, bias, *carry)  # type: ignore[no-untyped-call]
+        return hidden, (hidden[-1], cell)
 
 
 MEMORIES: dict[str, type[Memory]] = {"gru": GRU, "lstm": LSTM}
@@ -95,11 +97,11 @@ class _UnrolledGRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor) -> Tensor:
         size, lead = h.shape[-1], x.shape[:-1]
-        past, new, shown = (x.new_empty(*lead, size) for _ in range(3))
+        past, new, hidden = (x.new_empty(*lead, size) for _ in range(3))
         gates, products = x.new_empty(*lead, 2 * size), x.new_empty(*lead, 3 * size)
         columns = (
             past, keep, products, products[..., : 2 * size], products[..., 2 * size :], gates, gates[..., :size],
-            gates[..., size:], x[..., : 2 * size], x[..., 2 * size :], new, shown,
+            gates[..., size:], x[..., : 2 * size], x[..., 2 * size :], new, hidden,
         )  # fmt: skip
         transposed, bias = weight.transpose(1, 2), bias.unsqueeze(1)
         for h_in, kept, hu, hu_rz, hu_n, rz, r, z, x_rz, x_n, n, out in zip(*_by_step(columns), strict=True):
@@ -109,7 +111,7 @@ class _UnrolledGRU(torch.autograd.Function):
             torch.addcmul(x_n, r, hu_n, out=n).tanh_()
             h = torch.lerp(n, h_in, z, out=out)
         ctx.save_for_backward(past, keep, products[..., 2 * size :], gates, new, weight)
-        return shown
+        return hidden
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
@@ -140,11 +142,11 @@ class _UnrolledLSTM(torch.autograd.Function):
         ctx: Any, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor]:
         size, transposed = h.shape[-1], weight.transpose(1, 2)
-        past, past_cell, cells, squashed, shown = (x.new_empty(*x.shape[:-1], size) for _ in range(5))
+        past, past_cell, cells, squashed, hidden = (x.new_empty(*x.shape[:-1], size) for _ in range(5))
         gates = x.contiguous() + bias.unsqueeze(1)
         columns = (
             past, past_cell, keep, gates, gates[..., : 3 * size],
-            *torch.split(gates, size, -1), cells, squashed, shown,
+            *torch.split(gates, size, -1), cells, squashed, hidden,
         )  # fmt: skip
         for h_in, c_in, kept, all_gates, oif, o, i, f, g, cell, tanh_c, out in zip(*_by_step(columns), strict=True):
             torch.mul(h, kept, out=h_in)
@@ -158,7 +160,7 @@ class _UnrolledLSTM(torch.autograd.Function):
         ctx.save_for_backward(past, past_cell, keep, gates, squashed, weight)
         last = c.clone()
         ctx.mark_non_differentiable(last)
-        return shown, last
+        return hidden, last
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:

@@ -44,9 +44,9 @@ class TrajectoryModel(nn.Module):
 
     def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng, horizon: int) -> None:
         super().__init__()
-        shown, self.space = spaces.observation, spaces.action
-        if not isinstance(shown, Box) or len(shown.shape) != 1:
-            raise Incompatible(f"a trajectory model needs a row of numbers to start from, not {describe(shown)}")
+        observed, self.space = spaces.observation, spaces.action
+        if not isinstance(observed, Box) or len(observed.shape) != 1:
+            raise Incompatible(f"a trajectory model needs a row of numbers to start from, not {describe(observed)}")
         match self.space:
             case Discrete():
                 self.size = self.space.n
@@ -58,9 +58,9 @@ class TrajectoryModel(nn.Module):
                     f"a trajectory model needs numbers with bounds or one choice as actions; the env takes "
                     f"{describe(self.space)}"
                 )
-        self.horizon, self.shown = horizon, shown.size
-        self.normalizer = Normalizer(self.shown)
-        inputs = horizon * self.size + 2 * FREQUENCIES + self.shown
+        self.horizon, self.observation_size = horizon, observed.size
+        self.normalizer = Normalizer(self.observation_size)
+        inputs = horizon * self.size + 2 * FREQUENCIES + self.observation_size
         outputs = horizon * self.size
         self.net = MLP(inputs, network.hidden_sizes, outputs, network.activation, rng.fork("denoiser"), gain=None)
         octaves = pi * 2.0 ** torch.arange(FREQUENCIES, dtype=torch.float32) / 2
@@ -70,8 +70,8 @@ class TrajectoryModel(nn.Module):
 
     def forward(self, x: Tensor, times: Tensor, observations: Tensor) -> Tensor:
         angles = times[:, None] * self.octaves
-        seen = self.normalizer(observations.float())
-        rows = torch.cat((x.flatten(1), angles.sin(), angles.cos(), seen), 1)
+        normalized = self.normalizer(observations.float())
+        rows = torch.cat((x.flatten(1), angles.sin(), angles.cos(), normalized), 1)
         return self.net(rows).view_as(x)  # type: ignore[no-any-return]
 
     def encode(self, actions: Tensor) -> Tensor:

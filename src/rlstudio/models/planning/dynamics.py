@@ -50,7 +50,7 @@ class Prediction(NamedTuple):
 class LearnedDynamics(nn.Module):
     """Implements `core.contracts.Dynamics`. `particles` of a plan are shared evenly among the members; with `noise`
     each of them is moved by the predicted spread, by the same numbers for all candidates: a function of particle and
-    step, so that the Model stays pure and candidates are compared under equal luck."""
+    step, so that the Model stays pure and candidates are compared under equal noise."""
 
     variant = "dynamics"
 
@@ -106,20 +106,20 @@ class LearnedDynamics(nn.Module):
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Only of rewards that are known: of learned ones, larger may be seen tomorrow."""
+        """Known only with a `judge`: learned rewards have no bounds, a later one may be larger."""
         return None if self.judge is None else self.judge.reward_range
 
     @property
     def end_share(self) -> Tensor:
-        """Of the rows seen so far."""
+        """Share of the rows so far that ended an episode."""
         return self.ends.mean.clamp(RAREST, 0.5)
 
     @torch.no_grad()
     def learn_statistics(self, rows: Batch) -> None:
         """Fold new rows [N] in, each once."""
-        seen = rows.observations.float()
-        changes = torch.cat((rows.next_observations.float() - seen, rows.rewards.unsqueeze(-1)), -1)
-        self.inputs.update(seen, rows.weights)
+        observations = rows.observations.float()
+        changes = torch.cat((rows.next_observations.float() - observations, rows.rewards.unsqueeze(-1)), -1)
+        self.inputs.update(observations, rows.weights)
         self.targets.update(changes, rows.weights)
         self.ends.update(rows.terminated.float().unsqueeze(-1), rows.weights)
 
@@ -139,22 +139,22 @@ class LearnedDynamics(nn.Module):
         changes = prediction.mean.view(*lead, -1)
         if prediction.log_variance is not None:
             number = states[0, ..., -1].long() % NOISE_STEPS  # [E, K]: in a tree, nodes differ in depth
-            luck = self.table[number].movedim(2, 0)  # [P, E, K, O + 1]
-            changes = changes + torch.exp(0.5 * prediction.log_variance).view(*lead, -1) * luck
+            noise = self.table[number].movedim(2, 0)  # [P, E, K, O + 1]
+            changes = changes + torch.exp(0.5 * prediction.log_variance).view(*lead, -1) * noise
         changes = changes / self.targets.inverse_std + self.targets.mean
         following = observations + changes[..., :-1]
         if self.noise:
             following = torch.cat((following, states[..., -1:] + 1.0), -1)
         if self.judge is not None:
-            rewards, continues = self._judged(observations, actions)
+            rewards, continues = self._known_rewards(observations, actions)
             return Outcome(following, rewards, continues)
         share = self.end_share
         continues = torch.sigmoid(prediction.evidence + torch.log((1.0 - share) / share))
         continues = torch.where(continues > CERTAIN, 1.0, continues)
         return Outcome(following, changes[..., -1], continues.view(lead))
 
-    def _judged(self, observations: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Rewards and continues by who knows them: its particles are our rows."""
+    def _known_rewards(self, observations: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Rewards and continues from `judge`; each of our rows is one of its environments."""
         assert self.judge is not None
         lead = observations.shape[:-1]
         known = self.judge.start(observations.reshape(-1, self.size), 1)

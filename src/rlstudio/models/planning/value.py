@@ -25,7 +25,7 @@ LONGEST = 1000.0
 """Steps that an undiscounted value looks ahead."""
 
 MEMORY, MEMORY_SHARE = 500.0, 0.25
-"""Rows over which what the value foretold is remembered: so many, or this share of all that were seen. Rows come in
+"""Rows over which errors of the value are averaged: so many, or this share of all rows so far. Rows come in
 pieces that are alike, all at the end of an episode for example, and one piece says little."""
 
 
@@ -58,7 +58,7 @@ class LearnedValue(nn.Module):
 
     @property
     def largest(self) -> Tensor:
-        """Of all rewards seen, by its size."""
+        """The largest absolute reward so far."""
         return self.reward_range.abs().amax().clamp(min=1e-6)
 
     @property
@@ -82,11 +82,11 @@ class LearnedValue(nn.Module):
     def trust(self) -> Tensor:
         """Between 0 and 1: how well the value foretold rewards."""
         count, total, square, error, _ = self.foretold
-        seen = count.clamp(min=1e-9)
-        variance = square / seen - (total / seen).square()
+        total_weight = count.clamp(min=1e-9)
+        variance = square / total_weight - (total / total_weight).square()
         least = 1e-9 * self.largest.square()  # of rewards that are all the same
-        trust: Tensor = (1.0 - error / seen / variance.clamp(min=least)).clamp(0.0, 1.0)
-        return torch.where(count > 0, trust, 0.0).float()  # who was never judged has foretold nothing
+        trust: Tensor = (1.0 - error / total_weight / variance.clamp(min=least)).clamp(0.0, 1.0)
+        return torch.where(count > 0, trust, 0.0).float()  # no window was judged yet
 
     @torch.no_grad()
     def learn_statistics(self, rows: Batch) -> None:
@@ -95,19 +95,19 @@ class LearnedValue(nn.Module):
         counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
         if not len(counted):
             return
-        seen = torch.stack(torch.aminmax(counted))
-        before = torch.where(self.rows > 0, self.reward_range, seen)
-        self.reward_range[0] = torch.minimum(before[0], seen[0])
-        self.reward_range[1] = torch.maximum(before[1], seen[1])
+        new_range = torch.stack(torch.aminmax(counted))
+        before = torch.where(self.rows > 0, self.reward_range, new_range)
+        self.reward_range[0] = torch.minimum(before[0], new_range[0])
+        self.reward_range[1] = torch.maximum(before[1], new_range[1])
         self.rows.add_(len(counted))
 
     @torch.no_grad()
     def judge(self, windows: Batch) -> None:
-        """How well it foretold these n-step transitions, [N]; what is not finite tells nothing."""
+        """Record how well it foretold these n-step transitions, [N]; rows that are not finite are left out."""
         targets = self.targets(windows)
         errors = (self.expected(windows.observations) - targets).square()
-        told = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
-        told = torch.where(torch.isfinite(told).all(0), told, 0.0)
-        weighted = told if windows.weights is None else told * windows.weights
+        terms = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
+        terms = torch.where(torch.isfinite(terms).all(0), terms, 0.0)
+        weighted = terms if windows.weights is None else terms * windows.weights
         fading = torch.exp(-len(windows) / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
         self.foretold.mul_(fading).add_(weighted.double().sum(1))

@@ -35,14 +35,14 @@ class TwinQ(nn.Module):
 
     def lowest(self, observations: Observations, actions: Tensor) -> Tensor:
         """The lower of the two values, [N]."""
-        return self.q_nets.lowest(self._joined(self._seen(observations), actions))
+        return self.q_nets.lowest(self._joined(self._features(observations), actions))
 
     def first(self, observations: Observations, actions: Tensor) -> Tensor:
         """The value of the first network, [N]."""
-        return self.q_nets.first(self._joined(self._seen(observations), actions)).squeeze(-1)
+        return self.q_nets.first(self._joined(self._features(observations), actions)).squeeze(-1)
 
     @torch.no_grad()
-    def _seen(self, observations: Observations) -> Tensor:
+    def _features(self, observations: Observations) -> Tensor:
         return self.encoder(observations)  # type: ignore[no-any-return]
 
     def _joined(self, features: Tensor, actions: Tensor) -> Tensor:

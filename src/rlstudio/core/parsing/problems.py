@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import ValidationError
 
 from rlstudio.core.errors import suggest
-from rlstudio.core.yaml_file import KeyPath
+from rlstudio.core.parsing.yaml_file import KeyPath
 
 UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     reason: str
 
 
-def shown(value: Any, *, quote: bool = True) -> str:
+def value_text(value: Any, *, quote: bool = True) -> str:
     """A value in a message: one line, not long."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
@@ -62,12 +62,12 @@ def shown(value: Any, *, quote: bool = True) -> str:
 
 def dotted(path: KeyPath) -> str:
     """`policy.network.hidden_sizes[1]`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{shown(part, quote=False)}" for part in path)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{value_text(part, quote=False)}" for part in path)
     return text.removeprefix(".")
 
 
 def problems(error: ValidationError, cls: Any, data: Mapping[str, Any]) -> list[Problem]:
-    """One problem per field: the branches of a union that all failed are told together."""
+    """One problem per field: the failed branches of a union are joined with "or"."""
     wanted: dict[KeyPath, list[str]] = {}
     got: dict[KeyPath, str] = {}
     for finding in error.errors(include_url=False):
@@ -77,7 +77,9 @@ def problems(error: ValidationError, cls: Any, data: Mapping[str, Any]) -> list[
         reason, tail = (_unknown_key(path, cls, data), "") if finding["type"] == UNKNOWN else _reason(finding)
         wanted.setdefault(path, []).append(reason)
         got[path] = max(got.get(path, ""), tail, key=len)
-    return [Problem(path, _printable(" or ".join(dict.fromkeys(told)) + got[path])) for path, told in wanted.items()]
+    return [
+        Problem(path, _printable(" or ".join(dict.fromkeys(reasons)) + got[path])) for path, reasons in wanted.items()
+    ]
 
 
 def _printable(text: str) -> str:
@@ -139,7 +141,7 @@ def _reason(finding: Any) -> tuple[str, str]:
         return str(limits.get("reason") or limits["error"]), ""
     if kind == "missing":
         return "required, but missing; add it", ""
-    got = f", got {shown(value)}"
+    got = f", got {value_text(value)}"
     if kind == "literal_error":
         return f"expected {limits['expected']}", got + _nearest(value, limits["expected"])
     if kind in BOUNDS:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from rlstudio.core.yaml_file import FLOAT, INTEGER
+from rlstudio.core.parsing.yaml_file import FLOAT, INTEGER
 
 
 class _Dumper(yaml.SafeDumper):

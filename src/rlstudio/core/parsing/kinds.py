@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from rlstudio.core.yaml_file import KeyPath, plain_scalar
+from rlstudio.core.parsing.yaml_file import KeyPath, plain_scalar
 
 Kinds = frozenset[type] | None
 """Plain types a field admits at its leaves; None: open, nothing is judged here."""
@@ -35,8 +35,8 @@ def kinds_of(annotation: Any) -> Kinds:
         return frozenset()
     if origin in (Union, types.UnionType, tuple, list, dict):
         inner = get_args(annotation)[1:] if origin is dict else get_args(annotation)
-        found = [kinds_of(argument) for argument in inner if argument is not Ellipsis]
-        return None if None in found else frozenset().union(*(kinds for kinds in found if kinds))
+        admitted = [kinds_of(argument) for argument in inner if argument is not Ellipsis]
+        return None if None in admitted else frozenset().union(*(kinds for kinds in admitted if kinds))
     return None
 
 

@@ -1,6 +1,6 @@
 """YAML and JSON files as plain data with the place of every key, read by strict rules.
 
-Scalars follow the YAML 1.2 core schema, because YAML 1.1 betrays people who write experiments: there `3e-4` is text,
+Scalars follow the YAML 1.2 core schema, because YAML 1.1 misreads what experiments contain: there `3e-4` is text,
 `010` is eight, `on` is true and `12:30:45` is 45045. Tags, merge keys, duplicate keys and keys that are not text are
 refused. Nothing is constructed but dicts, lists, text, numbers, booleans and null, and what a file can cost is capped:
 bytes, depth, nodes after alias expansion, digits of a number.
@@ -115,7 +115,7 @@ def read_json(text: str, source: str) -> Document:
         raise ConfigError(f"{source}:{error.lineno}:{error.colno}: {error.msg[0].lower()}{error.msg[1:]}") from None
     except RecursionError:
         raise ConfigError(f"{source}: nested deeper than {MAX_DEPTH} levels") from None
-    text = BREAKS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    text = BREAKS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     return read_text(text.replace("\t", " "), source)
 
 
@@ -266,7 +266,7 @@ def _mark(mark: Any) -> Mark:
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:
-    """PyYAML's finding in the words of somebody who edits a file."""
+    """PyYAML's complaint, reworded for the person who edits the file."""
     problem = " ".join((error.problem or "not valid YAML").split())
     if "'\\t'" in problem:
         return "a tab where only spaces may stand; indent with spaces"
