@@ -215,7 +215,9 @@ def test_an_action_that_is_no_number_is_refused() -> None:
         read_replay("toys/bad-v0", spaces)
 
 
-@pytest.mark.parametrize(("entry", "told"), [("a", "nan, which is not finite"), ("b", "3, which is no choice")])
+@pytest.mark.parametrize(
+    ("entry", "told"), [("a", "nan, which is not finite"), ("b", "3, which is not one of its choices")]
+)
 def test_an_entry_of_a_dict_is_refused_by_its_name(entry: str, told: str) -> None:
     spaces = Spaces(Dict((("a", SEEN), ("b", Discrete(3)))), WORLD.action)
     one = episode(1, 4, died=True)

@@ -63,10 +63,10 @@ def built(kind: str, space: Space, **settings: object) -> Planner:
 def indifferent(space: Space) -> Acting:
     def policy(observations: Tensor) -> Policy:
         if isinstance(space, Discrete):
-            return policies.CategoricalProposal(observations.new_zeros(*observations.shape[:-1], space.n))
+            return policies.Categorical(observations.new_zeros(*observations.shape[:-1], space.n))
         assert isinstance(space, Box)
         mean = observations.new_zeros(*observations.shape[:-1], space.size)
-        return policies.GaussianProposal(mean, mean - 1.0)
+        return policies.Gaussian(mean, mean - 1.0)
 
     return policy
 

@@ -116,7 +116,7 @@ def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
 
 
 def analytic_dynamics(env_id: str) -> AnalyticDynamics:
-    """The equations of an environment; Incompatible without any, or where they need a state that is not observed."""
+    """The equations of an environment; Incompatible where there are none, or where they need hidden state."""
     known = sorted(id for id, kind in WORLDS.items() if hasattr(kind, "recall") and kind is not CartPoleNoVel)
     if env_id not in known:
         raise Incompatible(
