@@ -66,7 +66,7 @@ RUNS = (
     ShortRun("dqn", CARTPOLE, DQN),
     ShortRun("dqn", CARTPOLE, DQN, "sync"),
     ShortRun("dqn", CARTPOLE, DQN, "async"),
-    ShortRun("a2c", CARTPOLE, {**SHORT, "rollout_steps": 16}),
+    ShortRun("a2c", CARTPOLE, {"epochs": 3, "steps_per_epoch": 256, "rollout_steps": 16}),
     ShortRun("qrdqn", CARTPOLE, DQN),
     ShortRun("sac", PENDULUM, {**SHORT, **REPLAY}),
     ShortRun("td3", PENDULUM, {**SHORT, **REPLAY}),
