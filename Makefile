@@ -2,11 +2,10 @@
 
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
-COVERAGE ?= --cov=rlstudio --cov-report=term:skip-covered
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run test test-all test-gpu check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run test test-all coverage test-gpu check lint types layers format bench bench-learning clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,17 +23,20 @@ run: setup ## train PPO on CartPole, evaluate it, show what to try next
 	@.venv/bin/rlctl launch -f configs/ppo/cartpole.yaml
 
 # One thread per process: small networks lose time to a second one, and tests run side by side already.
-test test-all check: export OMP_NUM_THREADS := 1
-test test-all check: export OPENBLAS_NUM_THREADS := 1
-test test-all check: export MKL_NUM_THREADS := 1
-test test-all check: export SDL_VIDEODRIVER := dummy
-test test-all check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
+test test-all coverage check: export OMP_NUM_THREADS := 1
+test test-all coverage check: export OPENBLAS_NUM_THREADS := 1
+test test-all coverage check: export MKL_NUM_THREADS := 1
+test test-all coverage check: export SDL_VIDEODRIVER := dummy
+test test-all coverage check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
 
-test: lint types layers ## lint, types, layers and tests, with coverage and the slowest tests
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu" $(COVERAGE)
+test: lint types layers ## lint, types, layers and tests
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu"
 
 test-all: lint types layers ## the same with the slow tests
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not gpu" $(COVERAGE)
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not gpu"
+
+coverage: setup-dev ## the tests of `make test` once more, with the lines and branches that they ran
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu" --cov=rlstudio --cov-report=term:skip-covered
 
 test-gpu: setup-dev ## the tests that need CUDA
 	$(PYTEST) -m gpu tests/gpu
