@@ -30,5 +30,5 @@ def _signals():
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch):
     """Variables of whoever runs the tests decide nothing."""
-    for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG"):
+    for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(variable, raising=False)

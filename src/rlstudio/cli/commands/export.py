@@ -119,6 +119,12 @@ def serve_policy(
     from rlstudio.delivery.bundle import open_bundle
     from rlstudio.server.serve import serve
 
+    out = stdout()
+
+    def say(line: str) -> None:
+        out.line(line)
+        out.flush()  # a program that started the server reads its address from a pipe
+
     serve(
         named_bundle(bundle, runs_dir) or open_bundle(bundle),
         host=host,
@@ -127,7 +133,7 @@ def serve_policy(
         token_file=token_file,
         allowed_hosts=tuple(allow_host or ()),
         auth=not no_auth,
-        say=stdout().line,
+        say=say,
     )
 
 
