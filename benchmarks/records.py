@@ -11,16 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rlstudio.core.ram import usable_ram
+
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def machine() -> dict[str, Any]:
     """Facts that explain a number; nothing that tells whose machine it is."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "processor": _processor(),
-        "memory_gib": round(memory / 2**30),
+        "memory_gib": round(usable_ram() / 2**30),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }

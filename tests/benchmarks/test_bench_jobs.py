@@ -193,8 +193,9 @@ def test_our_side_runs_the_settings_of_the_row_and_keeps_every_default(row, monk
     what = "solve" if row is SOLVE_ROW else "rate"
     step = {"what": what, "threads": 2, "seed": 7, "vectorization": "native"}
     cfg = rlstudio_runner.experiment({**row.settings, **step})
-    for ours, theirs in (("batch_size", "batch_size"), ("lr", "lr"), ("gamma", "gamma")):
-        assert getattr(cfg.train, ours) == row.settings[theirs]
+    assert (cfg.train.lr, cfg.train.gamma) == (row.settings["lr"], row.settings["gamma"])
+    whole_rollout = cfg.env.num_envs * (getattr(cfg.train, "rollout_steps", None) or 0)
+    assert getattr(cfg.train, "batch_size", whole_rollout) == row.settings["batch_size"]
     assert (cfg.env.num_envs, cfg.env.seed, cfg.runtime.threads) == (row.settings["num_envs"], 7, 2)
     assert list(cfg.policy.network.hidden_sizes) == row.settings["hidden_sizes"]
     _assert_own_fields(cfg, row.settings)

@@ -259,7 +259,7 @@ def test_another_task_is_not_compared(rlctl: Rlctl, runs: Path) -> None:
     config = poor.read(CONFIG).replace(b"max_episode_steps: null", b"max_episode_steps: 1000")
     write_good(poor, Path("easy"), config)
     done = rlctl("promote", "easy", "--model", "pole", "--to", "production")
-    refused(done, 2, "plays other things than what is in production", "--force REASON")
+    refused(done, 2, "differ from those in production", "--force REASON")
 
 
 def test_help_tells_how_a_version_is_named(rlctl: Rlctl) -> None:

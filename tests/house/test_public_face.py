@@ -26,11 +26,17 @@ def run(*command: str) -> str:
 
 
 def test_the_package_offers_these_names_and_loads_them_when_asked() -> None:
-    assert set(rlstudio.__all__) == {"__version__", "load_agent", "open_bundle"}
+    assert set(rlstudio.__all__) == {"__version__", "load_agent", "open_bundle", "orchestrator"}
     assert rlstudio.open_bundle is open_bundle
     assert rlstudio.load_agent is load_agent
     with pytest.raises(AttributeError, match="module 'rlstudio' has no attribute 'open_bundel'"):
         _ = rlstudio.open_bundel
+
+
+@pytest.mark.real_process
+def test_every_name_is_there_after_importing_the_package_alone() -> None:
+    asked = [f"rlstudio.{name}" for name in [*rlstudio.__all__, "orchestrator.run"]]
+    assert run("-c", f"import rlstudio; print(all(map(callable, [{', '.join(asked[1:3])}])), {asked[-1]}.__name__)")
 
 
 @pytest.mark.real_process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.control_world import HERE, NO_SUCH_PID, S, owner, request
+from support.golden_store import GOLDEN
 from support.sweep_world import search_of
 
 YAML = "name: written\n"
@@ -64,6 +66,7 @@ class ReadingWorld:
     queued: str
     folder_only: str
     dead_folder_only: str
+    trained_folder_only: str
 
 
 def fill(home: Workspace) -> ReadingWorld:
@@ -90,7 +93,15 @@ def fill(home: Workspace) -> ReadingWorld:
         queued=store.create(request(name="queued")).id,
         folder_only=_folder(home, S.COMPLETED),
         dead_folder_only=_folder(home, S.RUNNING),
+        trained_folder_only=_trained(home),
     )
+
+
+def _trained(home: Workspace) -> str:
+    """A run with checkpoints, left half-way, that the store does not know: an agent can be loaded from it."""
+    (path,) = (GOLDEN / "run-v2").glob("*-ppo-*")
+    shutil.copytree(path, home.runs_dir / path.name)
+    return path.name
 
 
 def _folder(home: Workspace, state: RunState) -> str:

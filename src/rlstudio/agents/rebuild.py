@@ -1,5 +1,5 @@
-"""The one way from stored weights to an agent: by the description of its Model and the spaces, without environment,
-algorithm or trainer. Checkpoints (`experiment/run/load.py`) and bundles (`delivery/bundle.py`) both hold these."""
+"""From the description of a Model, the spaces and stored weights to an agent, without environment, algorithm or
+trainer. Checkpoints (`experiment/run/rebuild.py`) and bundles (`delivery/bundle.py`) both hold these."""
 
 from __future__ import annotations
 

@@ -23,13 +23,14 @@ from sqlalchemy import URL
 from rlstudio.control.store.database import Database, ReadOnlyDatabase
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.reaper import Reaper, as_recorded, is_gone
-from rlstudio.control.store.records import RunRow
+from rlstudio.control.store.records import Event, RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
+from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.storage.refusals import is_users_mistake
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
@@ -77,6 +78,16 @@ class Entry:
     @property
     def has_folder(self) -> bool:
         return RUN_ID.fullmatch(self.id) is not None and self.folder.exists
+
+    def lineage(self) -> dict[str, Any]:
+        """Command, code, versions, host and hardware it was launched with."""
+        if self.run is None:
+            return recorded_lineage(self.folder) or {}
+        return self.workspace.records.lineage(self.id)
+
+    def history(self) -> list[Event]:
+        """Every change of its state, oldest first; empty where only the folder knows the run."""
+        return [] if self.run is None else self.workspace.records.events(self.id)
 
 
 class Workspace:

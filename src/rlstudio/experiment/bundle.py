@@ -1,4 +1,4 @@
-"""The name that `example.py` of bundles made before version 0.2 imports; the way in is `rlstudio.open_bundle`."""
+"""The name that `example.py` of older bundles imports, from before there was `rlstudio.open_bundle`."""
 
 from rlstudio import open_bundle
 

@@ -44,6 +44,7 @@ class Run:
 
     @property
     def state(self) -> RunState:
+        """QUEUED, RUNNING, COMPLETED, ... as it is now."""
         return self.status.state
 
     @property
@@ -58,6 +59,7 @@ class Run:
 
     @property
     def config(self) -> ExperimentConfig:
+        """The experiment it runs, with every default written out."""
         from rlstudio.experiment.run.load import read_config
 
         return read_config(self._workspace.folder_to_read(self.id))
@@ -65,17 +67,17 @@ class Run:
     @property
     def lineage(self) -> dict[str, Any]:
         """Command, code, versions, host and hardware it was launched with."""
-        return self._workspace.records.lineage(self.id)
+        return self._workspace.find(self.id).lineage()
 
     @property
     def parent(self) -> Run | None:
         """The run it was forked from."""
-        parent_id = self._workspace.records.get(self.id).parent_id
-        return None if parent_id is None else Run(self._workspace, parent_id)
+        row = self._workspace.find(self.id).run
+        return None if row is None or row.parent_id is None else Run(self._workspace, row.parent_id)
 
     def history(self) -> list[Event]:
         """Every change of its state, oldest first."""
-        return self._workspace.records.events(self.id)
+        return self._workspace.find(self.id).history()
 
     def metrics(self, *keys: str) -> Any:
         """What it measured: with pandas a DataFrame by environment steps, with a column for each metric; without it a

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs import fork as forking
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fork import fork, fork_later
@@ -74,6 +75,12 @@ def test_a_child_begins_where_its_parent_stands(home: Workspace, parent: RunRow)
     home.folder(grandchild.id).remove()
     home.store.remove(child.id)
     home.folder(child.id).remove()
+
+
+def test_a_child_registers_its_policy_where_its_experiment_says_so(home: Workspace, parent: RunRow) -> None:
+    child = train(fork(home, parent, "last", ["train.epochs=4", "register.model=forked"]))
+    (version,) = Releases(home).registry.versions("forked")
+    assert (version.model, version.run_id) == ("forked", child)
 
 
 def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Workspace, parent: RunRow) -> None:

@@ -16,15 +16,14 @@ RELATIVE_FIELDS = ("id", "name", "state", "recorded", "env_steps", "parent_id", 
 
 def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
     from rlstudio.control.runs.relatives import relatives_of
-    from rlstudio.experiment.lineage.lineage import recorded_lineage
 
-    recorded = workspace.records.lineage(entry.id) if entry.run else recorded_lineage(entry.folder) or {}
+    recorded = entry.lineage()
     relatives = (
         [(depth, workspace.entry(run)) for depth, run in relatives_of(workspace.records, entry.run)]
         if entry.run
         else []
     )
-    events = workspace.records.events(entry.id) if entry.run else []
+    events = entry.history()
     out = stdout()
     if json:
         tree = [{"depth": depth, **_relative(relative)} for depth, relative in relatives]

@@ -58,7 +58,7 @@ def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) ->
     except BaseException:
         built.close()
         raise
-    return _with_finalize(workspace, Session.open(folder, cfg, built=built, lease=lease))
+    return with_registration(workspace, Session.open(folder, cfg, built=built, lease=lease))
 
 
 def resume_session(
@@ -73,7 +73,7 @@ def resume_session(
     with recording_failure(workspace.store, claimed):
         session = going.open(StoreLease(workspace.store, claimed, folder.path))
     folder.event(EVENT, **lineage())
-    return _with_finalize(workspace, session)
+    return with_registration(workspace, session)
 
 
 def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = ()) -> RunRow:
@@ -105,12 +105,12 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
         going = continuation_of(folder, longer, state=run.state)
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
-    return _with_finalize(workspace, session)
+    return with_registration(workspace, session)
 
 
-def _with_finalize(workspace: Workspace, session: Session) -> Session:
-    """What the experiment wants to happen to its policy: before the run counts as completed, so that a crash in between
-    is made good by resuming it."""
+def with_registration(workspace: Workspace, session: Session) -> Session:
+    """Registers the policy where the experiment asks for it (`register.model`): before the run counts as completed, so
+    that a crash in between is made good by resuming it."""
     model = session.cfg.register.model
     if model is not None:
         session.finalize = partial(_register, workspace, session, model)

@@ -92,14 +92,16 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loa
         if best is None or int(best["step"]) not in _steps(checkpoints):
             raise UserError(
                 f"run {folder.id}: no `best` checkpoint yet: it is chosen at the first evaluation during training"
-                " (eval.every_epochs); use --checkpoint last"
+                " (eval.every_epochs); use `last`"
             )
         return checkpoints.load(int(best["step"]))
     is_step = which.isascii() and which.isdigit() and len(which) < 20
     if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
         return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
-    steps = ", ".join(map(str, _steps(checkpoints)))
-    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, best, {steps}")
+    steps = _steps(checkpoints)
+    if not steps:
+        raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, {', '.join(map(str, steps))}")
 
 
 def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
