@@ -55,7 +55,7 @@ def test_programs_in_a_folder_that_is_closed_to_others_are_copied(monkeypatch, t
 def test_it_goes_with_a_starter_that_is_killed() -> None:
     code = f"""
 import sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support.postgres import Postgres
 server = Postgres().__enter__()
 print(server.folder, server._server.pid, flush=True)
