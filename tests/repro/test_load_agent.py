@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -72,8 +73,9 @@ def refuse_to_build(monkeypatch):
 def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(run, tmp_path):
     huge = run("dqn")
     before = load_run(huge)
-    text = huge.config_path.read_text()
-    huge.config_path.write_text(text.replace("capacity: 64", "capacity: 1000000000"))
+    text, changed = re.subn(r"capacity: \d+", "capacity: 1000000000", huge.config_path.read_text())
+    assert changed == 1
+    huge.config_path.write_text(text)
     loaded = load_run(huge)
     env = build_env(loaded.cfg)
     try:  # it cannot be trained here
