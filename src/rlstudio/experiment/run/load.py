@@ -88,20 +88,25 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loa
     if which == "last":
         return _newest(checkpoints, folder)
     if which == "best":
-        best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
-        if best is None or int(best["step"]) not in _steps(checkpoints):
+        best = _best_step(checkpoints, folder)
+        if best is None:
             raise UserError(
                 f"run {folder.id}: no `best` checkpoint yet: it is chosen at the first evaluation during training"
                 " (eval.every_epochs); use `last`"
             )
-        return checkpoints.load(int(best["step"]))
+        return checkpoints.load(best)
     is_step = which.isascii() and which.isdigit() and len(which) < 20
     if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
         return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
-    steps = _steps(checkpoints)
-    if not steps:
-        raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
-    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: last, {', '.join(map(str, steps))}")
+    names = ["last", *(["best"] if _best_step(checkpoints, folder) is not None else [])]
+    there = ", ".join([*names, *map(str, _steps(checkpoints))])
+    raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: {there}")
+
+
+def _best_step(checkpoints: Checkpoints, folder: RunFolder) -> int | None:
+    """The step of the best checkpoint so far, if it was kept; NoValidCheckpoint where the run has none at all."""
+    best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
+    return int(best["step"]) if best is not None and int(best["step"]) in _steps(checkpoints) else None
 
 
 def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
