@@ -54,6 +54,7 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("ops.optimizer", ("Optimizer",)),
         Part("ops.flat"),
         Part("data.runtime"),
+        Part("data.env_facts"),
         Part("data.collect.collector"),
         Part("data.collect.packer"),
         Part("data.collect.noise"),

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
-from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box, describe
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device, set_threads
-from rlstudio.experiment.training.memory import check_memory
+from rlstudio.experiment.training.refusals import check_actions, check_memory
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def build_env(cfg: ExperimentConfig) -> VecEnv:
 
 def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attempt: int = 0) -> Trainer:
     """The algorithm over these environments. A later attempt (after a roll-back) has other random numbers."""
-    _check_fit(cfg, env)
+    check_actions(cfg, env)
     check_memory(cfg, env)
     rails = cfg.guardrails
     guard = RowGuard(rails.reward_clip, rails.reward_range, rails.check_actions)
@@ -58,20 +56,3 @@ def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attem
         rng = rng.fork(f"attempt-{attempt}")
     trainer: Trainer = ALGOS.load(cfg.policy.algo)(cfg.train, runtime, cfg.policy.network, rng)
     return trainer
-
-
-def _check_fit(cfg: ExperimentConfig, env: VecEnv) -> None:
-    action = env.spaces.action
-    discrete = not isinstance(action, Box)
-    trainer = ALGOS.load(cfg.policy.algo)
-    if trainer.discrete not in (None, discrete):
-        needs = "Discrete" if trainer.discrete else "Box"
-        raise Incompatible(
-            f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
-            " choose another algorithm (rlctl algos) or environment"
-        )
-    if cfg.policy.discrete not in (None, discrete):
-        raise Incompatible(
-            f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
-            f" which takes {describe(action)}; leave it out"
-        )

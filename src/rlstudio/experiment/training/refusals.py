@@ -1,11 +1,12 @@
-"""Whether the rows that a run keeps fit into memory."""
+"""What is refused before a run begins: an algorithm for other actions, rows that do not fit into memory."""
 
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.ram import usable_ram
+from rlstudio.core.spaces import Box, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
@@ -13,6 +14,24 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 
 MEMORY_SHARE = 0.9
 """The part of the usable memory that rows may take."""
+
+
+def check_actions(cfg: ExperimentConfig, env: VecEnv) -> None:
+    """The algorithm, what the config states and the environment must agree on the kind of actions."""
+    action = env.spaces.action
+    discrete = not isinstance(action, Box)
+    trainer = ALGOS.load(cfg.policy.algo)
+    if trainer.discrete not in (None, discrete):
+        needs = "Discrete" if trainer.discrete else "Box"
+        raise Incompatible(
+            f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
+            " choose another algorithm (rlctl algos) or environment"
+        )
+    if cfg.policy.discrete not in (None, discrete):
+        raise Incompatible(
+            f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
+            f" which takes {describe(action)}; leave it out"
+        )
 
 
 def check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
