@@ -14,7 +14,7 @@ from rlstudio.envs.gym.spaces import Renumbered, convert_spaces
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.training import memory
+from rlstudio.experiment.training import refusals
 from rlstudio.experiment.training.build import build_env, build_trainer
 from support.experiments import tiny
 
@@ -125,9 +125,9 @@ def test_a_buffer_that_cannot_fit_is_refused_with_the_memory_of_frames_stored_on
     rows = 10_000_000
     per_row = 4 * 5 + 40  # one picture, and a record without pictures
     needed = rows * per_row
-    monkeypatch.setattr(memory, "usable_ram", lambda: int(needed / 0.9) + 10**6)
+    monkeypatch.setattr(refusals, "usable_ram", lambda: int(needed / 0.9) + 10**6)
     trainer(capacity=rows)
-    monkeypatch.setattr(memory, "usable_ram", lambda: int(needed / 0.9) - 10**6)
+    monkeypatch.setattr(refusals, "usable_ram", lambda: int(needed / 0.9) - 10**6)
     with pytest.raises(ConfigError, match=rf"buffer.capacity: 10,000,000 rows of {per_row} bytes need 0.6 GiB"):
         trainer(capacity=rows)
 
