@@ -30,7 +30,6 @@ from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
-from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.storage.refusals import is_users_mistake
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
@@ -82,6 +81,8 @@ class Entry:
     def lineage(self) -> dict[str, Any]:
         """Command, code, versions, host and hardware it was launched with."""
         if self.run is None:
+            from rlstudio.experiment.lineage.lineage import recorded_lineage  # `rlctl ls` need not wait for it
+
             return recorded_lineage(self.folder) or {}
         return self.workspace.records.lineage(self.id)
 
