@@ -20,16 +20,15 @@ from rlstudio.algos.parts.config import Learning, RunLength
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Retired
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer, RMSprop
 from rlstudio.ops.returns import advantages
@@ -74,46 +73,53 @@ class A2C(Trainer):
     Config = A2CConfig
     off_policy = False
 
-    def __init__(self, cfg: A2CConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: A2CConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
         self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)
-        collector = runtime.collector(self.agent, rng.fork("collector"))
-        self.source = StreamSource(collector, cfg.rollout_steps, runtime.device)
-        self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device) if cfg.normalize_rewards else None
-        optimizer = OPTIMIZERS[cfg.optimizer]
-        self.optimizer = optimizer(self.model, cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.source = runtime.stream(self.agent, rng, cfg.rollout_steps)
+        self.group = runtime.group
+        self.reward_scale: RewardScale | None = None
+        if cfg.normalize_rewards:
+            self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device, self.group)
+        self.optimizer = OPTIMIZERS[cfg.optimizer](self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
     def update(self, rollout: Batch) -> Metrics:
         if self.reward_scale is not None:
             rollout = self.reward_scale(rollout)
-        loss, metrics = a2c_loss(self.model, rollout, self.cfg)
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        loss, metrics = a2c_loss(self.model, rollout, self.cfg, self.group)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=rollout.weights)
         if self.model.encoder.normalizer is not None:
             flat = rollout.flatten()
-            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights)
+            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights, self.group)
         return metrics
 
     def losses(self, batch: Batch) -> Metrics:
         if self.reward_scale is not None:
             batch = self.reward_scale.apply(batch)
-        return a2c_loss(self.model, batch, self.cfg)[1]
+        return a2c_loss(self.model, batch, self.cfg, self.group)[1]
 
     def stateful(self) -> dict[str, Stateful]:
         parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer, "source": self.source}
         return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
 
 
-def a2c_loss(model: PolicyValue | RecurrentPolicyValue, rollout: Batch, cfg: A2CConfig) -> tuple[torch.Tensor, Metrics]:
+def a2c_loss(
+    model: PolicyValue | RecurrentPolicyValue, rollout: Batch, cfg: A2CConfig, group: Group = ALONE
+) -> tuple[torch.Tensor, Metrics]:
     policy, values_TB = model(**rollout.only(model.reads))
+    log_probs_TB = log_prob(policy, rollout.actions)
     with torch.no_grad():
         next_values_TB = model.successor_values(rollout)
-        advantages_TB = advantages(rollout, values_TB.detach(), next_values_TB, cfg.gamma, cfg.gae_lambda)
-        returns_TB = advantages_TB + values_TB
+        advantages_TB, returns_TB = advantages(
+            rollout, values_TB.detach(), next_values_TB, log_probs_TB.detach(), cfg.gamma, cfg.gae_lambda
+        )
         if cfg.normalize_advantages:
-            advantages_TB = standardize(advantages_TB, rollout.weights)
+            advantages_TB = standardize(advantages_TB, rollout.weights, group)
+        if "behaviour_log_probs" in rollout:  # what older weights did counts as far as these would do it
+            advantages_TB = advantages_TB * (log_probs_TB - rollout.behaviour_log_probs).exp().clamp(max=1.0)
 
-    policy_loss = -weighted_mean(log_prob(policy, rollout.actions) * advantages_TB, rollout.weights)
+    policy_loss = -weighted_mean(log_probs_TB * advantages_TB, rollout.weights)
     value_loss = weighted_mean((values_TB - returns_TB).square(), rollout.weights)
     with torch.set_grad_enabled(cfg.entropy_coef > 0):  # without weight there is no gradient to compute
         mean_entropy = weighted_mean(entropy(policy), rollout.weights)

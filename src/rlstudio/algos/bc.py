@@ -17,12 +17,11 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, describe
 from rlstudio.data.datasets.minari_source import DatasetSource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import Gaussian, entropy, log_prob, mode
@@ -48,9 +47,8 @@ class CloningConfig(TrainConfig):
 class Cloning(Trainer):
     Config = CloningConfig
     off_policy = True
-    source: DatasetSource
 
-    def __init__(self, cfg: CloningConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: CloningConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         if cfg.loss == "mse" and not isinstance(runtime.spaces.action, Box):
             raise Incompatible(
                 f"train.loss mse: needs numbers as actions; the env takes {describe(runtime.spaces.action)}"
@@ -61,12 +59,12 @@ class Cloning(Trainer):
         self.source = DatasetSource(
             cfg.dataset,
             runtime.spaces,
-            rng.fork("sample"),
+            runtime.group.own(rng.fork("sample")),
             batch_size=cfg.batch_size,
             best_share=cfg.best_share,
             device=runtime.device,
         )
-        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
 
     def train_step(self) -> Metrics:
         batch = self.source.next()
@@ -77,7 +75,7 @@ class Cloning(Trainer):
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = cloning_loss(self.model, batch, self.cfg)
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         return metrics
 
     def losses(self, batch: Batch) -> Metrics:

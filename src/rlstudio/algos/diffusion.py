@@ -24,12 +24,9 @@ from rlstudio.algos.parts.judging import judge_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.algos.parts.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.data.datasets.minari_source import DatasetSource
-from rlstudio.data.env_facts import EnvFacts
-from rlstudio.data.replay.windows import WindowSource, transitions
-from rlstudio.data.runtime import LocalRuntime
+from rlstudio.data.replay.windows import transitions
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised
@@ -70,10 +67,9 @@ class DiffusionConfig(TrajectoryConfig):
 class Diffusion(Trainer):
     Config = DiffusionConfig
     off_policy = True
-    source: WindowSource | DatasetSource
     agent: PlanningAgent
 
-    def __init__(self, cfg: DiffusionConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: DiffusionConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
         self.prior = _prior(cfg, runtime, network, rng)
         self.average = Target(self.prior)
@@ -83,11 +79,13 @@ class Diffusion(Trainer):
         self.score, self.planner = self.agent.score, self.agent.planner
         learned, value = self.model.dynamics, self.model.value
         self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
-        step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.group = runtime.group
+        step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, group=self.group)
         judges = nn.ModuleList(part for part in (learned, value) if part is not None)
         self.optimizer, self.judge_optimizer = step(self.prior), step(judges) if len(judges) else None
-        self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
-        self.rng = rng.fork("update")
+        own = self.group.own(rng.fork("resamples"))
+        self.counts = None if learned is None else resamples(learned.members, own).to(runtime.device)
+        self.rng = self.group.own(rng.fork("update"))
 
     @classmethod
     def build_agent(cls, cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
@@ -111,28 +109,28 @@ class Diffusion(Trainer):
         return means | self.plan_metrics(batch)
 
     def learn_statistics(self, rows: Batch) -> None:
-        self.prior.normalizer.update(rows.observations, rows.weights)
+        self.prior.normalizer.update(rows.observations, rows.weights, self.group)
         for part in (self.model.dynamics, self.model.value):
             if part is not None:
-                part.learn_statistics(rows)
+                part.learn_statistics(rows, self.group)
 
     def judge_value(self, batch: Batch) -> None:
         """By windows that are new to it; of a dataset none are, so by those that it learns from next."""
-        if isinstance(self.source, WindowSource):
+        if self.cfg.dataset is None:
             windows = self.source.fresh(self.cfg.planner.horizon)
         else:
             windows = transitions(batch, self.cfg.gamma)
         if windows is not None and self.model.value is not None:
-            self.model.value.judge(windows)
+            self.model.value.judge(windows, self.group)
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         early = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
         self.average.refresh(tau=max(1.0 - self.cfg.ema, early), skip=not_finite(metrics["grad_norm"]))
         if self.judge_optimizer is not None:
             loss, row = judge_loss(self.model, batch, self.counts, self.cfg.gamma)
-            self.judge_optimizer.step(loss)
+            self.judge_optimizer.step(loss, weights=batch.weights)
             metrics |= row
         return metrics
 

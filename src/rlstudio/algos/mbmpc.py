@@ -26,14 +26,11 @@ from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynami
 from rlstudio.algos.parts.judging import td_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
-from rlstudio.data.env_facts import EnvFacts
-from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -99,33 +96,23 @@ class MBMPCConfig(OffPolicyConfig):
 class MBMPC(Trainer):
     Config = MBMPCConfig
     off_policy = True
-    source: ReplaySource
 
-    def __init__(self, cfg: MBMPCConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: MBMPCConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
         self.agent = self.build_agent(cfg, runtime, network, rng)
         self.model: PlanningModel = self.agent.model
         actions, learned = runtime.spaces.action, self.model.dynamics
         assert isinstance(actions, Box | Discrete)  # or there were no planner
-        self.source = ReplaySource(
-            runtime.collector(self.agent, rng.fork("collector"), RandomStart(actions, cfg.learning_starts)),
-            runtime.replay(),
-            rng.fork("sample"),
-            batch_size=cfg.batch_size,
-            warmup=cfg.learning_starts,
-            every=cfg.train_every,
-            updates=cfg.gradient_steps,
-            horizon=cfg.n_step,
-            gamma=cfg.gamma,
-            device=runtime.device,
-        )
-        if self.source.warmup > cfg.learning_starts:
+        self.source = runtime.replay(self.agent, rng, cfg.replay_plan, RandomStart(actions, cfg.learning_starts))
+        if (needed := cfg.replay_plan.first_sample(runtime.num_envs)) > cfg.learning_starts:
             raise ConfigError(
                 f"train.learning_starts: {cfg.learning_starts} is less than train_every {cfg.train_every} or n_step"
-                f" {cfg.n_step} in each environment; raise it to {self.source.warmup}"
+                f" {cfg.n_step} in each environment; raise it to {needed}"
             )
-        self.counts = None if learned is None else resamples(learned.members, rng.fork("resamples")).to(runtime.device)
-        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.group = runtime.group
+        own = self.group.own(rng.fork("resamples"))
+        self.counts = None if learned is None else resamples(learned.members, own).to(runtime.device)
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
     @classmethod
     def build_agent(cls, cfg: MBMPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
@@ -141,14 +128,14 @@ class MBMPC(Trainer):
         windows = self.source.next()
         rows, whole = self.source.fresh(), self.source.fresh(self.cfg.n_step)
         if rows is not None:
-            self.model.learn_statistics(rows)
+            self.model.learn_statistics(rows, self.group)
         if whole is not None:
-            self.model.value.judge(whole.with_(weights=planned(whole, self.cfg.learning_starts)))
+            self.model.value.judge(whole.with_(weights=planned(whole, self.cfg.learning_starts)), self.group)
         return self.update(windows)
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = mbmpc_loss(self.model, batch, self.newest(batch), self.counts, self.cfg)
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         return metrics
 
     def losses(self, batch: Batch) -> Metrics:
@@ -156,9 +143,7 @@ class MBMPC(Trainer):
 
     def newest(self, windows: Batch) -> Batch:
         """The last row of each window, so that the dynamics miss nothing of what has just been seen."""
-        replay = self.source.replay
-        numbers = windows.rows.numpy(force=True) + (self.cfg.n_step - 1) * replay.num_envs
-        return replay.at(numbers).to(self.source.device)
+        return self.source.following(windows.rows, self.cfg.n_step - 1)
 
     def stateful(self) -> dict[str, Stateful]:
         return {"model": self.model, "optimizer": self.optimizer, "source": self.source}

@@ -20,12 +20,9 @@ from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Retired, refuse
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.env_facts import EnvFacts
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
@@ -65,12 +62,12 @@ class MPC(Trainer):
     Config = MPCConfig
     off_policy = False
 
-    def __init__(self, cfg: MPCConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: MPCConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
         self.agent = self.build_agent(cfg, runtime, network, rng)
         self.model = self.agent.model
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
-        self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps)
+        self.source = runtime.stream(self.agent, rng, steps)
 
     @classmethod
     def build_agent(cls, cfg: MPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
@@ -85,9 +82,6 @@ class MPC(Trainer):
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
         return ()
-
-    def progress(self, fraction: float) -> None:
-        """There is no learning rate to change."""
 
     def update(self, batch: Batch) -> Metrics:
         return self.losses(batch)

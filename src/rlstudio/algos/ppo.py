@@ -19,18 +19,17 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.batcher import Batcher
 from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.returns import advantages, value_errors
@@ -75,20 +74,23 @@ class PPO(Trainer):
     Config = PPOConfig
     off_policy = False
 
-    def __init__(self, cfg: PPOConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: PPOConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
         self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
-        self.source = StreamSource(runtime.collector(self.agent, rng.fork("collector")), steps, runtime.device)
-        self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device) if cfg.normalize_rewards else None
+        self.source = runtime.stream(self.agent, rng, steps)
+        self.group = runtime.group
+        self.reward_scale: RewardScale | None = None
+        if cfg.normalize_rewards:
+            self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device, self.group)
         if cfg.sequence_length is not None and (not self.agent.remembers or steps % cfg.sequence_length):
             why = (
                 f"must divide the {steps} steps of a rollout" if self.agent.remembers else "there is no network.memory"
             )
             raise ConfigError(f"train.sequence_length: {why}; leave it out")
         self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"), cfg.sequence_length)
-        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
     def update(self, rollout: Batch) -> Metrics:
         if self.reward_scale is not None:
@@ -96,16 +98,16 @@ class PPO(Trainer):
         learned = self.with_advantages(rollout)
         rows, stop = [], self.optimizer.never
         for batch in self.batcher(learned):
-            loss, row = ppo_loss(self.model, batch, self.cfg)
+            loss, row = ppo_loss(self.model, batch, self.cfg, self.group)
             if self.cfg.target_kl is not None:
-                stop = stop.logical_or(row["kl"] > self.cfg.target_kl)
-            row["grad_norm"] = self.optimizer.step(loss, skip=stop)
+                stop = self.group.any(stop.logical_or(row["kl"] > self.cfg.target_kl))
+            row["grad_norm"] = self.optimizer.step(loss, stop, batch.weights)
             rows.append(row)
             if stop.is_cpu and bool(stop):  # the same weights for less work; on a GPU asking would stall it
                 break
         if self.model.encoder.normalizer is not None:
             flat = rollout.flatten()
-            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights)
+            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights, self.group)
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
         return means | {"explained_variance": explained_variance(learned.values, learned.returns, learned.weights)}
 
@@ -114,20 +116,22 @@ class PPO(Trainer):
         """With what the passes compare to: the old policy, and how much better it did than its values said."""
         flat = rollout.flatten()
         policy, values_N = self.model(**flat.only(self.model.reads))
-        values_TB = values_N.view(rollout.shape)
+        values_TB, log_probs_TB = values_N.view(rollout.shape), log_prob(policy, flat.actions).view(rollout.shape)
         next_values_TB = self.model.successor_values(rollout)
-        advantages_TB = advantages(rollout, values_TB, next_values_TB, self.cfg.gamma, self.cfg.gae_lambda)
+        advantages_TB, returns_TB = advantages(
+            rollout, values_TB, next_values_TB, log_probs_TB, self.cfg.gamma, self.cfg.gae_lambda
+        )
         return rollout.without("next_observations", "rewards", "terminated", "truncated").with_(
-            log_probs=log_prob(policy, flat.actions).view(rollout.shape),
+            log_probs=rollout.get("behaviour_log_probs", log_probs_TB),
             values=values_TB,
             advantages=advantages_TB,
-            returns=advantages_TB + values_TB,
+            returns=returns_TB,
         )
 
     def losses(self, batch: Batch) -> Metrics:
         if self.reward_scale is not None:
             batch = self.reward_scale.apply(batch)
-        return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg)[1]
+        return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg, self.group)[1]
 
     def stateful(self) -> dict[str, Stateful]:
         parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer}
@@ -135,11 +139,13 @@ class PPO(Trainer):
         return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
 
 
-def ppo_loss(model: PolicyValue | RecurrentPolicyValue, batch: Batch, cfg: PPOConfig) -> tuple[torch.Tensor, Metrics]:
+def ppo_loss(
+    model: PolicyValue | RecurrentPolicyValue, batch: Batch, cfg: PPOConfig, group: Group = ALONE
+) -> tuple[torch.Tensor, Metrics]:
     policy, values_N = model(**batch.only(model.reads))
     log_ratio_N = log_prob(policy, batch.actions) - batch.log_probs
     ratio_N = log_ratio_N.exp()
-    advantages_N = standardize(batch.advantages, batch.weights)
+    advantages_N = standardize(batch.advantages, batch.weights, group)
 
     clipped_N = ratio_N.clamp(1 - cfg.clip, 1 + cfg.clip)
     policy_loss = -weighted_mean(torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N), batch.weights)

@@ -16,12 +16,11 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from rlstudio.agents.q_value import QValueAgent
-from rlstudio.algos.parts.q_learning import CHOOSE, Choose, Experience, QLearningConfig, check_fit
+from rlstudio.algos.parts.q_learning import CHOOSE, Choose, QLearningConfig, check_fit, replay_source
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.q_values import QuantileValue
@@ -47,28 +46,23 @@ class QRDQN(Trainer):
     off_policy = True
     discrete = True
 
-    def __init__(self, cfg: QRDQNConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: QRDQNConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         check_fit("qrdqn", runtime, network)
         self.cfg = cfg
         variant = partial(QuantileValue, quantiles=cfg.quantiles, dueling=cfg.dueling)
         self.model = build_model(variant, runtime.spaces, network, rng.fork("init"), runtime.device)
         self.target = Target(self.model)
         self.agent = QValueAgent(self.model, runtime.spaces)
-        self.experience = Experience(cfg, runtime, self.agent, rng)
-        self.source = self.experience.source
+        self.source = replay_source(cfg, runtime, self.agent, rng)
         self.choose = CHOOSE[cfg.double]
-        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
 
     def update(self, batch: Batch) -> Metrics:
         loss, errors_N, metrics = qrdqn_loss(self.model, self.target.model, batch, self.choose, self.cfg.kappa)
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         self.target.refresh(every=self.cfg.target_every, tau=self.cfg.tau)
         self.source.feedback(batch.rows, errors_N)
         return metrics
-
-    def progress(self, fraction: float) -> None:
-        super().progress(fraction)
-        self.experience.progress(fraction)
 
     def losses(self, batch: Batch) -> Metrics:
         return qrdqn_loss(self.model, self.target.model, batch, self.choose, self.cfg.kappa)[2]

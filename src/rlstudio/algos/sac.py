@@ -21,9 +21,8 @@ from rlstudio.agents.bounded import BoundedAgent
 from rlstudio.algos.parts.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.action_values import TwinQ
@@ -50,7 +49,7 @@ class SAC(Trainer):
     off_policy = True
     discrete = False
 
-    def __init__(self, cfg: SACConfig, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: SACConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         actions = check_fit("sac", runtime, network)
         self.cfg = cfg
         self.model = build_model(SquashedPolicy, runtime.spaces, network, rng.fork("init"), runtime.device)
@@ -58,13 +57,13 @@ class SAC(Trainer):
         self.target = Target(self.q)
         self.agent = BoundedAgent(self.model, runtime.spaces)
         self.source = replay_source(cfg, runtime, self.agent, rng)
-        self.optimizer = Optimizer(self.q, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
-        self.policy_optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.optimizer = Optimizer(self.q, cfg.lr, cfg.max_grad_norm, runtime.group)
+        self.policy_optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
         fixed = cfg.temperature if isinstance(cfg.temperature, float) else None
         self.model.log_temperature.data.fill_(log(fixed or cfg.temperature_init))
         wanted = cfg.target_entropy if isinstance(cfg.target_entropy, float) else -float(actions.size)
         self.target_entropy = wanted if fixed is None else None
-        self.rng = rng.fork("update")
+        self.rng = runtime.group.own(rng.fork("update"))
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -73,10 +72,10 @@ class SAC(Trainer):
     def update(self, batch: Batch) -> Metrics:
         noise_2ND = self.noise(batch)
         loss, metrics = sac_q_loss(self.q, self.target.model, self.model, batch, noise_2ND[0])
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         bad = not_finite(metrics["grad_norm"])
         loss, row = sac_policy_loss(self.model, self.q, batch, noise_2ND[1], self.target_entropy)
-        self.policy_optimizer.step(loss, skip=bad)
+        self.policy_optimizer.step(loss, bad, batch.weights)
         self.target.refresh(tau=self.cfg.tau, skip=bad)
         return metrics | row
 

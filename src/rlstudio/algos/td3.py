@@ -19,11 +19,10 @@ from rlstudio.agents.bounded import BoundedAgent
 from rlstudio.algos.parts.continuous import ContinuousConfig, check_fit, not_finite, replay_source, twin_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.action_noise import GaussianNoise, OrnsteinUhlenbeck
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.action_values import TwinQ
@@ -61,7 +60,7 @@ class TD3(Trainer):
     off_policy = True
     discrete = False
 
-    def __init__(self, cfg: TD3Config, runtime: LocalRuntime, network: NetworkConfig, rng: Rng) -> None:
+    def __init__(self, cfg: TD3Config, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         actions = check_fit("td3", runtime, network)
         if network.exploration != "independent":
             raise Incompatible("policy.network.exploration: td3 explores by train.noise; set it to independent")
@@ -75,9 +74,9 @@ class TD3(Trainer):
         std = cfg.noise_std
         noise = OrnsteinUhlenbeck(actions, std, cfg.noise_steps) if drifts else GaussianNoise(actions, std)
         self.source = replay_source(cfg, runtime, self.agent, rng, noise)
-        self.optimizer = Optimizer(self.q, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
-        self.policy_optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
-        self.rng = rng.fork("update")
+        self.optimizer = Optimizer(self.q, cfg.lr, cfg.max_grad_norm, runtime.group)
+        self.policy_optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
+        self.rng = runtime.group.own(rng.fork("update"))
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -87,10 +86,10 @@ class TD3(Trainer):
         loss, metrics = td3_q_loss(
             self.q, self.target.model, self.policy_target.model, batch, self.noise(batch), self.cfg
         )
-        metrics["grad_norm"] = self.optimizer.step(loss)
+        metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         if self.optimizer.calls % self.cfg.policy_delay == 0:
             bad = not_finite(metrics["grad_norm"])
-            self.policy_optimizer.step(td3_policy_loss(self.model, self.q, batch), skip=bad)
+            self.policy_optimizer.step(td3_policy_loss(self.model, self.q, batch), bad, batch.weights)
             self.policy_target.refresh(tau=self.cfg.tau, skip=bad)
             self.target.refresh(tau=self.cfg.tau, skip=bad)
         return metrics

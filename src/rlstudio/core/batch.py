@@ -78,6 +78,12 @@ class Batch:
         """How much each row counts; None where all count the same."""
         return self._columns.get("weights")  # type: ignore[return-value]
 
+    def get(self, name: str, default: Tensor) -> Tensor:
+        """A column that need not be there."""
+        column = self._columns.get(name, default)
+        assert isinstance(column, Tensor)
+        return column
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._columns)
@@ -147,6 +153,10 @@ class Batch:
             return self
         cut = (steps // length, length, envs)
         return self._map(lambda tensor: tensor.view(*cut, *tensor.shape[2:]).transpose(0, 1).flatten(1, 2), 2)
+
+    def rolled(self, envs: int) -> Batch:
+        """[N], the environments in turn, as [N / envs, envs]."""
+        return self._map(lambda tensor: tensor.view(-1, envs, *tensor.shape[1:]), 2)
 
     def pick(self, indices: Tensor) -> Batch:
         """The environments or sequences at `indices` along the second dimension of [T, B]."""

@@ -138,6 +138,7 @@ ALGOS = Catalog(
         "td3": "rlstudio.algos.td3:TD3",
     },
 )
+LANES = Catalog("lane", {"eager": "rlstudio.algos.parts.eager:Eager"})
 SINKS = Catalog(
     "sink",
     {

@@ -56,6 +56,7 @@ class Step(NamedTuple):
     terminated: Any
     truncated: Any
     infos: dict[int, dict[str, Any]]  # env index -> its info, only for envs that have one worth keeping
+    active: np.ndarray | None = None  # False where no transition is: the agent is gone or waits; None: one everywhere
 
 
 class VecEnv(Protocol):
@@ -108,39 +109,190 @@ class Agent(Player, Protocol):
         ...
 
 
-class Explore(Protocol):
-    """Exploration on top of an agent's actions; owned by the Collector, so evaluation needs no flag."""
+class Place(NamedTuple):
+    """Where actions are taken, counted over the whole run: a worker may act in a part of the environments."""
+
+    env_steps: int  # steps of all environments once this one is taken
+    envs: np.ndarray  # numbers of the environments that act here
+    num_envs: int  # of the run
+
+
+class Explore(Stateful, Protocol):
+    """Exploration on top of an agent's actions; belongs to what collects, so evaluation needs no flag."""
 
     remembers: bool  # whether something travels from step to step, to be forgotten when an episode ends
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any: ...
 
-    def __call__(self, actions: np.ndarray, noise: Any, observations: Array) -> np.ndarray: ...
+    def __call__(self, actions: np.ndarray, noise: Any, observations: Array, place: Place) -> np.ndarray: ...
 
-    def forget(self, envs: np.ndarray) -> None:
-        """The episodes of these environments ended."""
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done, for what changes with it."""
         ...
 
-    def state_dict(self) -> State: ...
+    def forget(self, envs: np.ndarray) -> None:
+        """The episodes of these environments ended; counted among those that act here."""
+        ...
 
-    def load_state_dict(self, state: State) -> None: ...
+
+class Tally(NamedTuple):
+    """What collecting has to report. Episodes are those that ended since the last report, the rest counts from the
+    start of the run."""
+
+    returns: list[float]
+    lengths: list[int]
+    bad_rows: int  # that learning does not see,
+    bad: dict[str, int]  # and how often for which reason
 
 
-class DataSource(Protocol):
+class DataSource(Stateful, Protocol):
+    """Where a trainer's Batches come from: fresh rollouts, replay, a dataset; collected here or elsewhere.
+
+    A rollout may have `active` (False: no transition here, the agent is gone or waits for its turn) and
+    `behaviour_log_probs` (of the actions, where the weights that acted are older than the trainer's).
+    """
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far; asked at every step, so cheap."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Rows that are held for later samples; 0 of fresh rollouts."""
+        ...
+
+    @property
+    def last(self) -> Batch | None:
+        """What `next` gave last."""
+        ...
+
     def next(self) -> Batch: ...
 
-    def feedback(self, rows: Any, values: Any) -> None: ...
+    def fresh(self, horizon: int = 1) -> Batch | None:
+        """The rows that are new since the `next` before the last one, each given once; with a `horizon`, the n-step
+        transitions that they completed. None where there are none."""
+        ...
+
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        """The rows that came `steps` after these in their environments."""
+        ...
+
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
+        """How wrong these rows were, for priorities."""
+        ...
+
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done: exploration and priorities change with it, wherever acting happens."""
+        ...
+
+    def take(self) -> Tally:
+        """What there is to report, once per epoch; what is not taken yet is part of the state."""
+        ...
 
 
-class Runtime(Protocol):
-    """Where experience comes from and gradients meet."""
+@dataclass(frozen=True)
+class PriorityPlan:
+    """Prioritised replay (Schaul et al. 2016): `beta` goes to `beta_end` over the run."""
+
+    alpha: float
+    beta: float
+    beta_end: float
+    eps: float
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps."""
+
+    batch_size: int
+    warmup: int
+    every: int
+    updates: int = 1
+    horizon: int = 1  # rewards summed before the bootstrap,
+    gamma: float = 1.0
+    windows: bool = False  # or as many successive rows [horizon, N] instead
+    priorities: PriorityPlan | None = None
+
+    def first_sample(self, num_envs: int) -> int:
+        """Environment steps before the first sample: at least one whole window in each environment."""
+        return max(self.warmup, self.horizon * num_envs, self.every)
+
+
+class Group(Protocol):
+    """The processes that learn one policy together, each from environments of its own. All must call the same methods
+    in the same order: what decides whether one is called must be equal in all of them."""
+
+    rank: int
+    size: int
+
+    def mean(self, flat: Tensor) -> None:
+        """In place, the mean over the ranks."""
+        ...
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """Over the ranks: counts and moments of rows."""
+        ...
+
+    def largest(self, numbers: Tensor) -> Tensor:
+        """Over the ranks, each number for itself."""
+        ...
+
+    def any(self, flag: Tensor) -> Tensor:
+        """Whether it is true of one of them: then all do what follows."""
+        ...
+
+    def own(self, rng: Rng) -> Rng:
+        """Random numbers of this rank; those of rank 0 are `rng` itself."""
+        ...
+
+
+class EnvFacts(Protocol):
+    """What is known of environments without having one: enough to act in them, not to learn from them."""
 
     spaces: Spaces
-    num_envs: int
+    device: str
 
-    def collector(self, agent: Agent, rng: Rng, explore: Explore | None = None) -> Any: ...
+    @property
+    def world(self) -> object | None:
+        """The `env` section they are made from, for planners that use its equations; None where it is not known."""
+        ...
 
-    def reduce(self, flat_grad: Tensor) -> None: ...
+    @property
+    def env_id(self) -> str:
+        """The id of the environments; empty where it is not known."""
+        ...
+
+
+class Runtime(EnvFacts, Protocol):
+    """Where a trainer's experience comes from, and with whom it learns. This process, workers and ranks differ here and
+    nowhere in an algorithm."""
+
+    group: Group
+
+    @property
+    def num_envs(self) -> int:
+        """Environments whose rows this process learns from."""
+        ...
+
+    @property
+    def exact(self) -> str | None:
+        """None: a resumed run gets the same experience bit for bit. Otherwise why not."""
+        ...
+
+    def stream(self, agent: Agent, rng: Rng, steps: int, explore: Explore | None = None) -> DataSource:
+        """Fresh rollouts [steps, num_envs] of the agent as it is at that moment."""
+        ...
+
+    def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
+        """Samples of what the agent did before, kept at the plan's ratio."""
+        ...
+
+    def topology(self) -> State:
+        """What of it decides the bits of a run."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Outcome(NamedTuple):
@@ -222,6 +374,23 @@ class Trainer(Protocol):
     agent: Agent
     source: DataSource
 
+    @property
+    def gradient_steps(self) -> int:
+        """Updates so far, skipped ones included."""
+        ...
+
+    @property
+    def skipped(self) -> float:
+        """Updates that were not finite and therefore changed nothing."""
+        ...
+
+    @property
+    def lr(self) -> float | None:
+        """The learning rate now; None where nothing is learned."""
+        ...
+
+    def weights_are_finite(self) -> bool: ...
+
     def train_step(self) -> Metrics: ...
 
     def eval_step(self) -> Metrics: ...
@@ -231,6 +400,17 @@ class Trainer(Protocol):
         ...
 
     def stateful(self) -> dict[str, Stateful]: ...
+
+
+class Lane(Protocol):
+    """A way to compute an algorithm: step by step, as a graph, as one kernel. Its trainer names the same state in the
+    same shapes as the algorithm's own, so that a checkpoint of one goes on in the other."""
+
+    def refuses(self, algo: str, cfg: Any, network: Any, runtime: Runtime) -> str | None:
+        """Why it cannot train this; None where it can."""
+        ...
+
+    def trainer(self, algo: str, cfg: Any, runtime: Runtime, network: Any, rng: Rng) -> Trainer: ...
 
 
 class Lease(Protocol):

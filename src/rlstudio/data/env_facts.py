@@ -1,4 +1,4 @@
-"""EnvFacts: spaces, config and device of environments that need not exist."""
+"""EnvDescription: spaces, config and device of environments that need not exist."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from rlstudio.core.spaces import Spaces
 from rlstudio.envs.config import EnvConfig
 
 
-class EnvFacts:
-    """What is known of the environments without having one: enough to act in them, not to learn from them.
-
-    `world` is the config they are made from, for planners that use its equations; None where it is not known.
-    """
+class EnvDescription:
+    """EnvFacts of environments that nobody made. `world` is the config they would be made from; None where it is not
+    known."""
 
     def __init__(self, spaces: Spaces, world: EnvConfig | None = None, device: str = "cpu") -> None:
         self.spaces = spaces

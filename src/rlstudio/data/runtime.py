@@ -1,38 +1,64 @@
-"""LocalRuntime: experience from environments of this process; gradients stay where they are."""
+"""LocalRuntime: experience from environments of this process."""
 
 from __future__ import annotations
 
-from rlstudio.core.contracts import Agent, Explore, VecEnv
+from collections.abc import Callable
+
+from rlstudio.core.contracts import Agent, DataSource, Explore, Group, ReplayPlan, State, VecEnv
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.collector import Collector
 from rlstudio.data.collect.guard import RowGuard
-from rlstudio.data.env_facts import EnvFacts
-from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.data.collect.stream import StreamSource
+from rlstudio.data.env_facts import EnvDescription
 from rlstudio.envs.config import EnvConfig
+from rlstudio.ops.group import ALONE
 
 
-class LocalRuntime(EnvFacts):
-    reduce = None
+class LocalRuntime(EnvDescription):
+    """`new_guard` makes the guard of each source."""
 
     def __init__(
         self,
         env: VecEnv,
-        guard: RowGuard | None = None,
+        new_guard: Callable[[], RowGuard] = RowGuard,
         replay_capacity: int = 100_000,
         device: str = "cpu",
         world: EnvConfig | None = None,
+        group: Group = ALONE,
     ) -> None:
         super().__init__(env.spaces, world, device)
         self.env = env
-        self.guard = guard
+        self.new_guard = new_guard
         self.replay_capacity = replay_capacity
+        self.group = group
 
     @property
     def num_envs(self) -> int:
         return self.env.num_envs
 
-    def collector(self, agent: Agent, rng: Rng, explore: Explore | None = None) -> Collector:
-        return Collector(self.env, agent, rng, explore, self.guard)
+    @property
+    def exact(self) -> str | None:
+        return self.env.exact
 
-    def replay(self) -> ReplayBuffer:
-        return ReplayBuffer(self.spaces, self.replay_capacity, self.num_envs)
+    def stream(self, agent: Agent, rng: Rng, steps: int, explore: Explore | None = None) -> DataSource:
+        return StreamSource(self._collector(agent, rng, explore), steps, self.device)
+
+    def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
+        from rlstudio.data.replay.buffer import ReplayBuffer  # a run that learns from fresh rollouts needs none
+        from rlstudio.data.replay.source import ReplaySource
+
+        replay = ReplayBuffer(self.spaces, self.replay_capacity, self.num_envs)
+        sampling = self.group.own(rng.fork("sample"))
+        return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device)
+
+    def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
+        return Collector(self.env, agent, self.group.own(rng.fork("collector")), explore, self.new_guard())
+
+    def topology(self) -> State:
+        return {
+            "num_envs": self.num_envs,
+            "vectorization": getattr(self.env, "vectorization", type(self.env).__name__),
+        }
+
+    def close(self) -> None:
+        self.env.close()

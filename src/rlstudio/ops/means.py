@@ -5,6 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlstudio.core.contracts import Group
+from rlstudio.ops.group import ALONE
+from rlstudio.ops.running import moments
+
 
 def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
     """Sum of weight * value over sum of weights; zero where no row counts."""
@@ -13,8 +17,12 @@ def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
     return (values * weights).sum() / weights.sum().clamp(min=1e-8)
 
 
-def standardize(values: Tensor, weights: Tensor | None, eps: float = 1e-8) -> Tensor:
-    """Mean zero, standard deviation one over the rows that count."""
+def standardize(values: Tensor, weights: Tensor | None, group: Group = ALONE, eps: float = 1e-8) -> Tensor:
+    """Mean zero, standard deviation one over the rows that count, of all ranks together."""
+    if group.size > 1:
+        # Every rank asks the same questions, whether or not one of its own rows has a weight.
+        count, mean, square = moments(values.reshape(-1), weights, group)
+        return (values - mean) / ((square / count.clamp(min=1e-8)).sqrt() + eps)
     if weights is None:
         # A lone row has no spread: it stands at its own mean, instead of at 0 / 0.
         std, mean = torch.std_mean(values, correction=min(values.numel() - 1, 1))

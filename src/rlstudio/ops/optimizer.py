@@ -1,6 +1,6 @@
 """Adam and RMSprop on flat storage, with gradient clipping and a skip flag that a bad step cannot get past.
 
-    g <- clip(reduce(grad), max_grad_norm)        theta <- rule(theta, g)        unless skip or not finite(g)
+    g <- clip(mean over ranks(grad), max_grad_norm)        theta <- rule(theta, g)        unless skip or not finite(g)
 
 A skipped step changes neither weights nor moments nor the step count. (Feeding zeros would not do: Adam's moments still
 move the weights.) Nothing reads the flag on the host, so the same code runs eagerly and inside a CUDA graph.
@@ -8,13 +8,12 @@ move the weights.) Nothing reads the flag on the host, so the same code runs eag
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import Group, State
 from rlstudio.ops.flat import flatten
+from rlstudio.ops.group import ALONE
 
 
 class Optimizer:
@@ -25,13 +24,13 @@ class Optimizer:
         model: nn.Module,
         lr: float,
         max_grad_norm: float | None = None,
-        reduce: Callable[[Tensor], None] | None = None,
+        group: Group = ALONE,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
         self.flat = flatten(model)
         self.max_grad_norm = max_grad_norm
-        self.reduce = reduce
+        self.group = group
         self.betas = betas
         self.eps = eps
         data = self.flat.data
@@ -44,17 +43,18 @@ class Optimizer:
         self.calls = 0
         self.never = torch.zeros((), dtype=torch.bool, device=data.device)
 
-    def step(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
+    def step(self, loss: Tensor, skip: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Backward, clip, update. Returns the gradient's norm before clipping.
 
-        `skipped` counts the steps that were not finite; those that the caller asked to skip are not counted.
+        `skipped` counts the steps that were not finite; those that the caller asked to skip are not counted. `weights`
+        are those of the rows that the loss is a mean of: ranks with fewer rows that count pull less.
         """
         flat = self.flat
         self.calls += 1
         flat.grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.reduce is not None:
-            self.reduce(flat.grad)
+        if self.group.size > 1:
+            self._agree(weights)
         norm: Tensor = torch.linalg.vector_norm(flat.grad)
         # NaN compares false, so this is true for inf and NaN alike.
         bad = torch.logical_not(norm < torch.inf)
@@ -86,6 +86,13 @@ class Optimizer:
         )
         return norm
 
+    def _agree(self, weights: Tensor | None) -> None:
+        """The gradient of the mean over the rows of all ranks. A gradient that is not finite is so for all of them."""
+        grad = self.flat.grad
+        share = torch.ones_like(self._one) if weights is None else weights.mean()
+        grad.mul_(share * self.group.size / self.group.sum(share).clamp(min=1e-8))
+        self.group.mean(grad)
+
     def _tensors(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "square": self.square, "count": self.count, "skipped": self.skipped, "lr": self.lr}
 
@@ -112,9 +119,9 @@ class RMSprop(Optimizer):
         model: nn.Module,
         lr: float,
         max_grad_norm: float | None = None,
-        reduce: Callable[[Tensor], None] | None = None,
+        group: Group = ALONE,
         alpha: float = 0.99,
         eps: float = 1e-5,
     ) -> None:
-        super().__init__(model, lr, max_grad_norm, reduce, betas=(0.0, alpha), eps=eps)
+        super().__init__(model, lr, max_grad_norm, group, betas=(0.0, alpha), eps=eps)
         self._age = torch.full_like(self.count, torch.inf)  # alpha ** age = 0

@@ -6,39 +6,59 @@ bootstraps and a death does not, and no value leaks over a reset.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
 
 
-def advantages(rollout: Batch, values_TB: Tensor, next_values_TB: Tensor, gamma: float, lam: float) -> Tensor:
-    """GAE, [T, B]. `next_values_TB` is V at the true successor, so a time limit bootstraps and a death does not.
+class Estimates(NamedTuple):
+    """How much better than expected each action did, and what the value should have been, both [T, B]."""
 
-    The trace stops at a row that does not count (the guard's zeros are no experience) and bootstraps there.
-    """
-    cuts_TB = rollout.dones
-    if rollout.weights is not None:
-        cuts_TB[:-1] |= rollout.weights[1:] == 0
-    return gae(rollout.rewards, values_TB, next_values_TB, rollout.terminated, cuts_TB, gamma, lam)
+    advantages: Tensor
+    returns: Tensor
 
 
-def gae(
-    rewards_TB: Tensor,
-    values_TB: Tensor,
-    next_values_TB: Tensor,
-    terminated_TB: Tensor,
-    dones_TB: Tensor,
-    gamma: float,
-    lam: float,
-) -> Tensor:
+def advantages(
+    rollout: Batch, values_TB: Tensor, next_values_TB: Tensor, log_probs_TB: Tensor, gamma: float, lam: float
+) -> Estimates:
     """Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438).
 
-    delta_t = r_t + gamma V(s'_t) [not terminated] - V(s_t)        A_t = delta_t + gamma lambda [not done] A_{t+1}
+        delta_t = r_t + gamma V(s'_t) [not terminated] - V(s_t)        A_t = delta_t + gamma lambda [not done] A_{t+1}
+
+    The trace stops at a row that does not count (the guard's zeros are no experience) and bootstraps there; it passes
+    over rows without a transition (not `active`). Where older weights acted (`behaviour_log_probs`, beside the present
+    `log_probs_TB`) the rows that follow are corrected as in `_vtrace`.
     """
-    deltas_TB = rewards_TB + gamma * next_values_TB * (~terminated_TB).float() - values_TB
-    decay_TB = (gamma * lam) * (~dones_TB).float()
-    return discounted_sums(deltas_TB, decay_TB)
+    deltas_TB = rollout.rewards + gamma * next_values_TB * (~rollout.terminated).float() - values_TB
+    cuts_TB = rollout.dones
+    if rollout.weights is not None:
+        bad_TB = rollout.weights == 0
+        cuts_TB[:-1] |= (bad_TB & rollout.active if "active" in rollout else bad_TB)[1:]
+    decay_TB = (gamma * lam) * (~cuts_TB).float()
+    if "active" in rollout:
+        deltas_TB = torch.where(rollout.active, deltas_TB, 0.0)
+        decay_TB = torch.where(rollout.active, decay_TB, (~cuts_TB).float())
+    if "behaviour_log_probs" in rollout:
+        return _vtrace(rollout, values_TB, deltas_TB, decay_TB, log_probs_TB)
+    advantages_TB = discounted_sums(deltas_TB, decay_TB)
+    return Estimates(advantages_TB, advantages_TB + values_TB)
+
+
+def _vtrace(rollout: Batch, values_TB: Tensor, deltas_TB: Tensor, decay_TB: Tensor, log_probs_TB: Tensor) -> Estimates:
+    """V-trace with a trace decay lambda (Espeholt et al. 2018, arXiv:1802.01561); without age it is the above.
+
+    y_t = rho_t (delta_t + gamma lambda y_{t+1})     rho_t = min(1, pi(a_t|s_t) / mu(a_t|s_t))     returns V + y
+    A_t = delta_t + gamma lambda y_{t+1}             the loss weighs it by its own pi / mu
+    """
+    rho_TB = (log_probs_TB - rollout.behaviour_log_probs).exp().clamp(max=1.0)
+    if "active" in rollout:
+        rho_TB = torch.where(rollout.active, rho_TB, 1.0)
+    corrected_TB = discounted_sums(rho_TB * deltas_TB, rho_TB * decay_TB)
+    following_TB = torch.cat((corrected_TB[1:], torch.zeros_like(corrected_TB[:1])))
+    return Estimates(deltas_TB + decay_TB * following_TB, values_TB + corrected_TB)
 
 
 def discounted_sums(x_TB: Tensor, decay_TB: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rlstudio.core.config import Config, refuse
+from rlstudio.core.contracts import ReplayPlan
 
 
 class RunLength(Config):
@@ -67,6 +68,17 @@ class OffPolicyConfig(TrainConfig):
 
     n_step: PositiveInt = Field(1, le=100)
     """Rewards summed before the bootstrap."""
+
+    @property
+    def replay_plan(self) -> ReplayPlan:
+        return ReplayPlan(
+            batch_size=self.batch_size,
+            warmup=self.learning_starts,
+            every=self.train_every,
+            updates=self.gradient_steps,
+            horizon=self.n_step,
+            gamma=self.gamma,
+        )
 
     @model_validator(mode="after")
     def _learns_at_all(self) -> OffPolicyConfig:

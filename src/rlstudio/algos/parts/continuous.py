@@ -9,13 +9,11 @@ from torch import Tensor
 from rlstudio.agents.bounded import BoundedAgent
 from rlstudio.algos.parts.config import OffPolicyConfig
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Explore, Metrics
+from rlstudio.core.contracts import DataSource, Explore, Metrics, Runtime
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, describe
 from rlstudio.data.collect.action_noise import RandomStart
-from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.means import weighted_mean
 
@@ -28,7 +26,7 @@ class ContinuousConfig(OffPolicyConfig):
     """Environment steps at the start with uniformly random actions; null takes `learning_starts`."""
 
 
-def check_fit(algo: str, runtime: LocalRuntime, network: NetworkConfig) -> Box:
+def check_fit(algo: str, runtime: Runtime, network: NetworkConfig) -> Box:
     """The action space, if these algorithms work with it."""
     actions = runtime.spaces.action
     if not isinstance(actions, Box):
@@ -41,25 +39,14 @@ def check_fit(algo: str, runtime: LocalRuntime, network: NetworkConfig) -> Box:
 
 
 def replay_source(
-    cfg: ContinuousConfig, runtime: LocalRuntime, agent: BoundedAgent, rng: Rng, noise: Explore | None = None
-) -> ReplaySource:
+    cfg: ContinuousConfig, runtime: Runtime, agent: BoundedAgent, rng: Rng, noise: Explore | None = None
+) -> DataSource:
     """A random start, then the agent with `noise` on top, into replay; samples out of it."""
     actions = runtime.spaces.action
     assert isinstance(actions, Box)
     random_steps = cfg.learning_starts if cfg.random_steps is None else cfg.random_steps
     explore = RandomStart(actions, random_steps, noise)
-    return ReplaySource(
-        runtime.collector(agent, rng.fork("collector"), explore),
-        runtime.replay(),
-        rng.fork("sample"),
-        batch_size=cfg.batch_size,
-        warmup=cfg.learning_starts,
-        every=cfg.train_every,
-        updates=cfg.gradient_steps,
-        horizon=cfg.n_step,
-        gamma=cfg.gamma,
-        device=runtime.device,
-    )
+    return runtime.replay(agent, rng, cfg.replay_plan, explore)
 
 
 def twin_loss(q_2N: Tensor, next_values_N: Tensor, batch: Batch) -> tuple[Tensor, Metrics]:

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Config, refuse
-from rlstudio.core.contracts import Metrics
+from rlstudio.core.contracts import EnvFacts, Metrics
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.env_facts import EnvFacts
+from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dynamics_of
 from rlstudio.models.config import Activation
 from rlstudio.models.planning.dynamics import LearnedDynamics
@@ -83,7 +83,7 @@ def build_dynamics(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> AnalyticDyna
 
 def _equations(env: EnvFacts) -> AnalyticDynamics:
     world = env.world
-    if world is None:
+    if not isinstance(world, EnvConfig):
         raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
     return dynamics_of(world)
 

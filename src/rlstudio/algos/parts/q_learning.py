@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
@@ -11,16 +12,13 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.algos.parts.config import OffPolicyConfig
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Config
+from rlstudio.core.contracts import DataSource, PriorityPlan, Runtime
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, describe
 from rlstudio.data.collect.explore import EpsilonGreedy
-from rlstudio.data.replay.priorities import Priorities
-from rlstudio.data.replay.source import ReplaySource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.q_values import QuantileValue, QValue
-from rlstudio.ops.schedules import linear
 
 Model = QValue | QuantileValue
 
@@ -97,7 +95,7 @@ CHOOSE: dict[bool, Choose] = {False: own_choice, True: double_choice}
 """By `double`."""
 
 
-def check_fit(algo: str, runtime: LocalRuntime, network: NetworkConfig) -> None:
+def check_fit(algo: str, runtime: Runtime, network: NetworkConfig) -> None:
     """Refuse what no Q-learning works with."""
     actions = runtime.spaces.action
     if not isinstance(actions, Discrete):
@@ -108,38 +106,10 @@ def check_fit(algo: str, runtime: LocalRuntime, network: NetworkConfig) -> None:
         )
 
 
-class Experience:
+def replay_source(cfg: QLearningConfig, runtime: Runtime, agent: QValueAgent, rng: Rng) -> DataSource:
     """Epsilon-greedy steps into replay, samples out of it; exploration and priorities go by the run's progress."""
-
-    def __init__(self, cfg: QLearningConfig, runtime: LocalRuntime, agent: QValueAgent, rng: Rng) -> None:
-        self.cfg = cfg
-        actions = runtime.spaces.action
-        assert isinstance(actions, Discrete)
-        self.explore = EpsilonGreedy(actions, cfg.epsilon_start)
-        replay = runtime.replay()
-        self.source = ReplaySource(
-            runtime.collector(agent, rng.fork("collector"), self.explore),
-            replay,
-            rng.fork("sample"),
-            batch_size=cfg.batch_size,
-            warmup=cfg.learning_starts,
-            every=cfg.train_every,
-            updates=cfg.gradient_steps,
-            horizon=cfg.n_step,
-            gamma=cfg.gamma,
-            priorities=_priorities(cfg, replay.capacity, replay.num_envs),
-            device=runtime.device,
-        )
-
-    def progress(self, fraction: float) -> None:
-        cfg = self.cfg
-        self.explore.epsilon = linear(cfg.epsilon_start, cfg.epsilon_end, fraction, until=cfg.epsilon_fraction)
-        if cfg.prioritized is not None and self.source.priorities is not None:
-            self.source.priorities.beta = linear(cfg.prioritized.beta, cfg.prioritized.beta_end, fraction)
-
-
-def _priorities(cfg: QLearningConfig, slots: int, num_envs: int) -> Priorities | None:
-    if cfg.prioritized is None:
-        return None
-    chosen = cfg.prioritized
-    return Priorities(slots, (cfg.n_step - 1) * num_envs, chosen.alpha, chosen.beta, chosen.eps)
+    actions, chosen = runtime.spaces.action, cfg.prioritized
+    assert isinstance(actions, Discrete)
+    priorities = None if chosen is None else PriorityPlan(chosen.alpha, chosen.beta, chosen.beta_end, chosen.eps)
+    explore = EpsilonGreedy(actions, cfg.epsilon_start, cfg.epsilon_end, cfg.epsilon_fraction)
+    return runtime.replay(agent, rng, replace(cfg.replay_plan, priorities=priorities), explore)

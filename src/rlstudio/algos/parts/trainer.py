@@ -9,12 +9,8 @@ import torch
 from rlstudio.agents.agent import Agent
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Metrics, Stateful
+from rlstudio.core.contracts import DataSource, EnvFacts, Metrics, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.datasets.minari_source import DatasetSource
-from rlstudio.data.env_facts import EnvFacts
-from rlstudio.data.replay.source import ReplaySource
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
@@ -28,7 +24,7 @@ class Trainer:
     discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
     cfg: Any
     agent: Agent
-    source: StreamSource | ReplaySource | DatasetSource
+    source: DataSource
     optimizer: Optimizer
 
     @classmethod
@@ -46,6 +42,18 @@ class Trainer:
     def gradient_steps(self) -> int:
         """Calls of the first optimizer."""
         return self.optimizers[0].calls if self.optimizers else 0
+
+    @property
+    def skipped(self) -> float:
+        return sum(float(optimizer.skipped) for optimizer in self.optimizers)
+
+    @property
+    def lr(self) -> float | None:
+        """That of the first optimizer."""
+        return float(self.optimizers[0].lr) if self.optimizers else None
+
+    def weights_are_finite(self) -> bool:
+        return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in self.optimizers)
 
     def train_step(self) -> Metrics:
         """One learning step: fetch a Batch, learn from it."""
@@ -67,9 +75,9 @@ class Trainer:
 
     def progress(self, fraction: float) -> None:
         """Called by the loop before each step with the share of the run that is done."""
-        lr = learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction)
+        self.source.progress(fraction)
         for optimizer in self.optimizers:
-            optimizer.lr.fill_(lr)
+            optimizer.lr.fill_(learning_rate(self.cfg.lr, self.cfg.lr_schedule, fraction))
 
     def stateful(self) -> dict[str, Stateful]:
         raise NotImplementedError  # abstract

@@ -10,15 +10,13 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.discounts import one_discount
 from rlstudio.core.config import refuse
-from rlstudio.core.contracts import Explore
+from rlstudio.core.contracts import DataSource, Explore, ReplayPlan, Runtime
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, describe
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.data.collect.explore import RandomShare
 from rlstudio.data.datasets.minari_source import DatasetSource
-from rlstudio.data.replay.windows import WindowSource
-from rlstudio.data.runtime import LocalRuntime
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
@@ -52,34 +50,32 @@ class TrajectoryConfig(TrainConfig):
 
 
 def trajectory_source(
-    cfg: TrajectoryConfig, horizon: int, runtime: LocalRuntime, own: PlanningAgent, rng: Rng
-) -> WindowSource | DatasetSource:
+    cfg: TrajectoryConfig, horizon: int, runtime: Runtime, own: PlanningAgent, rng: Rng
+) -> DataSource:
     """Windows of `horizon` steps; `own` is the agent that learns from them."""
     if cfg.dataset is not None:
         return DatasetSource(
             cfg.dataset,
             runtime.spaces,
-            rng.fork("sample"),
+            runtime.group.own(rng.fork("sample")),
             batch_size=cfg.batch_size,
             horizon=horizon,
             device=runtime.device,
         )
     agent, explore = _behaviour(cfg, runtime, own)
-    return WindowSource(
-        runtime.collector(agent, rng.fork("collector"), explore),
-        runtime.replay(),
-        rng.fork("sample"),
+    plan = ReplayPlan(
         batch_size=cfg.batch_size,
-        horizon=horizon,
         warmup=cfg.learning_starts,
         every=cfg.train_every,
         updates=cfg.gradient_steps,
+        horizon=horizon,
         gamma=cfg.gamma,
-        device=runtime.device,
+        windows=True,
     )
+    return runtime.replay(agent, rng, plan, explore)
 
 
-def _behaviour(cfg: TrajectoryConfig, runtime: LocalRuntime, own: PlanningAgent) -> tuple[PlanningAgent, Explore]:
+def _behaviour(cfg: TrajectoryConfig, runtime: Runtime, own: PlanningAgent) -> tuple[PlanningAgent, Explore]:
     """Who fills replay, and what chance does to it."""
     actions: Any = runtime.spaces.action
     if not isinstance(actions, Box | Discrete):

@@ -9,7 +9,7 @@ from math import exp, sqrt
 
 import numpy as np
 
-from rlstudio.core.contracts import Array, Explore, State
+from rlstudio.core.contracts import Array, Explore, Place, State
 from rlstudio.core.spaces import Box, Discrete
 
 
@@ -26,12 +26,15 @@ class GaussianNoise:
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         return generator.standard_normal((steps, num_envs, *self.shape), np.float32)
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
         return self._pushed(actions, self.std * noise)
 
     def _pushed(self, actions: np.ndarray, by: np.ndarray) -> np.ndarray:
         pushed: np.ndarray = np.clip(actions + by, self.low, self.high)
         return pushed.astype(actions.dtype, copy=False)
+
+    def progress(self, fraction: float) -> None:
+        """The noise stays as wide."""
 
     def forget(self, envs: np.ndarray) -> None:
         """Every step is on its own."""
@@ -60,7 +63,7 @@ class OrnsteinUhlenbeck(GaussianNoise):
         self.push = self.std * sqrt(1.0 - self.keep**2)
         self.drift = np.zeros((0, *space.shape), np.float32)  # a row per environment, once there are some
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
         before = self.drift if len(self.drift) else np.zeros(actions.shape, np.float32)
         self.drift = (self.keep * before + self.push * noise).astype(np.float32, copy=False)
         return self._pushed(actions, self.drift)
@@ -86,7 +89,7 @@ class RandomStart:
         self.steps = steps
         self.after = after
         self.remembers = after is not None and after.remembers
-        self.taken = 0
+        self.taken = 0  # steps of all environments
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """[steps, num_envs, D or 2 D]: what makes an action at the start, and what `after` wants."""
@@ -95,15 +98,19 @@ class RandomStart:
             return uniform
         return np.concatenate((uniform, self.after.noise(generator, steps, num_envs)), -1)
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
-        self.taken += len(actions)
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
+        self.taken = place.env_steps
         size = len(self.low)
         if self.taken <= self.steps:
             uniform: np.ndarray = self.low + noise[:, :size] * (self.high - self.low)
             if self.choices is not None:
                 uniform = uniform[:, 0] * self.choices
             return uniform.astype(actions.dtype, copy=False)
-        return actions if self.after is None else self.after(actions, noise[:, size:], observations)
+        return actions if self.after is None else self.after(actions, noise[:, size:], observations, place)
+
+    def progress(self, fraction: float) -> None:
+        if self.after is not None:
+            self.after.progress(fraction)
 
     def forget(self, envs: np.ndarray) -> None:
         if self.after is not None:

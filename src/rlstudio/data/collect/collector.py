@@ -6,12 +6,13 @@ statistics and the count of steps. All of it is state, so a run can be cut anywh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Agent, Array, Explore, State, VecEnv
+from rlstudio.core.contracts import Agent, Array, Explore, Place, State, Tally, VecEnv
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.data.collect.episodes import EpisodeLog
@@ -21,10 +22,23 @@ from rlstudio.data.collect.packer import Packer
 
 
 class Collector:
+    """`first_env` and `of_envs`: these environments are a part of so many, from that number on."""
+
     def __init__(
-        self, env: VecEnv, agent: Agent, rng: Rng, explore: Explore | None = None, guard: RowGuard | None = None
+        self,
+        env: VecEnv,
+        agent: Agent,
+        rng: Rng,
+        explore: Explore | None = None,
+        guard: RowGuard | None = None,
+        *,
+        first_env: int = 0,
+        of_envs: int | None = None,
     ) -> None:
         self.env = env
+        self.first_env = first_env
+        self.of_envs = of_envs or env.num_envs
+        self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
         self.explore = explore
         self.guard = guard or RowGuard()
@@ -52,8 +66,9 @@ class Collector:
         for t in range(steps):
             acted = agent.step(observations, self.carry, self._noise.at(first + t))
             if self.explore is not None:
-                noise = self._explore_noise.at(first + t)
-                acted = acted._replace(actions=self.explore(acted.actions, noise, observations))
+                place = Place((first + t + 1) * self.of_envs, self._envs, self.of_envs)
+                actions = self.explore(acted.actions, self._explore_noise.at(first + t), observations, place)
+                acted = acted._replace(actions=actions)
             packer.write_before(t, observations, acted)
             if agent.remembers:
                 packer.write_carry(t, self.carry, acted.carry)
@@ -66,8 +81,19 @@ class Collector:
         self.vector_steps += steps
         rollout = self.guard(packer.batch(), env.spaces.action)
         # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
-        self.episodes.add(packer.rewards, packer.terminated, packer.truncated)
+        self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active)
         return rollout
+
+    def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
+        """All that is collected here is one fragment."""
+        return [(self.first_env, self.collect(steps))]
+
+    def progress(self, fraction: float) -> None:
+        if self.explore is not None:
+            self.explore.progress(fraction)
+
+    def take(self) -> Tally:
+        return Tally(*self.episodes.take(), self.guard.bad_rows, self.guard.counts)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""

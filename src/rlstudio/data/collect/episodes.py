@@ -16,10 +16,19 @@ class EpisodeLog:
         self.returns: list[float] = []
         self.lengths: list[int] = []
 
-    def add(self, rewards_TB: np.ndarray, terminated_TB: np.ndarray, truncated_TB: np.ndarray) -> None:
+    def add(
+        self,
+        rewards_TB: np.ndarray,
+        terminated_TB: np.ndarray,
+        truncated_TB: np.ndarray,
+        active_TB: np.ndarray | None = None,
+    ) -> None:
         """One pass over the whole block: sums between the ends of episodes, environment by environment."""
-        totals_TB = rewards_TB.cumsum(0, np.float64)
         dones_TB = terminated_TB | truncated_TB
+        if active_TB is not None:
+            self._add_active(rewards_TB, dones_TB, active_TB)
+            return
+        totals_TB = rewards_TB.cumsum(0, np.float64)
         if dones_TB.any():
             envs, ends = np.nonzero(dones_TB.T)  # by environment, then by time
             first = np.r_[True, envs[1:] != envs[:-1]]
@@ -34,6 +43,16 @@ class EpisodeLog:
             self.open_lengths[envs[last]] = -(ends[last] + 1)
         self.open_returns += totals_TB[-1]
         self.open_lengths += len(rewards_TB)
+
+    def _add_active(self, rewards_TB: np.ndarray, dones_TB: np.ndarray, active_TB: np.ndarray) -> None:
+        """Steps count where an agent acts, rewards also while it waits; of one that is gone no episode ends again."""
+        for rewards, dones, active in zip(rewards_TB, dones_TB, active_TB, strict=True):
+            self.open_lengths += active
+            self.open_returns += np.where(self.open_lengths > 0, rewards, 0.0)
+            ended = dones & (self.open_lengths > 0)
+            self.returns.extend(self.open_returns[ended].tolist())
+            self.lengths.extend(self.open_lengths[ended].tolist())
+            self.forget(ended)
 
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""

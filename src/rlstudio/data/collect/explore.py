@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import Array, State
+from rlstudio.core.contracts import Array, Place, State
 from rlstudio.core.spaces import Box, Discrete
+from rlstudio.ops.schedules import linear
 
 
 class EpsilonGreedy:
     """With probability epsilon a uniformly random choice instead of the agent's, of those that the observation's action
-    mask allows. The trainer sets `epsilon`."""
+    mask allows. Epsilon falls from `start` to `end` until that share of the run is over."""
 
     remembers = False
 
-    def __init__(self, space: Discrete, epsilon: float) -> None:
+    def __init__(self, space: Discrete, start: float, end: float, until: float) -> None:
         self.n = space.n
-        self.epsilon = epsilon
+        self.start, self.end, self.until = start, end, until
+        self.epsilon = start
         self._mask = ActionMask((space.n,))
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
@@ -26,7 +28,7 @@ class EpsilonGreedy:
         choice = generator.integers(0, self.n, (steps, num_envs))
         return np.stack([decide, choice], -1)
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
         random = noise[:, 0] < self.epsilon
         if isinstance(observations, dict) and ACTION_MASK in observations:
             return np.where(random, self._among(self._mask.allowed(observations), noise[:, 0]), actions)
@@ -37,11 +39,14 @@ class EpsilonGreedy:
         ranks = np.floor(decide / max(self.epsilon, 1e-12) * allowed.sum(-1))
         return (allowed.cumsum(-1) > ranks[:, None]).argmax(-1)  # type: ignore[no-any-return]
 
+    def progress(self, fraction: float) -> None:
+        self.epsilon = linear(self.start, self.end, fraction, until=self.until)
+
     def forget(self, envs: np.ndarray) -> None:
         """Every choice is made on its own."""
 
     def state_dict(self) -> State:
-        return {}  # epsilon is set by the trainer before every step
+        return {}  # epsilon follows from the progress, which is told before every step
 
     def load_state_dict(self, state: State) -> None:
         """Nothing to remember."""
@@ -63,14 +68,19 @@ class RandomShare:
         """[steps, num_envs, 1 + D]: a number that decides, and those of the random action."""
         return generator.random((steps, num_envs, 1 + self.low.size), np.float32)
 
-    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array) -> np.ndarray:
-        shares = np.linspace(0.0, self.share, len(actions)) if len(actions) > 1 else np.full(1, self.share)
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
+        shares = np.full(1, self.share)
+        if place.num_envs > 1:
+            shares = np.linspace(0.0, self.share, place.num_envs)[place.envs]
         random = noise[:, 0] < shares
         if self.choices is not None:
             return np.where(random, (noise[:, 1] * self.choices).astype(actions.dtype), actions)
         uniform = self.low + noise[:, 1:].reshape(actions.shape) * (self.high - self.low)
         taken: np.ndarray = np.where(random.reshape(-1, *[1] * (actions.ndim - 1)), uniform, actions)
         return taken.astype(actions.dtype, copy=False)
+
+    def progress(self, fraction: float) -> None:
+        """The share stays."""
 
     def forget(self, envs: np.ndarray) -> None:
         """Every step is on its own."""

@@ -20,8 +20,9 @@ Write = Callable[[int, Array], None]
 
 
 class Packer:
-    """Steps of all environments as one block. With a recurrent agent it also has `carry` (before the step) and `resets`
-    (an episode starts here). The first row never resets: its stored carry is fresh already where it should be."""
+    """Steps of all environments as one block; of environments that say so with `active` (a transition is here). With a
+    recurrent agent it also has `carry` (before the step) and `resets` (an episode starts here); the first row never
+    resets: its stored carry is fresh already where it should be."""
 
     def __init__(self, spaces: Spaces, steps: int, num_envs: int) -> None:
         self.steps = steps
@@ -41,6 +42,7 @@ class Packer:
         self._put_observations = _writer(self.arrays["observations"])
         self._put_successors = _writer(self.arrays["next_observations"])
         self._put_carry: Write | None = None
+        self.active: np.ndarray | None = None  # where a transition is, if that is not everywhere
         self._batch = Batch(lead=2, **self.tensors)
         self._actions, self.rewards, self.terminated, self.truncated = (
             column.numpy()
@@ -69,6 +71,15 @@ class Packer:
         self.rewards[t] = step.rewards
         self.terminated[t] = step.terminated
         self.truncated[t] = step.truncated
+        if step.active is not None:
+            self._write_active(t, step.active)
+
+    def _write_active(self, t: int, active: np.ndarray) -> None:
+        if self.active is None:
+            column = torch.ones(self._actions.shape[:2], dtype=torch.bool)
+            self.active = column.numpy()
+            self._batch = self._batch.with_(active=column)
+        self.active[t] = active
 
     def batch(self) -> Batch:
         """The whole block."""

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import Group, State
+from rlstudio.ops.group import ALONE
 from rlstudio.ops.returns import discounted_sums
 from rlstudio.ops.running import merge_moments
 
@@ -22,8 +23,9 @@ CLIP = 10.0
 class RewardScale:
     """`scale(rollout)` folds a rollout's returns in and gives it back with scaled rewards."""
 
-    def __init__(self, gamma: float, num_envs: int, device: str = "cpu") -> None:
+    def __init__(self, gamma: float, num_envs: int, device: str = "cpu", group: Group = ALONE) -> None:
         self.gamma = gamma
+        self.group = group
         self.count = torch.zeros((), dtype=torch.float64, device=device)
         self.mean = torch.zeros(1, dtype=torch.float64, device=device)
         self.square = torch.zeros(1, dtype=torch.float64, device=device)
@@ -52,8 +54,8 @@ class RewardScale:
         returns_TB = discounted_sums(rewards_TB.flip(0), decay_TB.flip(0)).flip(0)
         self.open_returns = returns_TB[-1] * going_on_TB[-1]
         weights = None if rollout.weights is None else rollout.weights.reshape(-1)
-        moments = merge_moments(self.count, self.mean, self.square, returns_TB.reshape(-1, 1), weights)
-        self.count, self.mean, self.square = moments
+        before = (self.count, self.mean, self.square)
+        self.count, self.mean, self.square = merge_moments(*before, returns_TB.reshape(-1, 1), weights, self.group)
 
     def _tensors(self) -> dict[str, Tensor]:
         return {"count": self.count, "mean": self.mean, "square": self.square, "open_returns": self.open_returns}

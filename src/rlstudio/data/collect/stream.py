@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State
-from rlstudio.data.collect.collector import Collector
+from rlstudio.core.contracts import State, Tally
+from rlstudio.data.collect.collecting import Collecting
+from rlstudio.data.collect.turns import decisions
 
 
 class StreamSource:
     """Each `next` is a new rollout of `steps` vector steps from the current agent."""
 
-    def __init__(self, collector: Collector, steps: int, device: str = "cpu") -> None:
+    def __init__(self, collector: Collecting, steps: int, device: str = "cpu") -> None:
         self.collector = collector
         self.steps = steps
         self.device = device
         self.last: Batch | None = None
 
+    @property
+    def env_steps(self) -> int:
+        return self.collector.env_steps
+
+    @property
+    def size(self) -> int:
+        return 0
+
     def next(self) -> Batch:
         rollout = self.collector.collect(self.steps)
+        if "active" in rollout:
+            rollout = decisions(rollout)
         self.last = rollout if self.device == "cpu" else rollout.to(self.device)
         return self.last
 
-    def feedback(self, rows: Any, values: Any) -> None:
+    def fresh(self, horizon: int = 1) -> Batch | None:
+        """The newest rollout: every row of it is new."""
+        if horizon > 1:
+            raise ValueError("fresh rollouts are not made of n-step transitions")
+        return None if self.last is None else self.last.flatten()
+
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
+
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
         """Fresh rollouts have no priorities."""
+
+    def progress(self, fraction: float) -> None:
+        self.collector.progress(fraction)
+
+    def take(self) -> Tally:
+        return self.collector.take()
 
     def state_dict(self) -> State:
         return {"collector": self.collector.state_dict()}

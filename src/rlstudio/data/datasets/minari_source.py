@@ -8,26 +8,16 @@ from __future__ import annotations
 
 import hashlib
 
+from torch import Tensor
+
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import State, Tally
 from rlstudio.core.errors import UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.data.collect.episodes import EpisodeLog
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.datasets.minari_files import FIELD, read_replay
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.frames import FrameStore
-
-
-class DatasetReader:
-    """Stands where a Collector would. Counted as steps are the rows that were read for learning, so that epochs,
-    schedules and checkpoints of a run without an environment go by how much it learned."""
-
-    def __init__(self) -> None:
-        self.env_steps = 0
-        self.episodes = EpisodeLog(0)
-        self.guard = RowGuard()
 
 
 class DatasetSource:
@@ -52,11 +42,21 @@ class DatasetSource:
         self.horizon = horizon
         self.best_share = best_share
         self.device = device
-        self.collector = DatasetReader()
         self.samples = 0
         self.fingerprint = ""  # of the rows; empty until they are known
         self.last: Batch | None = None
         self._rows: ReplayBuffer | None = None
+
+    @property
+    def env_steps(self) -> int:
+        """Counted as steps are the rows that were read for learning, so that epochs, schedules and checkpoints of a run
+        without an environment go by how much it learned."""
+        return self.samples * self.batch_size
+
+    @property
+    def size(self) -> int:
+        """The rows stay where they are."""
+        return 0
 
     def next(self) -> Batch:
         rows = self._read()
@@ -65,7 +65,6 @@ class DatasetSource:
                 f"{FIELD}: {self.name} has {len(rows)} rows, fewer than a window of planner.horizon {self.horizon}"
             )
         self.samples += 1
-        self.collector.env_steps += self.batch_size
         generator = self.rng.generator(self.samples)
         if self.horizon is None:
             batch = rows.sample(self.batch_size, generator)
@@ -74,12 +73,27 @@ class DatasetSource:
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
-    def fresh(self) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch | None:
         """All rows with the first sample, none later."""
-        return self._read().all().to(self.device) if self.samples == 1 else None
+        if self.samples != 1:
+            return None
+        rows = self._read()
+        first = rows.numbering.oldest()
+        numbers = rows.numbering.between(first, rows.numbering.counts - (horizon - 1))
+        return rows.at(numbers, horizon).to(self.device)
 
-    def feedback(self, rows: object, values: object) -> None:
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        return self._read().at(rows.numpy(force=True) + steps).to(self.device)
+
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
         """A dataset has no priorities."""
+
+    def progress(self, fraction: float) -> None:
+        """Nothing is explored."""
+
+    def take(self) -> Tally:
+        """No episode is played."""
+        return Tally([], [], 0, {})
 
     def _read(self) -> ReplayBuffer:
         if self._rows is None:
@@ -96,7 +110,6 @@ class DatasetSource:
     def load_state_dict(self, state: State) -> None:
         self.samples = int(state["samples"])
         self.fingerprint = str(state["fingerprint"])
-        self.collector.env_steps = self.samples * self.batch_size
         self._rows = None
 
 

@@ -1,6 +1,6 @@
 """ReplayBuffer: a ring of transitions, one write per rollout, one gather per minibatch.
 
-Rows are numbered by arrival for ever; a store (`rows.py`, `frames.py`) keeps the newest of them. For
+Rows are numbered for ever (`numbering.py`); a store (`rows.py`, `frames.py`) keeps the newest of them. For
 checkpoints these are cut into segments on a fixed grid of row numbers: a full segment never changes, so it is written
 once, and where the cuts lie does not depend on when a checkpoint is taken.
 """
@@ -17,6 +17,7 @@ from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Segment, State
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.data.replay.frames import FrameStore, frame_dtype, stores_frames
+from rlstudio.data.replay.numbering import Numbering
 from rlstudio.data.replay.rows import RowStore, row_dtype
 from rlstudio.ops.returns import n_step
 
@@ -25,41 +26,60 @@ SEGMENT_BYTES = 2**25  # segments of large rows have fewer of them: their last, 
 
 
 class ReplayBuffer:
-    """`capacity` transitions of `num_envs` environments; `num_envs` consecutive rows are one vector step."""
+    """`capacity` transitions of `num_envs` environments, which may come in parts and at different speeds."""
 
     def __init__(self, spaces: Spaces, capacity: int, num_envs: int) -> None:
         self.num_envs = num_envs
-        self.capacity = max(capacity // num_envs, 1) * num_envs
+        self.numbering = Numbering(capacity, num_envs)
+        self.capacity = self.numbering.capacity
         frames = stores_frames(spaces)
         self.store = (
-            FrameStore(spaces, self.capacity, num_envs) if frames else RowStore(row_dtype(spaces), self.capacity)
+            FrameStore(spaces, self.capacity, num_envs)
+            if frames
+            else RowStore(row_dtype(spaces), self.capacity, num_envs)
         )
         self.segment_rows = _segment_rows(row_bytes(spaces))
-        self.added = 0
 
     def __len__(self) -> int:
-        return min(self.added, self.capacity)
+        return len(self.numbering)
 
     @property
-    def oldest(self) -> int:
-        """Number of the oldest row still held."""
-        return self.added - len(self)
+    def added(self) -> int:
+        """Rows ever added."""
+        return self.numbering.added
 
-    def add(self, rollout: Batch) -> None:
-        """Append the rows of a rollout [T, B] (or of a sample [N]) in order of time; of too many, the newest stay."""
-        flat = rollout.flatten()
-        for start in range(0, len(flat), self.capacity):
-            part = flat if len(flat) <= self.capacity else flat.select(slice(start, start + self.capacity))
-            self.store.put(self.added, part)
-            self.added += len(part)
+    def add(self, rollout: Batch, first_env: int = 0) -> None:
+        """Append the rows of a rollout [T, B] of as many environments, from `first_env` on; of too many, the newest
+        stay, and rows without a transition (not `active`) are left out. A sample [N] is of all environments in turn."""
+        if rollout.lead == 1:
+            rollout = rollout.rolled(self.num_envs)
+        if "active" in rollout:
+            self._add_active(rollout, first_env)
+            return
+        envs, depth = np.arange(first_env, first_env + rollout.shape[1]), self.numbering.depth
+        for start in range(0, len(rollout), depth):
+            whole = len(rollout) <= depth
+            self._put(rollout if whole else rollout.select(slice(start, start + depth)), envs)
+
+    def _add_active(self, rollout: Batch, first_env: int) -> None:
+        for t, active in enumerate(rollout.active.numpy()):
+            envs = active.nonzero()[0]
+            if len(envs):
+                self._put(rollout.select(slice(t, t + 1)).pick(torch.from_numpy(envs)), first_env + envs)
+
+    def _put(self, rollout: Batch, envs: np.ndarray) -> None:
+        """Steps of these environments, at most as many as are held of one."""
+        steps, numbering = len(rollout), self.numbering
+        first = numbering.counts[envs] * self.num_envs + envs
+        self.store.put(first + np.arange(steps)[:, None] * self.num_envs, rollout)
+        if len(envs) == self.num_envs:
+            numbering.extend(steps)
+        else:
+            numbering.extend_by(np.bincount(envs, minlength=self.num_envs) * steps)
 
     def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
         """Uniform rows with replacement; with `horizon` > 1 each is an n-step transition."""
-        window = (horizon - 1) * self.num_envs
-        available = len(self) - window
-        if available <= 0:
-            raise ValueError(f"replay holds {len(self)} rows; windows of {horizon} steps need more than {window}")
-        return self.at(self.oldest + generator.integers(0, available, batch_size), horizon, gamma)
+        return self.at(self.numbering.draw(batch_size, generator, horizon), horizon, gamma)
 
     def at(self, numbers: np.ndarray, horizon: int = 1, gamma: float = 1.0) -> Batch:
         """The rows of these numbers; column `rows` says which they are.
@@ -77,7 +97,7 @@ class ReplayBuffer:
 
     def all(self) -> Batch:
         """Every row held, in order."""
-        return self.at(np.arange(self.oldest, self.added))
+        return self.at(self.numbering.held())
 
     def _window_ends(self, numbers: np.ndarray, horizon: int, gamma: float) -> dict[str, Column]:
         store = self.store
@@ -96,11 +116,7 @@ class ReplayBuffer:
     def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:
         """Uniform pieces of `horizon` successive rows of one environment, [horizon, batch_size]. Rows after the end of
         the episode that a piece begins in weigh nothing, and with a bad row none of them counts."""
-        span = (horizon - 1) * self.num_envs
-        available = len(self) - span
-        if available <= 0:
-            raise ValueError(f"replay holds {len(self)} rows; windows of {horizon} steps need more than {span}")
-        first_N = self.oldest + generator.integers(0, available, batch_size)
+        first_N = self.numbering.draw(batch_size, generator, horizon)
         numbers_HN = first_N + np.arange(horizon)[:, None] * self.num_envs
         flat = Batch._of({**self.store.gather(numbers_HN.ravel()), "rows": torch.from_numpy(numbers_HN.ravel())}, 1)
         dones_HN = flat.dones.view(horizon, batch_size).int()
@@ -113,33 +129,37 @@ class ReplayBuffer:
 
     # -- state ------------------------------------------------------------------------------------------------------
 
-    def _pieces(self) -> Iterable[tuple[int, int]]:
-        """Numbers of the stored rows cut on the grid: a partial first piece, full segments, a partial last one."""
-        start = max(self.added - self.store.slots, 0)
-        while start < self.added:
-            stop = min((start // self.segment_rows + 1) * self.segment_rows, self.added)
-            yield start, stop
+    def _pieces(self) -> Iterable[tuple[int, int, bool]]:
+        """Numbers of the stored rows cut on the grid: a partial first piece, full segments, a partial last one; and
+        whether the piece is full for good: in a piece that some environment has not reached its older rows still sit.
+        """
+        end, complete = self.numbering.end, self.numbering.least * self.num_envs
+        start = max(end - self.store.slots, 0)
+        while start < end:
+            stop = min((start // self.segment_rows + 1) * self.segment_rows, end)
+            yield start, stop, stop - start == self.segment_rows and stop <= complete
             start = stop
 
     def state_dict(self) -> State:
         segments, ends = [], {}
-        for start, stop in self._pieces():
-            if stop - start == self.segment_rows:
+        for start, stop, full in self._pieces():
+            if full:
                 segments.append(Segment(f"rows-{start:015d}", lambda a=start, b=stop: self.store.read(a, b)))  # type: ignore[misc]
             else:
                 ends[f"{start:015d}"] = self.store.read(start, stop)
-        counts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
-        return {**self.store.state_dict(), **counts}
+        counts = {} if self.numbering.even else {"counts": self.numbering.counts}
+        facts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
+        return {**self.store.state_dict(), **counts, **facts}
 
     def load_state_dict(self, state: State) -> None:
         if int(state["capacity"]) != self.capacity:
             raise ValueError(f"checkpoint holds a replay of {state['capacity']} rows, this one has {self.capacity}")
-        self.added = int(state["added"])
+        counts = state.get("counts", np.full(self.num_envs, int(state["added"]) // self.num_envs))
+        self.numbering.set(np.asarray(counts))
         self.store.load_state_dict(state)
         ends, segments = state["ends"], iter(state["segments"])
-        for start, stop in self._pieces():
-            columns = next(segments).columns() if stop - start == self.segment_rows else ends[f"{start:015d}"]
-            self.store.write(start, stop, columns)
+        for start, stop, full in self._pieces():
+            self.store.write(start, stop, next(segments).columns() if full else ends[f"{start:015d}"])
 
 
 def row_bytes(spaces: Spaces) -> int:

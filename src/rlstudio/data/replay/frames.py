@@ -41,48 +41,46 @@ class FrameStore(RowStore):
         assert isinstance(space, Box)
         assert space.stack is not None
         self.size, self.padded_with_zeros = space.stack.size, space.stack.padding == "zero"
-        self.num_envs = num_envs
-        super().__init__(frame_dtype(spaces), capacity + (self.size - 1) * num_envs)
+        super().__init__(frame_dtype(spaces), capacity + (self.size - 1) * num_envs, num_envs)
         frame = space.shape[1:]
         self.frames = np.zeros((self.slots, *frame), np.uint8)
         self.lasts = np.zeros((self.slots, *frame), np.uint8)
         self.pending = np.zeros((num_envs, *frame), np.uint8)  # newest frames of the newest rows' successors
         self.ages = np.zeros(num_envs, np.uint8)  # of the rows to come
+        self.newest = np.arange(num_envs) - num_envs  # number of each environment's newest row; negative: none
         self.ended = 0  # last frames ever stored
-        self.added = 0
         self._lost = 0  # rows in a row that could not be rebuilt
 
-    def put(self, first: int, flat: Batch) -> None:
+    def put(self, numbers_TB: np.ndarray, rollout: Batch) -> None:
+        flat, envs = rollout.flatten(), numbers_TB[0] % self.num_envs
         observations, successors = flat.observations.numpy(), flat.next_observations.numpy()
         dones = flat.dones.numpy()
-        self._join(observations[: self.num_envs, -1])
-        ages, lasts = self._ages(dones), self.ended + np.cumsum(dones) - 1
+        self._join(envs, observations[: len(envs), -1])
+        ages, lasts = self._ages(envs, dones), self.ended + np.cumsum(dones) - 1
         extra = {"age": torch.from_numpy(ages), "last": torch.from_numpy(lasts)}
-        super().put(first, flat.with_(**extra))
-        into_ring(self.frames, first, observations[:, -1])
+        super().put(numbers_TB, flat.with_(**extra))
+        into_ring(self.frames, self.place(numbers_TB), observations[:, -1])
         into_ring(self.lasts, self.ended, successors[dones, -1])
         self.ended += int(dones.sum())
-        self.pending[:] = successors[-self.num_envs :, -1]
-        self.added = first + len(flat)
-        self._check(np.arange(first, self.added), observations, successors)
+        self.pending[envs] = successors[-len(envs) :, -1]
+        self.newest[envs] = numbers_TB[-1]
+        self._check(numbers_TB.ravel(), observations, successors)
 
-    def _ages(self, dones: np.ndarray) -> np.ndarray:
+    def _ages(self, envs: np.ndarray, dones: np.ndarray) -> np.ndarray:
         """How many earlier frames of its episode each row has, as far as a stack reaches."""
-        ages = np.empty((len(dones) // self.num_envs, self.num_envs), np.uint8)
+        ages = np.empty((len(dones) // len(envs), len(envs)), np.uint8)
         for age, done in zip(ages, dones.reshape(ages.shape), strict=True):
-            age[:] = self.ages
-            self.ages = np.where(done, 0, np.minimum(self.ages + 1, self.size - 1)).astype(np.uint8)
+            age[:] = self.ages[envs]
+            self.ages[envs] = np.where(done, 0, np.minimum(age + 1, self.size - 1))
         return ages.ravel()
 
-    def _join(self, frames: np.ndarray) -> None:
+    def _join(self, envs: np.ndarray, frames: np.ndarray) -> None:
         """The newest rows' successors are from now on the rows to come: where these show something else (the
         environment did not resume where it was), the transitions to them do not count."""
-        if self.added < self.num_envs:
-            return
-        slots = np.arange(self.added - self.num_envs, self.added) % self.slots
+        slots = self.newest[envs] % self.slots
         over = self.columns["terminated"][slots] | self.columns["truncated"][slots]
-        torn = ~over & (frames != self.pending).reshape(self.num_envs, -1).any(1)
-        self._discount(slots[torn])
+        torn = ~over & (frames != self.pending[envs]).reshape(len(envs), -1).any(1)
+        self._discount(slots[torn & (self.newest[envs] >= 0)])
 
     def _check(self, numbers: np.ndarray, observations: np.ndarray, successors: np.ndarray) -> None:
         built = self._stacks(numbers)
@@ -103,9 +101,18 @@ class FrameStore(RowStore):
 
     def gather(self, numbers: np.ndarray) -> dict[str, Column]:
         columns = super().gather(numbers)
+        if self.newest.max() - self.newest.min() >= self.num_envs:
+            self._leave_out_lost(columns)
         del columns["age"], columns["last"]
         stacks = torch.from_numpy(self._stacks(numbers))
         return {**columns, "observations": stacks[:, :-1], "next_observations": stacks[:, 1:]}
+
+    def _leave_out_lost(self, columns: dict[str, Column]) -> None:
+        """Environments that end many more episodes than others may have overwritten the last frames of those."""
+        last, rows = columns["last"], columns["terminated"] | columns["truncated"]  # type: ignore[operator]
+        lost = rows & (last < self.ended - self.slots)  # type: ignore[operator]
+        if lost.any():
+            columns["weights"] = torch.where(lost, 0.0, columns.get("weights", torch.ones(len(lost))))  # type: ignore[arg-type]
 
     def _stacks(self, numbers: np.ndarray) -> np.ndarray:
         """[N, size + 1, ...]: the observation's frames and the successor's newest, from old to new."""
@@ -120,8 +127,9 @@ class FrameStore(RowStore):
         stacks[:, -1] = self.frames[(numbers + self.num_envs) % self.slots]
         over = self.columns["terminated"][slots] | self.columns["truncated"][slots]
         stacks[over, -1] = self.lasts[self.columns["last"][slots[over]] % self.slots]
-        newest = ~over & (numbers >= self.added - self.num_envs)
-        stacks[newest, -1] = self.pending[numbers[newest] - (self.added - self.num_envs)]
+        envs = numbers % self.num_envs
+        newest = ~over & (numbers == self.newest[envs])
+        stacks[newest, -1] = self.pending[envs[newest]]
         return stacks
 
     # -- state ------------------------------------------------------------------------------------------------------
@@ -139,11 +147,12 @@ class FrameStore(RowStore):
         self.lasts[columns["last"][over] % self.slots] = columns["last_frames"]
 
     def state_dict(self) -> State:
-        counts = {"ended": self.ended, "added": self.added}
-        return {**super().state_dict(), **counts, "pending": self.pending, "ages": self.ages}
+        return {**super().state_dict(), "ended": self.ended, "pending": self.pending, "ages": self.ages}
 
     def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
-        self.ended, self.added = int(state["ended"]), int(state["added"])
+        self.ended = int(state["ended"])
+        counts = state.get("counts", np.full(self.num_envs, int(state["added"]) // self.num_envs))
+        self.newest = (np.asarray(counts) - 1) * self.num_envs + np.arange(self.num_envs)
         self.pending[:] = state["pending"]
         self.ages[:] = state["ages"]

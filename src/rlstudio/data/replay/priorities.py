@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import PriorityPlan, State
+from rlstudio.data.replay.numbering import Numbering
+from rlstudio.ops.schedules import linear
 
 ROW_BYTES = 32
 """What a row's place in the tree takes at most: leaves up to the next power of two, and their sums."""
@@ -58,33 +60,33 @@ class SumTree:
 
 
 class Priorities:
-    """The priorities of a ring of `slots` rows, of which a row can be drawn once `window` newer ones are there.
+    """The priorities of the rows of a ring, of which a row can be drawn once its whole window of `horizon` steps is
+    there. They are kept to float32, which a checkpoint holds to the bit."""
 
-    `beta` is set by the trainer before each step. Priorities are kept to float32, which a checkpoint holds to the bit.
-    """
-
-    def __init__(self, slots: int, window: int, alpha: float, beta: float, eps: float) -> None:
-        self.slots = slots
-        self.window = window
-        self.alpha = alpha
-        self.beta = beta
-        self.eps = eps
-        self.tree = SumTree(slots)
+    def __init__(self, numbering: Numbering, horizon: int, plan: PriorityPlan) -> None:
+        self.numbering = numbering
+        self.horizon = horizon
+        self.plan = plan
+        self.beta = plan.beta
+        self.slots = numbering.capacity
+        self.tree = SumTree(self.slots)
         self.highest = 1.0  # p^alpha of the most surprising row so far
-        self.added = 0
+        self.counts = np.zeros(numbering.num_envs, np.int64)  # rows of each environment that are known here
+        self.added = 0  # together
 
-    @property
-    def oldest(self) -> int:
-        return max(self.added - self.slots, 0)
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done."""
+        self.beta = linear(self.plan.beta, self.plan.beta_end, fraction)
 
-    def extend(self, added: int) -> None:
-        """The ring now counts `added` rows: forget those it overwrote, admit those whose window is complete."""
-        if added == self.added:
+    def extend(self) -> None:
+        """Look at the ring: forget the rows that it overwrote, admit those whose window is complete by now."""
+        numbering, later = self.numbering, self.horizon - 1
+        if self.added == numbering.added:
             return
-        held, complete = max(added - self.slots, 0), max(added - self.window, 0)
-        admitted = np.arange(max(self.added - self.window, held, 0), complete)
-        waiting = np.arange(max(self.added, complete), added)
-        self.added = added
+        complete = np.maximum(numbering.counts - later, 0)
+        admitted = numbering.between(np.maximum(self.counts - later, numbering.oldest()), complete)
+        waiting = numbering.between(np.maximum(self.counts, complete), numbering.counts)
+        self.counts, self.added = numbering.counts.copy(), numbering.added
         self.tree.set(admitted % self.slots, self.highest)
         self.tree.set(waiting % self.slots, 0.0)
 
@@ -92,20 +94,19 @@ class Priorities:
         """Row numbers, one from each of `count` equal stretches of the total, and their importance weights."""
         tree = self.tree
         if tree.total <= 0.0:
-            raise ValueError(f"replay holds {self.added - self.oldest} rows; windows need more than {self.window}")
+            raise ValueError(f"replay holds {len(self.numbering)} rows, no window of {self.horizon} steps among them")
         slots = tree.find((np.arange(count) + generator.random(count)) * (tree.total / count))
         values = tree.leaves[slots]
         weights = (values / values.min()) ** -self.beta  # N and the total stand in every weight: they cancel
-        numbers = self.added - 1 - (self.added - 1 - slots) % self.slots  # the newest row that sits in the slot
-        return numbers, weights.astype(np.float32)
+        return self.numbering.newest_at(slots, self.slots), weights.astype(np.float32)
 
     def feedback(self, numbers: np.ndarray, errors: np.ndarray) -> None:
         """New priorities by the absolute errors of drawn rows. Rows that are gone and errors that are not finite
         are passed over; of a row that was drawn twice the larger error counts."""
-        usable = (numbers >= self.oldest) & np.isfinite(errors)
+        usable = self.numbering.holds(numbers) & np.isfinite(errors)
         if not usable.any():
             return
-        values = ((np.abs(errors[usable]) + self.eps) ** self.alpha).astype(np.float32).astype(np.float64)
+        values = ((np.abs(errors[usable]) + self.plan.eps) ** self.plan.alpha).astype(np.float32).astype(np.float64)
         slots, where = np.unique(numbers[usable] % self.slots, return_inverse=True)
         largest = np.zeros(len(slots))
         np.maximum.at(largest, where, values)
@@ -113,12 +114,13 @@ class Priorities:
         self.highest = max(self.highest, float(largest.max()))
 
     def state_dict(self) -> State:
-        live = np.arange(self.oldest, self.added) % self.slots
-        values = self.tree.leaves[live].astype(np.float32)
+        """`extend` has seen every row: it is called before each sample, and nothing is collected after one."""
+        values = self.tree.leaves[self.numbering.held() % self.slots].astype(np.float32)
         return {"added": self.added, "highest": self.highest, "values": values}
 
     def load_state_dict(self, state: State) -> None:
-        self.added, self.highest = int(state["added"]), float(state["highest"])
+        """After the ring has its rows back."""
+        self.counts, self.added = self.numbering.counts.copy(), int(state["added"])
+        self.highest = float(state["highest"])
         self.tree.nodes[:] = 0.0
-        live = np.arange(self.oldest, self.added) % self.slots
-        self.tree.set(live, np.asarray(state["values"], np.float64))
+        self.tree.set(self.numbering.held() % self.slots, np.asarray(state["values"], np.float64))

@@ -19,18 +19,28 @@ DOT = "."  # joins a column and its entry: observations.camera
 class RowStore:
     """Whole transitions. `weighted`: whether any row ever came with a weight; without, samples leave the column out."""
 
-    def __init__(self, dtype: np.dtype, slots: int) -> None:
+    def __init__(self, dtype: np.dtype, slots: int, num_envs: int) -> None:
         self.dtype = dtype
         self.slots = slots
+        self.num_envs = num_envs
         self.rows = np.zeros(slots, dtype)
         self.columns = {name: self.rows[name] for name in dtype.names or ()}
         self.weighted = False
 
-    def put(self, first: int, flat: Batch) -> None:
-        """Write rows numbered from `first`, at most as many as there are slots."""
+    def put(self, numbers_TB: np.ndarray, rollout: Batch) -> None:
+        """Write the rows of these numbers, successive ones of each environment, at most as many as there are slots."""
+        flat, place = rollout.flatten(), self.place(numbers_TB)
         self.weighted |= flat.weights is not None
         for name, ring in self.columns.items():
-            into_ring(ring, first, _column(flat, name))
+            into_ring(ring, place, _column(flat, name))
+
+    def place(self, numbers_TB: np.ndarray) -> int | np.ndarray:
+        """Where these rows go: from the first number on if they are consecutive, else the slot of each."""
+        first = int(numbers_TB[0, 0])
+        whole = numbers_TB.shape[1] == self.num_envs
+        if whole and np.array_equal(numbers_TB[0], np.arange(first, first + self.num_envs)):
+            return first
+        return numbers_TB.ravel() % self.slots
 
     def gather(self, numbers: np.ndarray) -> dict[str, Column]:
         """The columns of these rows."""
@@ -66,9 +76,12 @@ class RowStore:
         self.weighted = bool(state["weighted"])
 
 
-def into_ring(ring: np.ndarray, first: int, rows: np.ndarray) -> None:
-    """Write consecutive rows into a ring, around its end where they reach it."""
-    start = first % len(ring)
+def into_ring(ring: np.ndarray, place: int | np.ndarray, rows: np.ndarray) -> None:
+    """Write rows into a ring: into these slots, or one after the other from a number on and around its end."""
+    if isinstance(place, np.ndarray):
+        ring[place] = rows
+        return
+    start = place % len(ring)
     upto = min(start + len(rows), len(ring))
     ring[start:upto] = rows[: upto - start]
     if upto - start < len(rows):

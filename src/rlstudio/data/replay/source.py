@@ -7,60 +7,55 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import ReplayPlan, State, Tally
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.collector import Collector
+from rlstudio.data.collect.collecting import Collecting
+from rlstudio.data.collect.turns import OpenDecisions
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.priorities import Priorities
 
 
 class ReplaySource:
-    """Samples of a replay buffer, at `updates` samples per `every` environment steps, after `warmup` steps.
+    """Samples of a replay buffer, at the ratio of a plan.
 
     The ratio is kept by counting, not by time: sample number n is drawn once warmup + ceil(n / updates) * every steps
     have been collected, whatever the number of environments.
     """
 
     def __init__(
-        self,
-        collector: Collector,
-        replay: ReplayBuffer,
-        rng: Rng,
-        *,
-        batch_size: int,
-        warmup: int,
-        every: int,
-        updates: int = 1,
-        horizon: int = 1,
-        gamma: float = 1.0,
-        priorities: Priorities | None = None,
-        device: str = "cpu",
+        self, collector: Collecting, replay: ReplayBuffer, rng: Rng, plan: ReplayPlan, device: str = "cpu"
     ) -> None:
-        if horizon * replay.num_envs > replay.capacity:
+        if plan.horizon * replay.num_envs > replay.capacity:
             raise ConfigError(
                 f"buffer.capacity: {replay.capacity} rows of {replay.num_envs} environments hold no window of"
-                f" {horizon} steps; raise it to {horizon * replay.num_envs} or more"
+                f" {plan.horizon} steps; raise it to {plan.horizon * replay.num_envs} or more"
             )
         self.collector = collector
         self.replay = replay
         self.rng = rng
-        self.batch_size = batch_size
-        self.warmup = max(warmup, horizon * replay.num_envs, every)
-        self.every = every
-        self.updates = updates
-        self.horizon = horizon
-        self.gamma = gamma
-        self.priorities = priorities
+        self.plan = plan
         self.device = device
+        self.warmup = plan.first_sample(replay.num_envs)
+        chosen = plan.priorities
+        self.priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
         self.samples = 0
         self.last: Batch | None = None
-        self._known = 0  # rows before the last `next`
+        self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first environment
+        self._known = np.zeros(replay.num_envs, np.int64)  # rows of each environment before the last `next`
+
+    @property
+    def env_steps(self) -> int:
+        return self.collector.env_steps
+
+    @property
+    def size(self) -> int:
+        return len(self.replay)
 
     def next(self) -> Batch:
         """Collect what the ratio asks for, then draw one sample."""
-        self._known = self.replay.added
-        due = self.warmup + self.samples // self.updates * self.every
+        np.copyto(self._known, self.replay.numbering.counts)
+        due = self.warmup + self.samples // self.plan.updates * self.plan.every
         missing = due - self.collector.env_steps
         if missing > 0:
             self._collect(-(-missing // self.replay.num_envs))
@@ -70,38 +65,59 @@ class ReplaySource:
         return self.last
 
     def fresh(self, horizon: int = 1) -> Batch | None:
-        """The rows that came with the last `next`, for statistics that count each row once; with a `horizon` the n-step
-        transitions that they completed. None where there are none."""
-        span = (horizon - 1) * self.replay.num_envs
-        numbers = np.arange(max(self._known - span, self.replay.oldest), self.replay.added - span)
-        return self.replay.at(numbers, horizon, self.gamma).to(self.device) if len(numbers) else None
+        numbering, later = self.replay.numbering, horizon - 1
+        first = np.maximum(self._known - later, numbering.oldest())
+        numbers = numbering.between(first, np.maximum(numbering.counts - later, first))
+        return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device) if len(numbers) else None
+
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        numbers = rows.numpy(force=True) + steps * self.replay.num_envs
+        return self.replay.at(numbers).to(self.device)
 
     def _draw(self, generator: np.random.Generator) -> Batch:
+        plan = self.plan
+        if plan.windows:
+            return self.replay.windows(plan.batch_size, generator, plan.horizon)
         if self.priorities is None:
-            return self.replay.sample(self.batch_size, generator, horizon=self.horizon, gamma=self.gamma)
-        self.priorities.extend(self.replay.added)
-        numbers, importance = self.priorities.draw(self.batch_size, generator)
-        batch = self.replay.at(numbers, self.horizon, self.gamma)
+            return self.replay.sample(plan.batch_size, generator, horizon=plan.horizon, gamma=plan.gamma)
+        self.priorities.extend()
+        numbers, importance = self.priorities.draw(plan.batch_size, generator)
+        batch = self.replay.at(numbers, plan.horizon, plan.gamma)
         weights = torch.from_numpy(importance)
         return batch.with_(weights=weights if batch.weights is None else weights * batch.weights)
 
     def _collect(self, vector_steps: int) -> None:
-        chunk = max(self.every // self.replay.num_envs, 1)
+        chunk = max(self.plan.every // self.replay.num_envs, 1)
         while vector_steps > 0:
             steps = min(chunk, vector_steps)
-            rollout = self.collector.collect(steps)
-            self.replay.add(rollout)
+            for first_env, rollout in self.collector.fragments(steps):
+                waits = "active" in rollout
+                self.replay.add(self._completed(rollout, first_env) if waits else rollout, first_env)
             vector_steps -= steps
+
+    def _completed(self, rollout: Batch, first_env: int) -> Batch:
+        return self._open.setdefault(first_env, OpenDecisions()).complete(rollout)
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
         """Update the priorities of these rows by their errors; nothing happens without priorities."""
         if self.priorities is not None:
             self.priorities.feedback(rows.numpy(force=True), values.numpy(force=True))
 
+    def progress(self, fraction: float) -> None:
+        self.collector.progress(fraction)
+        if self.priorities is not None:
+            self.priorities.progress(fraction)
+
+    def take(self) -> Tally:
+        return self.collector.take()
+
     def state_dict(self) -> State:
-        priorities = {} if self.priorities is None else {"priorities": self.priorities.state_dict()}
-        counts = {"samples": self.samples, **priorities}
-        return {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), **counts}
+        parts = {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), "samples": self.samples}
+        if self.priorities is not None:
+            parts["priorities"] = self.priorities.state_dict()
+        if self._open:
+            parts["open"] = {str(first): decisions.state_dict() for first, decisions in self._open.items()}
+        return parts
 
     def load_state_dict(self, state: State) -> None:
         self.collector.load_state_dict(state["collector"])
@@ -109,3 +125,5 @@ class ReplaySource:
         self.samples = int(state["samples"])
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
+        for first, decisions in state.get("open", {}).items():
+            self._open.setdefault(int(first), OpenDecisions()).load_state_dict(decisions)

@@ -1,20 +1,11 @@
-"""Windows: pieces of several successive steps, for models of whole sequences."""
+"""Windows, pieces of several successive steps, seen as one transition each."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from rlstudio.core.batch import Batch
-from rlstudio.data.replay.source import ReplaySource
 from rlstudio.ops.returns import n_step
-
-
-class WindowSource(ReplaySource):
-    """As ReplaySource, with `horizon` successive rows in place of an n-step transition."""
-
-    def _draw(self, generator: np.random.Generator) -> Batch:
-        return self.replay.windows(self.batch_size, generator, self.horizon)
 
 
 def transitions(windows: Batch, gamma: float) -> Batch:

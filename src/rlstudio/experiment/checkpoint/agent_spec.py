@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rlstudio.agents.rebuild import described
-from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import Trainer
 from rlstudio.core.errors import CheckpointError, RLStudioError
 from rlstudio.core.spaces import Spaces, check_sizes, from_json, to_json
 from rlstudio.data.collect.reward_scale import RewardScale

@@ -11,8 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.contracts import Stateful
+from rlstudio.core.contracts import Stateful, Trainer
 from rlstudio.core.errors import CheckpointError
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.checkpoint.checkpoints import Content
@@ -25,12 +24,11 @@ def capture(
 ) -> Content:
     """The whole state; `parts` are the session's own (loop position, gates, best so far)."""
     every = {**trainer.stateful(), **parts}
-    replay = getattr(trainer.source, "replay", None)
     return {
         "version": VERSION,
         "module_state": {name: dict(part.state_dict()) for name, part in every.items() if isinstance(part, nn.Module)},
         "trainer_state": {name: part.state_dict() for name, part in every.items() if not isinstance(part, nn.Module)},
-        "replay_meta": {"size": 0 if replay is None else len(replay)},
+        "replay_meta": {"size": trainer.source.size},
         "rng_state": {"seed": seed, "attempt": attempt},
         "meta": {"created_at": timestamp(), **meta},
     }

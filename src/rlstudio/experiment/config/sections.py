@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
-from rlstudio.core.catalog import ALGOS, SINKS, Catalog
+from rlstudio.core.catalog import ALGOS, LANES, SINKS, Catalog
 from rlstudio.core.config import Config
 from rlstudio.core.errors import UserError
 from rlstudio.core.names import MODEL_NAME
@@ -161,12 +161,20 @@ class RuntimeConfig(Config):
     threads: PositiveInt = Field(1, le=1024)
     """Threads of one operation; small networks are fastest with one."""
 
+    lane: str = "eager"
+    """How the algorithm is computed: `eager` runs its file operation by operation."""
+
     @field_validator("device")
     @classmethod
     def _known_device(cls, value: str) -> str:
         if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", value):
             raise ValueError(f"expected auto, cpu, cuda or cuda:N, got {value!a}")
         return value
+
+    @field_validator("lane")
+    @classmethod
+    def _known_lane(cls, value: str) -> str:
+        return _in_catalog(LANES, value)
 
 
 class TrackingConfig(Config):

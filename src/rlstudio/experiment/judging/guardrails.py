@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-import torch
-
-from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.core.contracts import Trainer
 from rlstudio.core.errors import ConfigError, EnvFault, suggest
 from rlstudio.experiment.config.sections import GuardrailsConfig
 from rlstudio.experiment.training.loop import Report
@@ -25,8 +23,7 @@ class Guardrails:
         """None for a healthy epoch, else why it has diverged."""
         bad = report.metrics["guard/bad_row_share"]
         if bad > self.cfg.max_bad_rows:
-            counts = {reason: n for reason, n in trainer.source.collector.guard.counts.items() if n}
-            listing = ", ".join(f"{reason}: {n}" for reason, n in counts.items())
+            listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
             raise EnvFault(
                 f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
                 f" more than guardrails.max_bad_rows = {self.cfg.max_bad_rows:.1%}; check the environment"
@@ -34,7 +31,7 @@ class Guardrails:
         skipped = report.metrics["guard/skipped_share"]
         if skipped > self.cfg.max_skipped:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
-        if not all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in trainer.optimizers):
+        if not trainer.weights_are_finite():
             return "the weights are not finite"
         self._check_limits(report)
         for name, value in report.metrics.items():

@@ -14,12 +14,12 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import CheckpointError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.data.env_facts import EnvFacts
+from rlstudio.data.env_facts import EnvDescription
 from rlstudio.experiment.checkpoint.agent_spec import AgentSpec, read_agent, reward_scale_of
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.models.weights import load_weights
 from rlstudio.storage.verified import MANIFEST
 
@@ -60,20 +60,25 @@ def _planning(spec: AgentSpec, cfg: ExperimentConfig) -> Agent | None:
     build = getattr(ALGOS.load(cfg.policy.algo), "build_agent", None)  # a Trainer need not extend ours
     if build is None:
         return None
-    agent: Agent | None = build(cfg.train, EnvFacts(spec.spaces, cfg.env), cfg.policy.network, Rng(cfg.env.seed))
+    agent: Agent | None = build(cfg.train, EnvDescription(spec.spaces, cfg.env), cfg.policy.network, Rng(cfg.env.seed))
     return agent
 
 
 def _through_trainer(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
     """For a checkpoint of an older RLStudio, and for an agent that only its own Trainer knows how to build: with one
     environment, and memory for the whole replay."""
-    env = build_env(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
+    runtime = build_runtime(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
     try:
-        trainer = build_trainer(cfg, env)
+        trainer = build_trainer(cfg, runtime)
     finally:
-        env.close()
-    load_weights(trainer.agent.model, checkpoint.content["module_state"]["model"])
+        runtime.close()
+    agent = trainer.agent
+    if not isinstance(agent, Agent):
+        raise Incompatible(
+            f"policy.algo: the agent of {cfg.policy.algo} extends no rlstudio.agents.agent.Agent: it acts in training only"
+        )
+    load_weights(agent.model, checkpoint.content["module_state"]["model"])
     scale = trainer.stateful().get("reward_scale")
     if isinstance(scale, RewardScale):
         scale.load_state_dict(checkpoint.content["trainer_state"]["reward_scale"])
-    return Acting(trainer.agent, reward_scale_of(trainer))
+    return Acting(agent, reward_scale_of(trainer))

@@ -19,8 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.contracts import Lease
+from rlstudio.core.contracts import Lease, Trainer
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
@@ -38,9 +37,9 @@ from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
-from rlstudio.experiment.training.build import Built, build_env, build_trainer
+from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, Report, Tick, train
-from rlstudio.experiment.training.machine import pick_device, set_threads, topology
+from rlstudio.experiment.training.machine import set_threads, topology
 from rlstudio.ops.statistics import Summary
 
 
@@ -61,9 +60,8 @@ class Session:
         self._signals = StopSignals(self._grace_over)
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
-            self.env = built.env if built else build_env(cfg)
-            opened.callback(self.env.close)
-            self.device = pick_device(cfg.runtime.device)
+            self.runtime = built.runtime if built else build_runtime(cfg)
+            opened.callback(self.runtime.close)
             self.guardrails = Guardrails(cfg.guardrails)
             opened.callback(folder.close)
             self.writer = RunWriter(folder, cfg.ckpt, lease)
@@ -126,8 +124,8 @@ class Session:
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt = attempt
         self.position, self.milestones, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
-        self.trainer = trainer or build_trainer(self.cfg, self.env, self.device, attempt)
-        self.topology = topology(self.trainer, self.env, self.device, self.cfg.runtime.threads)
+        self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
+        self.topology = topology(self.trainer, self.runtime, self.cfg.runtime.threads, self.cfg.runtime.lane)
 
     def _parts(self) -> dict[str, Any]:
         return {"position": self.position, "gates": self.gates, "session": self.milestones}
@@ -142,8 +140,8 @@ class Session:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
         for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
             self.folder.event("metrics_missing", sink=sink, amount=amount)
-        if self.env.exact is not None:
-            self.writer.mark_inexact(self.env.exact)
+        if self.runtime.exact is not None:
+            self.writer.mark_inexact(self.runtime.exact)
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +181,7 @@ class Session:
 
     def _train(self) -> Iterator[Tick]:
         while True:
-            started, steps = time.perf_counter(), self.trainer.source.collector.env_steps
+            started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
                 if tick.report is not None:
                     now = time.perf_counter()
@@ -243,7 +241,7 @@ class Session:
         """The evaluation that counts, the last checkpoint, the gates, and what `finalize` adds."""
         epoch = self.position.epoch
         if self.milestones.final is None or self.milestones.final["epoch"] != epoch:
-            steps = self.trainer.source.collector.env_steps
+            steps = self.trainer.source.env_steps
             self.milestones.final = self._evaluations.after_training(self.trainer.agent, steps, epoch)
             self._save()
         # Also after a resume: a run that was refused here, or killed just before, must not slip through.
@@ -257,21 +255,21 @@ class Session:
     def _save_between_epochs(self) -> None:
         """By the clock, or on leaving. Several updates may share one environment step, and with it the name of a
         checkpoint: one that `best` or a roll-back goes to was written after the first of them, and stays."""
-        step = self.trainer.source.collector.env_steps
+        step = self.trainer.source.env_steps
         if not (step in self.milestones.keeps() and self.writer.holds(step)):
             self._save()
 
     def _save(self) -> None:
-        if self.env.exact is not None:
-            self.writer.mark_inexact(self.env.exact)
+        if self.runtime.exact is not None:
+            self.writer.mark_inexact(self.runtime.exact)
         meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         fields = {
-            "env_steps": self.trainer.source.collector.env_steps,
+            "env_steps": self.trainer.source.env_steps,
             "gradient_steps": self.trainer.gradient_steps,
             "epoch": self.position.epoch,
             "topology": self.topology,
-            "agent": describe_agent(self.trainer, self.env.spaces),
+            "agent": describe_agent(self.trainer, self.runtime.spaces),
         }
         self.writer.save(content, fields, self.milestones.keeps())
 

@@ -1,12 +1,13 @@
-"""From a config to the parts of one run: environments, runtime, trainer."""
+"""From a config to the parts of one run: runtime and trainer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import VecEnv
+from rlstudio.core.catalog import LANES
+from rlstudio.core.contracts import Lane, Runtime, Trainer
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
@@ -18,41 +19,43 @@ from rlstudio.experiment.training.refusals import check_actions, check_memory
 
 @dataclass(frozen=True)
 class Built:
-    """The environments of a run and the trainer over them, as they are before the first step."""
+    """Where the experience of a run comes from and the trainer over it, as they are before the first step."""
 
-    env: VecEnv
+    runtime: Runtime
     trainer: Trainer
 
     def close(self) -> None:
-        self.env.close()
+        self.runtime.close()
 
 
 def build(cfg: ExperimentConfig) -> Built:
     """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
     set_threads(cfg.runtime.threads)
-    env = build_env(cfg)
+    runtime = build_runtime(cfg)
     try:
-        return Built(env, build_trainer(cfg, env, pick_device(cfg.runtime.device)))
+        return Built(runtime, build_trainer(cfg, runtime))
     except BaseException:
-        env.close()
+        runtime.close()
         raise
 
 
-def build_env(cfg: ExperimentConfig) -> VecEnv:
-    """The training environments."""
-    rollout = cfg.rollout
-    return make_vec_env(cfg.env, step_timeout=rollout.step_timeout, max_restarts=rollout.max_restarts)
+def build_runtime(cfg: ExperimentConfig) -> Runtime:
+    """The training environments, in this process."""
+    device, rails = pick_device(cfg.runtime.device), cfg.guardrails
+    env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
+    new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
+    return LocalRuntime(env, new_guard, cfg.buffer.capacity, device, cfg.env)
 
 
-def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attempt: int = 0) -> Trainer:
-    """The algorithm over these environments. A later attempt (after a roll-back) has other random numbers."""
-    check_actions(cfg, env)
-    check_memory(cfg, env)
-    rails = cfg.guardrails
-    guard = RowGuard(rails.reward_clip, rails.reward_range, rails.check_actions)
-    runtime = LocalRuntime(env, guard, cfg.buffer.capacity, device, cfg.env)
+def build_trainer(cfg: ExperimentConfig, runtime: Runtime, attempt: int = 0) -> Trainer:
+    """The algorithm over this runtime. A later attempt (after a roll-back) has other random numbers."""
+    check_actions(cfg, runtime.spaces)
+    check_memory(cfg, runtime.spaces)
     rng = Rng(cfg.env.seed)
     if attempt:
         rng = rng.fork(f"attempt-{attempt}")
-    trainer: Trainer = ALGOS.load(cfg.policy.algo)(cfg.train, runtime, cfg.policy.network, rng)
-    return trainer
+    lane: Lane = LANES.load(cfg.runtime.lane)()
+    algo, network = cfg.policy.algo, cfg.policy.network
+    if reason := lane.refuses(algo, cfg.train, network, runtime):
+        raise Incompatible(f"runtime.lane: {cfg.runtime.lane} cannot train this: {reason}; use eager")
+    return lane.trainer(algo, cfg.train, runtime, network, rng)

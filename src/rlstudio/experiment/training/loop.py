@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.algos.parts.config import RunLength
-from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.contracts import Metrics, State
+from rlstudio.core.contracts import Metrics, State, Trainer
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,7 @@ class Report:
     env_steps: int
     gradient_steps: int
     metrics: dict[str, float]
+    bad: dict[str, int]  # rows since the start that learning did not see, by reason
 
 
 class Tick(NamedTuple):
@@ -55,23 +55,21 @@ class Position:
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
-        collector = trainer.source.collector
-        returns, lengths = collector.episodes.take()
+        env_steps, tally = trainer.source.env_steps, trainer.source.take()
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = trainer.gradient_steps - self.gradient_steps
-        skipped = sum(float(one.skipped) for one in trainer.optimizers)
-        bad_rows = collector.guard.bad_rows
+        skipped, lr = trainer.skipped, trainer.lr
         metrics |= {
-            "rollout/return_mean": float(np.mean(returns)) if returns else nan,
-            "rollout/length_mean": float(np.mean(lengths)) if lengths else nan,
-            "rollout/episodes": float(len(returns)),
-            **({"train/lr": float(trainer.optimizers[0].lr)} if trainer.optimizers else {}),
+            "rollout/return_mean": float(np.mean(tally.returns)) if tally.returns else nan,
+            "rollout/length_mean": float(np.mean(tally.lengths)) if tally.lengths else nan,
+            "rollout/episodes": float(len(tally.returns)),
+            **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
-            "guard/bad_row_share": (bad_rows - self.bad_rows) / max(collector.env_steps - self.env_steps, 1),
+            "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
         }
-        self.skipped, self.bad_rows = skipped, bad_rows
-        self.gradient_steps, self.env_steps = trainer.gradient_steps, collector.env_steps
-        return Report(self.epoch, collector.env_steps, trainer.gradient_steps, metrics)
+        self.skipped, self.bad_rows = skipped, tally.bad_rows
+        self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
@@ -113,12 +111,12 @@ class Position:
 
 def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
-    collector = trainer.source.collector
+    source = trainer.source
     while position.epoch < cfg.epochs:
-        trainer.progress(min(collector.env_steps / cfg.total_steps, 1.0))
+        trainer.progress(min(source.env_steps / cfg.total_steps, 1.0))
         position.add(trainer.train_step())
         report = None
-        if collector.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
-            position.epoch = min(collector.env_steps // cfg.steps_per_epoch, cfg.epochs)
+        if source.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
+            position.epoch = min(source.env_steps // cfg.steps_per_epoch, cfg.epochs)
             report = position.report(trainer)
-        yield Tick(collector.env_steps, trainer.gradient_steps, position.epoch, report)
+        yield Tick(source.env_steps, trainer.gradient_steps, position.epoch, report)

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.core.contracts import VecEnv
+from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.errors import Incompatible
 from rlstudio.experiment.training.numerics import fingerprint, probe_of
 
@@ -46,18 +45,18 @@ def pick_device(device: str) -> str:
     return device
 
 
-def topology(trainer: Trainer, env: VecEnv, device: str, threads: int) -> dict[str, Any]:
+def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eager") -> dict[str, Any]:
     """What must be the same for a resumed run to give the same bits."""
     return {
-        "num_envs": env.num_envs,
-        "vectorization": getattr(env, "vectorization", type(env).__name__),
+        **runtime.topology(),
         "acting": trainer.agent.acting,
-        "device": device,
+        "device": runtime.device,
         "threads": threads,
         "machine": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "numerics": fingerprint(device),
+        "numerics": fingerprint(runtime.device),
         **{name: version(name) for name in LIBRARIES},
+        **({} if lane == "eager" else {"lane": lane}),
     }
 
 

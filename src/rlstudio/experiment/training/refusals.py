@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.ram import usable_ram
-from rlstudio.core.spaces import Box, describe
+from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
@@ -16,9 +15,9 @@ MEMORY_SHARE = 0.9
 """The part of the usable memory that rows may take."""
 
 
-def check_actions(cfg: ExperimentConfig, env: VecEnv) -> None:
+def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """The algorithm, what the config states and the environment must agree on the kind of actions."""
-    action = env.spaces.action
+    action = spaces.action
     discrete = not isinstance(action, Box)
     trainer = ALGOS.load(cfg.policy.algo)
     if trainer.discrete not in (None, discrete):
@@ -34,13 +33,13 @@ def check_actions(cfg: ExperimentConfig, env: VecEnv) -> None:
         )
 
 
-def check_memory(cfg: ExperimentConfig, env: VecEnv) -> None:
+def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """A buffer that cannot fit is refused now, not after hours when it fills."""
     if ALGOS.load(cfg.policy.algo).off_policy:
-        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(env.spaces)
+        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(spaces)
         size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
     else:
-        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(env.spaces).itemsize
+        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(spaces).itemsize
     needed = rows * size
     total = usable_ram()
     if needed > MEMORY_SHARE * total:

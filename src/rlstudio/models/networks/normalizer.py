@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rlstudio.core.contracts import Group
+from rlstudio.ops.group import ALONE
 from rlstudio.ops.running import merge_moments
 
 CLIP = 10.0
@@ -34,9 +36,10 @@ class Normalizer(nn.Module):
         return ((x - self.mean) * self.inverse_std).clamp(-CLIP, CLIP)
 
     @torch.no_grad()
-    def update(self, rows: Tensor, weights: Tensor | None = None) -> None:
-        """Fold rows [N, size] in. Buffers change in place: acting kernels hold views of them."""
-        count, mean, square = merge_moments(self.count, self.running_mean, self.running_square, rows, weights)
+    def update(self, rows: Tensor, weights: Tensor | None = None, group: Group = ALONE) -> None:
+        """Fold rows [N, size] of all ranks in. Buffers change in place: acting kernels hold views of them."""
+        before = (self.count, self.running_mean, self.running_square)
+        count, mean, square = merge_moments(*before, rows, weights, group)
         self.count.copy_(count)
         self.running_mean.copy_(mean)
         self.running_square.copy_(square)

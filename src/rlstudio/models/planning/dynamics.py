@@ -20,13 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Dynamics, Outcome
+from rlstudio.core.contracts import Dynamics, Group, Outcome
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces, describe
 from rlstudio.models.networks.ensemble import EnsembleMLP
 from rlstudio.models.networks.normalizer import Normalizer
 from rlstudio.models.policies.bounds import Bounds
+from rlstudio.ops.group import ALONE
 
 NOISE_STEPS = 256
 """Rows in the table of noise; a longer plan begins it anew."""
@@ -115,13 +116,13 @@ class LearnedDynamics(nn.Module):
         return self.ends.mean.clamp(RAREST, 0.5)
 
     @torch.no_grad()
-    def learn_statistics(self, rows: Batch) -> None:
-        """Fold new rows [N] in, each once."""
+    def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
+        """Fold new rows [N] of all ranks in, each once."""
         observations = rows.observations.float()
         changes = torch.cat((rows.next_observations.float() - observations, rows.rewards.unsqueeze(-1)), -1)
-        self.inputs.update(observations, rows.weights)
-        self.targets.update(changes, rows.weights)
-        self.ends.update(rows.terminated.float().unsqueeze(-1), rows.weights)
+        self.inputs.update(observations, rows.weights, group)
+        self.targets.update(changes, rows.weights, group)
+        self.ends.update(rows.terminated.float().unsqueeze(-1), rows.weights, group)
 
     # -- planning ---------------------------------------------------------------------------------------------------
 

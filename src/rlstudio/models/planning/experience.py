@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Group
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
@@ -17,6 +18,7 @@ from rlstudio.models.planning.value import LearnedValue
 from rlstudio.models.policies.bounds import Bounds
 from rlstudio.models.policies.distributions import Policy
 from rlstudio.models.policies.policy_value import PolicyOnly
+from rlstudio.ops.group import ALONE
 
 
 class PlanningModel(nn.Module):
@@ -44,8 +46,8 @@ class PlanningModel(nn.Module):
         """The environment's actions in the units of a plan."""
         return actions if self.bounds is None else self.bounds.unit(actions)
 
-    def learn_statistics(self, rows: Batch) -> None:
-        """Fold new experience in, each row once."""
-        self.value.learn_statistics(rows)
+    def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
+        """Fold new experience of all ranks in, each row once."""
+        self.value.learn_statistics(rows, group)
         if self.dynamics is not None:
-            self.dynamics.learn_statistics(rows)
+            self.dynamics.learn_statistics(rows, group)

@@ -16,10 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Group
 from rlstudio.core.rng import Rng
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.mlp import MLP
 from rlstudio.models.networks.normalizer import Normalizer
+from rlstudio.ops.group import ALONE
 
 LONGEST = 1000.0
 """Steps that an undiscounted value looks ahead."""
@@ -89,25 +91,30 @@ class LearnedValue(nn.Module):
         return torch.where(count > 0, trust, 0.0).float()  # no window was judged yet
 
     @torch.no_grad()
-    def learn_statistics(self, rows: Batch) -> None:
-        """Fold new experience in, each row once."""
-        self.normalizer.update(rows.observations.float(), rows.weights)
+    def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
+        """Fold new experience of all ranks in, each row once."""
+        self.normalizer.update(rows.observations.float(), rows.weights, group)
         counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
-        if not len(counted):
+        count = group.sum(torch.full_like(self.rows, len(counted)))
+        none = counted.new_full((1,), -torch.inf)  # a rank may have no row that counts
+        highest = torch.stack([torch.cat((none, sign * counted)).amax() for sign in (-1, 1)])
+        new_range = group.largest(highest) * highest.new_tensor((-1, 1))
+        if not count:
             return
-        new_range = torch.stack(torch.aminmax(counted))
         before = torch.where(self.rows > 0, self.reward_range, new_range)
         self.reward_range[0] = torch.minimum(before[0], new_range[0])
         self.reward_range[1] = torch.maximum(before[1], new_range[1])
-        self.rows.add_(len(counted))
+        self.rows.add_(count)
 
     @torch.no_grad()
-    def judge(self, windows: Batch) -> None:
-        """Record how well it foretold these n-step transitions, [N]; rows that are not finite are left out."""
+    def judge(self, windows: Batch, group: Group = ALONE) -> None:
+        """Record how well it foretold these n-step transitions, [N] in each rank; rows that are not finite are left
+        out."""
         targets = self.targets(windows)
         errors = (self.expected(windows.observations) - targets).square()
         terms = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
         terms = torch.where(torch.isfinite(terms).all(0), terms, 0.0)
         weighted = terms if windows.weights is None else terms * windows.weights
-        fading = torch.exp(-len(windows) / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
-        self.foretold.mul_(fading).add_(weighted.double().sum(1))
+        count = len(windows) * group.size
+        fading = torch.exp(-count / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
+        self.foretold.mul_(fading).add_(group.sum(weighted.double().sum(1)))

@@ -1,0 +1,33 @@
+"""What sources ask of whatever collects: a Collector of this process, several of them, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Stateful, Tally
+
+
+class Collecting(Stateful, Protocol):
+    @property
+    def env_steps(self) -> int:
+        """Steps of all environments so far."""
+        ...
+
+    def collect(self, steps: int) -> Batch:
+        """A rollout [steps, num_envs] of every environment, valid until the next call with as many steps."""
+        ...
+
+    def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
+        """Rollouts of parts of the environments as they come, each with the number of its first one; together as many
+        rows as `steps` of all."""
+        ...
+
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done, for exploration."""
+        ...
+
+    def take(self) -> Tally:
+        """What there is to report since the last time."""
+        ...

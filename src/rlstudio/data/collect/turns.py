@@ -1,0 +1,77 @@
+"""Rows of agents that do not act at every step: one is gone, another waits for its turn (column `active`).
+
+What happens to an agent while it waits is the outcome of its last own action: the rewards add up, the last observation
+is the successor, and if the episode ends meanwhile, that action ended it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlstudio.core.batch import Batch, Column
+from rlstudio.core.contracts import State
+
+OUTCOME = ("next_observations", "terminated", "truncated")
+TRANSITION = ("observations", "actions", "rewards", "weights", "active", *OUTCOME)
+
+
+def decisions(rollout: Batch) -> Batch:
+    """The rollout [T, B] with the outcome of each action in its own row; rows without an action weigh nothing.
+
+    What an action of an earlier rollout led to meanwhile is lost to it: that rollout was learned from already.
+    """
+    active_TB, dones_TB = rollout.active, rollout.dones
+    steps = len(active_TB)
+    weights_TB = torch.ones(rollout.shape) if rollout.weights is None else rollout.weights.clone()
+    rewards_TB = rollout.rewards.clone()
+    last_TB = torch.arange(steps).unsqueeze(1).expand(rollout.shape).clone()
+    owned_TB = torch.zeros_like(active_TB)  # rows in which an action of this rollout still works
+    for t in range(1, steps):
+        owned_TB[t] = ~active_TB[t] & ~dones_TB[t - 1] & (active_TB[t - 1] | owned_TB[t - 1])
+    for t in range(steps - 2, -1, -1):
+        goes_on_B = owned_TB[t + 1]
+        last_TB[t] = torch.where(goes_on_B, last_TB[t + 1], last_TB[t])
+        rewards_TB[t] += torch.where(goes_on_B, rewards_TB[t + 1], 0.0)
+        weights_TB[t] = torch.where(goes_on_B, torch.minimum(weights_TB[t], weights_TB[t + 1]), weights_TB[t])
+    envs = torch.arange(rollout.shape[1]).expand(rollout.shape)
+    moved = {name: _at(getattr(rollout, name), last_TB, envs) for name in OUTCOME}
+    for name in ("terminated", "truncated"):
+        moved[name] = moved[name] & ~owned_TB  # type: ignore[operator]
+    rewards_TB = torch.where(owned_TB, 0.0, rewards_TB)
+    return rollout.with_(**moved, rewards=rewards_TB, weights=weights_TB * active_TB)
+
+
+def _at(column: Column, rows: Tensor, envs: Tensor) -> Column:
+    if isinstance(column, dict):
+        return {name: entry[rows, envs] for name, entry in column.items()}
+    return column[rows, envs]
+
+
+class OpenDecisions:
+    """The newest action of each environment, held back until it is known what it led to: when the agent acts again, or
+    its episode ends. Replay then gets whole transitions, however the steps are cut into rollouts."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Column] = {}  # [1, B]; those that are not `active` hold nothing
+
+    def complete(self, rollout: Batch) -> Batch:
+        """What was held back and the rollout, [T + 1, B], without what is open now (not `active`)."""
+        if rollout.weights is None:
+            rollout = rollout.with_(weights=torch.ones(rollout.shape))
+        rollout = Batch(lead=2, **rollout.only(TRANSITION))
+        if self.rows:
+            rollout = Batch.merge([Batch(lead=2, **self.rows), rollout])
+        whole = decisions(rollout)
+        actions_after_TB = whole.active.long().flip(0).cumsum(0).flip(0) - whole.active.long()
+        open_TB = whole.active & (actions_after_TB == 0) & ~whole.dones
+        newest_1B, envs_1B = open_TB.long().argmax(0, keepdim=True), torch.arange(rollout.shape[1]).unsqueeze(0)
+        held = whole.with_(active=open_TB)
+        self.rows = {name: _at(getattr(held, name), newest_1B, envs_1B) for name in TRANSITION}
+        return whole.with_(active=whole.active & ~open_TB)
+
+    def state_dict(self) -> State:
+        return dict(self.rows)
+
+    def load_state_dict(self, state: State) -> None:
+        self.rows = dict(state)
