@@ -162,7 +162,7 @@ def test_it_learns_from_a_whole_rollout_at_once():
     for count in (1, 2, 3):
         learner.train_step()
         assert learner.optimizer.calls == count
-        assert learner.source.collector.env_steps == 10 * count
+        assert learner.source.env_steps == 10 * count
 
 
 @pytest.mark.parametrize(("name", "kind"), [("rmsprop", RMSprop), ("adam", Optimizer)])

@@ -20,7 +20,7 @@ from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.policy_value import PolicyOnly
@@ -77,7 +77,7 @@ def experiment(dataset: str, env_id: str = "CartPole-v1", **fields: Any) -> Expe
 def test_fifty_episodes_of_an_expert_are_enough_for_cartpole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     cfg = experiment("cartpole/expert-v0")
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     shown = play(Balancer(), cfg.env, episodes=50, seed=1, vectorization="native")  # type: ignore[arg-type]
     assert np.mean([episode.rewards.sum() for episode in shown]) >= 490
     write_dataset("cartpole/expert-v0", shown, env.spaces, None, algorithm="rule", code="", description="")
@@ -93,7 +93,7 @@ def test_an_agent_without_its_dataset_still_acts_but_cannot_train(
 ) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     cfg = experiment("nowhere-v0")
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     assert trainer.agent.act(np.zeros(4, np.float32)) in (0, 1)
     with pytest.raises(UserError, match="there is no dataset nowhere-v0 here"):
         trainer.train_step()
@@ -102,4 +102,4 @@ def test_an_agent_without_its_dataset_still_acts_but_cannot_train(
 def test_a_mean_of_choices_is_refused() -> None:
     cfg = experiment("any-v0", loss="mse")
     with pytest.raises(Incompatible, match=r"train.loss mse: needs numbers as actions; the env takes Discrete\(2\)"):
-        build_trainer(cfg, build_env(cfg))
+        build_trainer(cfg, build_runtime(cfg))

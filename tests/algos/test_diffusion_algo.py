@@ -13,6 +13,7 @@ import torch
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.diffusion import Diffusion, diffusion_loss
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Place
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
@@ -21,7 +22,7 @@ from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import TrajectoryModel
@@ -43,7 +44,7 @@ def build(env_id: str = "Pendulum-v1", num_envs: int = 4, seed: int = 1, **field
     }
     env, network = {"id": env_id, "num_envs": num_envs, "seed": seed}, {"hidden_sizes": [16]}
     cfg = tiny("diffusion", env=env, policy={"network": network}, train={**small, **fields}, buffer={"capacity": 400})
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     assert isinstance(trainer, Diffusion)
     return trainer
 
@@ -136,7 +137,7 @@ def test_statistics_see_every_row_once() -> None:
     trainer = build()
     for _ in range(5):
         trainer.train_step()
-    rows = trainer.source.collector.env_steps
+    rows = trainer.source.env_steps
     assert trainer.prior.normalizer.count == rows
     assert trainer.model.prior.normalizer is trainer.prior.normalizer
     held = trainer.source.replay.all().observations  # type: ignore[union-attr]
@@ -213,7 +214,7 @@ def test_it_learns_from_a_dataset_without_a_step(tmp_path: Path, monkeypatch: py
     trainer = build(dataset="pendulum/mppi-v0")
     losses = [float(trainer.train_step()["loss"]) for _ in range(10)]
     assert losses[-1] < losses[0]
-    assert trainer.source.collector.env_steps == 10 * 4 * 16
+    assert trainer.source.env_steps == 10 * 4 * 16
     assert trainer.prior.normalizer.count == 400
 
 
@@ -237,10 +238,13 @@ def test_random_shares_grow_from_environment_to_environment() -> None:
         share = RandomShare(space, 0.9)
         noise = share.noise(np.random.default_rng(0), 4000, 4)
         own = np.full((4,), 7) if isinstance(space, Discrete) else np.full((4, 2), 7.0, np.float32)
-        taken = np.stack([share(own, row, np.zeros(4)) for row in noise])
+        taken = np.stack([share(own, row, np.zeros(4), Place(4, np.arange(4), 4)) for row in noise])
         assert taken.dtype == own.dtype
         random = (taken.reshape(4000, 4, -1) != 7).any(-1)
         np.testing.assert_allclose(random.mean(0), [0.0, 0.3, 0.6, 0.9], atol=0.03)
+        part = Place(4, np.array([2, 3]), 4)  # a worker that has the last two
+        there = np.stack([share(own[2:], row[2:], np.zeros(2), part) for row in noise])
+        assert np.array_equal(there, taken[:, 2:])
         if isinstance(space, Discrete):
             assert set(np.unique(taken)) == {0, 1, 2, 7}
         else:
@@ -270,7 +274,7 @@ def test_planning_with_what_was_learned_beats_what_it_was_learned_from() -> None
             },
         }
     )
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     assert isinstance(trainer, Diffusion)
     reports = [tick.report for tick in train(trainer, cfg.train, Position()) if tick.report]
     shown = float(np.mean([report.metrics["rollout/return_mean"] for report in reports]))

@@ -10,7 +10,7 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.experience import PlanningModel
@@ -234,7 +234,7 @@ def small(env_id, planner="cem", dynamics="ensemble", algo="mbmpc", env=None, **
     planner = {"policy_candidates": 2, "simulations": 4, **planner}
     train = {"steps_per_epoch": 20, "planner": planner, "dynamics": dynamics, **learning, **fields}
     cfg = tiny(algo, env={"id": env_id, **(env or {})}, train=train, buffer={"capacity": 64})
-    return build_trainer(cfg, build_env(cfg))
+    return build_trainer(cfg, build_runtime(cfg))
 
 
 def acts(trainer):

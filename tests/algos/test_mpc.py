@@ -7,7 +7,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.run.load import load_run
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from support.experiments import tiny
 from support.sessions import start
@@ -20,7 +20,7 @@ def config(**train_fields):
 
 def test_it_reports_what_it_earned_and_no_gradient():
     cfg = config(rollout_steps=10)
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     ticks = list(train(trainer, cfg.train, Position()))
     assert [tick.env_steps for tick in ticks] == [20, 40, 60, 80, 100, 120]
     assert all(tick.gradient_steps == 0 for tick in ticks)
@@ -32,7 +32,7 @@ def test_it_reports_what_it_earned_and_no_gradient():
 
 def test_it_holds_the_pole_from_the_first_step():
     cfg = config(planner={"kind": "random_shooting", "horizon": 15, "candidates": 256})
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     env = cfg.env.model_copy(update={"max_episode_steps": 150})
     assert evaluate(trainer.agent, env, episodes=4, seed=3).returns == (150.0,) * 4
 

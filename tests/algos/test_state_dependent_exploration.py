@@ -10,7 +10,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
 HELD = {"hidden_sizes": [16], "exploration": "state_dependent", "exploration_hold": 8, "log_std_init": -1.0}
@@ -24,7 +24,7 @@ TRAIN = {
 def build(algo: str, env_id: str = "Pendulum-v1", **network):
     data = {"env": {"id": env_id, "num_envs": 4}, "policy": {"algo": algo, "network": HELD | network}}
     cfg = experiment_from({**data, "train": TRAIN[algo]})
-    return build_trainer(cfg, build_env(cfg)), cfg
+    return build_trainer(cfg, build_runtime(cfg)), cfg
 
 
 @pytest.mark.parametrize("algo", TRAIN)

@@ -14,7 +14,7 @@ from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.config import NetworkConfig
-from rlstudio.ops.returns import gae
+from rlstudio.ops.returns import advantages
 
 
 def runtime(num_envs: int = 1) -> LocalRuntime:
@@ -54,7 +54,7 @@ def test_rows_that_all_count_change_no_advantage():
     learned = trainer.with_advantages(rollout.with_(weights=torch.ones(40, 2)))
     with torch.no_grad():
         next_values = trainer.model.value(rollout.flatten().next_observations).view(40, 2)
-    plain = gae(rollout.rewards, learned.values, next_values, rollout.terminated, rollout.dones, 0.99, 0.98)
+    plain = advantages(rollout, learned.values, next_values, learned.log_probs, 0.99, 0.98).advantages
     assert rollout.dones.any()
     np.testing.assert_array_equal(learned.advantages, plain)
 

@@ -16,7 +16,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.run import rebuild
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support import tiny_runs
 from support.export_toys import CASES, PLANNING, trained_trainer
 
@@ -27,7 +27,7 @@ ROWS, STEPS = 3, 4
 def planner(algo: str):
     """A planning algorithm after a few updates."""
     cfg = tiny_runs.config(algo, "native")
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     for _ in range(4):
         trainer.progress(0.0)
@@ -49,7 +49,7 @@ def test_every_algorithm_is_here():
 @pytest.fixture
 def alone(monkeypatch):
     """An environment or a trainer is a failure."""
-    for name in ("build_env", "build_trainer"):
+    for name in ("build_runtime", "build_trainer"):
         monkeypatch.setattr(rebuild, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
 
 

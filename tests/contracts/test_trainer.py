@@ -16,7 +16,7 @@ from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 
 pytestmark = pytest.mark.parametrize("algo", ALGOS.names())
 
@@ -46,7 +46,7 @@ def small(algo: str, env_id: str | None = None, **env):
         train |= {"target_every": 5}
     data = {"env": {"id": env_id, "num_envs": 2, **env}, "policy": {"algo": algo, "network": {"hidden_sizes": [8]}}}
     cfg = experiment_from({**data, "train": train, "buffer": {"capacity": 256}})
-    return build_trainer(cfg, build_env(cfg))
+    return build_trainer(cfg, build_runtime(cfg))
 
 
 @cache

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rlstudio.core.contracts import Place
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import GaussianNoise, OrnsteinUhlenbeck, RandomStart
@@ -12,12 +13,16 @@ WIDE = Box((2,), "float32", (-1000, -4000), (1000, 4000))
 NARROW = Box((2,), "float32", (-1, 0), (1, 0.5))
 
 
+def place(step: int, num_envs: int) -> Place:
+    return Place((step + 1) * num_envs, np.arange(num_envs), num_envs)
+
+
 def play(explore, steps, num_envs, first=0, ends=()):
     """The pushed actions of an agent that does nothing; in `ends`, every episode ends after that step."""
     blocks = NoiseBlocks(explore.noise, Rng(5), num_envs)
     found = []
     for step in range(first, first + steps):
-        found.append(explore(np.zeros((num_envs, 2), np.float32), blocks.at(step), None))
+        found.append(explore(np.zeros((num_envs, 2), np.float32), blocks.at(step), None, place(step, num_envs)))
         if step in ends:
             explore.forget(np.arange(num_envs))
     return np.stack(found)
@@ -99,7 +104,16 @@ def test_a_random_start_of_choices_takes_each_as_often_then_leaves_the_agent_alo
     explore = RandomStart(Discrete(3), steps=3000)
     blocks = NoiseBlocks(explore.noise, Rng(5), 2)
     mine = np.full(2, 7)
-    taken = np.concatenate([explore(mine, blocks.at(step), None) for step in range(1500)])
+    taken = np.concatenate([explore(mine, blocks.at(step), None, place(step, 2)) for step in range(1500)])
     assert taken.dtype == mine.dtype
     np.testing.assert_allclose(np.bincount(taken, minlength=3) / 3000, 1 / 3, atol=0.03)
-    assert explore(mine, blocks.at(1500), None) is mine
+    assert explore(mine, blocks.at(1500), None, place(1500, 2)) is mine
+
+
+def test_a_worker_with_a_part_of_the_environments_goes_by_the_steps_of_all():
+    """Of 8 environments two act here: the random start of 40 steps is over after 5 of theirs."""
+    explore = RandomStart(Discrete(3), steps=40)
+    blocks = NoiseBlocks(explore.noise, Rng(5), 2)
+    agent = np.full(2, 7)
+    taken = [explore(agent, blocks.at(step), None, Place((step + 1) * 8, np.array([4, 5]), 8)) for step in range(8)]
+    assert [bool((actions == 7).all()) for actions in taken] == [False] * 5 + [True] * 3

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Place, ReplayPlan
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
@@ -97,13 +98,15 @@ def test_noise_of_a_step_does_not_depend_on_how_it_was_reached():
 
 
 def test_epsilon_greedy_has_the_stated_distribution():
-    explore = EpsilonGreedy(Discrete(4), epsilon=0.3)
+    explore, place = EpsilonGreedy(Discrete(4), 0.3, 0.0, until=0.5), Place(1, np.arange(1), 1)
     noise = explore.noise(np.random.default_rng(0), 1, 100_000)[0]
-    chosen = explore(np.zeros(100_000, np.int64), noise, np.empty(0))
+    chosen = explore(np.zeros(100_000, np.int64), noise, np.empty(0), place)
     shares = np.bincount(chosen, minlength=4) / 100_000
     np.testing.assert_allclose(shares, [0.7 + 0.3 / 4] + [0.3 / 4] * 3, atol=0.01)
-    explore.epsilon = 0.0
-    assert not explore(np.zeros(100, np.int64), noise[:100], np.empty(0)).any()
+    explore.progress(0.25)
+    assert explore.epsilon == pytest.approx(0.15)
+    explore.progress(0.5)
+    assert not explore(np.zeros(100, np.int64), noise[:100], np.empty(0), place).any()
 
 
 def batch_of(rewards, observations=None) -> Batch:
@@ -171,7 +174,9 @@ def test_clipping_leaves_episode_returns_as_they_were():
 def test_a_buffer_that_holds_no_window_is_refused():
     acting = collector(4)
     with pytest.raises(ConfigError, match=r"buffer.capacity: 8 rows of 4 environments hold no window of 3 steps.*12"):
-        ReplaySource(acting, ReplayBuffer(acting.env.spaces, 10, 4), Rng(0), batch_size=8, warmup=5, every=4, horizon=3)
+        ReplaySource(
+            acting, ReplayBuffer(acting.env.spaces, 10, 4), Rng(0), ReplayPlan(8, warmup=5, every=4, horizon=3)
+        )
 
 
 def test_rewards_can_be_clipped():
@@ -198,7 +203,7 @@ def test_batcher_shows_every_row_once_per_pass():
 def test_replay_source_keeps_the_ratio_of_updates_to_data(num_envs, every, updates):
     acting = collector(num_envs)
     replay = ReplayBuffer(acting.env.spaces, 10_000, num_envs)
-    source = ReplaySource(acting, replay, Rng(0), batch_size=8, warmup=50, every=every, updates=updates)
+    source = ReplaySource(acting, replay, Rng(0), ReplayPlan(8, warmup=50, every=every, updates=updates))
     for n in range(60):
         source.next()
         due = 50 + n // updates * every
@@ -209,7 +214,7 @@ def test_replay_source_keeps_the_ratio_of_updates_to_data(num_envs, every, updat
 def test_replay_source_continues_bit_for_bit():
     def build():
         acting = collector(2)
-        return ReplaySource(acting, ReplayBuffer(acting.env.spaces, 300, 2), Rng(3), batch_size=16, warmup=20, every=6)
+        return ReplaySource(acting, ReplayBuffer(acting.env.spaces, 300, 2), Rng(3), ReplayPlan(16, warmup=20, every=6))
 
     straight, cut = build(), build()
     for _ in range(30):

@@ -71,7 +71,7 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 def assert_hold_the_same(once: ReplayBuffer, plain: ReplayBuffer, horizon: int) -> None:
     for steps in {1, horizon}:
-        numbers = np.arange(plain.oldest, plain.added - (steps - 1) * plain.num_envs)
+        numbers = np.arange(plain.added - len(plain), plain.added - (steps - 1) * plain.num_envs)
         if len(numbers):
             assert_same(once.at(numbers, steps, 0.9), plain.at(numbers, steps, 0.9))
 

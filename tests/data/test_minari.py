@@ -109,13 +109,13 @@ def test_samples_are_a_function_of_their_number_and_a_resumed_source_goes_on() -
     written()
     straight = source()
     drawn = [straight.next().observations for _ in range(4)]
-    assert straight.collector.env_steps == 24
+    assert straight.env_steps == 24
     again = source()
     again.load_state_dict({"samples": 2, "fingerprint": straight.fingerprint})
     assert torch.equal(again.next().observations, drawn[2])
     assert torch.equal(again.next().observations, drawn[3])
     assert again.state_dict() == straight.state_dict()
-    assert again.collector.env_steps == 24
+    assert again.env_steps == 24
     assert not torch.equal(drawn[0], drawn[1])
 
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.agents.q_value import QValueAgent
+from rlstudio.core.contracts import PriorityPlan, ReplayPlan
 from rlstudio.core.rng import Rng
+from rlstudio.data.replay.numbering import Numbering
 from rlstudio.data.replay.priorities import Priorities, SumTree
 from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.runtime import LocalRuntime
@@ -48,6 +50,17 @@ def test_found_leaves_are_those_of_a_cumulative_sum_and_never_empty(values, seed
     assert (mass <= edges[found] + slack).all()
 
 
+def of_ring(slots: int, alpha: float = 0.6, beta: float = 0.4, eps: float = 1e-6, horizon: int = 1, envs: int = 1):
+    return Priorities(Numbering(slots, envs), horizon, PriorityPlan(alpha, beta, 1.0, eps))
+
+
+def grow(priorities: Priorities, added: int) -> None:
+    """The ring now counts so many rows."""
+    numbering = priorities.numbering
+    numbering.extend((added - numbering.added) // numbering.num_envs)
+    priorities.extend()
+
+
 def counted(priorities: Priorities, draws: int, size: int) -> np.ndarray:
     numbers = [priorities.draw(64, np.random.default_rng(seed))[0] for seed in range(draws)]
     return np.bincount(np.concatenate(numbers), minlength=size)
@@ -56,8 +69,8 @@ def counted(priorities: Priorities, draws: int, size: int) -> np.ndarray:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_rows_are_drawn_in_proportion_to_their_priorities(alpha):
     errors = np.linspace(0.1, 4.0, 40) * np.where(np.arange(40) % 2, -1, 1)
-    priorities = Priorities(40, 0, alpha, 0.4, 1e-6)
-    priorities.extend(40)
+    priorities = of_ring(40, alpha)
+    grow(priorities, 40)
     priorities.feedback(np.arange(40), errors)
     seen = counted(priorities, 2000, 40)
 
@@ -76,8 +89,8 @@ def test_rows_are_drawn_in_proportion_to_their_priorities(alpha):
 def test_weights_are_those_of_the_formula(beta):
     rng = np.random.default_rng(3)
     errors = rng.standard_normal(30)
-    priorities = Priorities(30, 0, 0.7, beta, 1e-3)
-    priorities.extend(30)
+    priorities = of_ring(30, 0.7, beta, 1e-3)
+    grow(priorities, 30)
     priorities.feedback(np.arange(30), errors)
     numbers, weights = priorities.draw(16, rng)
     shares = (np.abs(errors) + 1e-3) ** 0.7
@@ -87,31 +100,31 @@ def test_weights_are_those_of_the_formula(beta):
 
 
 def test_a_new_row_has_the_highest_priority_so_far():
-    priorities = Priorities(8, 0, 0.5, 0.4, 1e-6)
-    priorities.extend(4)
+    priorities = of_ring(8, 0.5)
+    grow(priorities, 4)
     assert priorities.tree.leaves.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
     priorities.feedback(np.array([0, 1]), np.array([9.0, 0.25]))
     priorities.feedback(np.array([0]), np.array([0.0]))
-    priorities.extend(5)
+    grow(priorities, 5)
     assert priorities.tree.leaves[4] == pytest.approx(3.0)
     assert priorities.tree.leaves[0] == pytest.approx(1e-3)
 
 
 def test_of_a_row_drawn_twice_the_larger_error_counts_whatever_the_order():
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
-        priorities = Priorities(4, 0, 1.0, 0.4, 1e-6)
-        priorities.extend(4)
+        priorities = of_ring(4, 1.0)
+        grow(priorities, 4)
         priorities.feedback(np.array([2, 2, 2])[order], np.array([0.5, -3.0, 1.0])[order])
         assert priorities.tree.leaves[2] == pytest.approx(3.0)
         assert priorities.tree.total == pytest.approx(6.0)
 
 
 def test_errors_that_are_no_numbers_and_rows_that_are_gone_are_passed_over():
-    priorities = Priorities(4, 0, 1.0, 0.4, 1e-6)
-    priorities.extend(4)
+    priorities = of_ring(4, 1.0)
+    grow(priorities, 4)
     priorities.feedback(np.array([1, 2]), np.array([np.nan, np.inf]))
     assert priorities.tree.leaves.tolist() == [1, 1, 1, 1]
-    priorities.extend(6)  # rows 0 and 1 were overwritten by 4 and 5
+    grow(priorities, 6)  # rows 0 and 1 were overwritten by 4 and 5
     priorities.feedback(np.array([0, 3]), np.array([50.0, 7.0]))
     assert priorities.tree.leaves.tolist() == pytest.approx([1, 1, 1, 7])
     assert priorities.highest == pytest.approx(7)
@@ -120,11 +133,11 @@ def test_errors_that_are_no_numbers_and_rows_that_are_gone_are_passed_over():
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(4, 9), st.lists(st.integers(1, 7), min_size=1, max_size=12))
 def test_exactly_the_rows_whose_window_is_held_are_drawn(envs, horizon, steps, chunks):
     slots, window = steps * envs, (horizon - 1) * envs
-    priorities = Priorities(slots, window, 0.6, 0.4, 1e-6)
+    priorities = of_ring(slots, horizon=horizon, envs=envs)
     added = 0
     for chunk in chunks:
         added += chunk * envs
-        priorities.extend(added)
+        grow(priorities, added)
         allowed = set(range(max(added - slots, 0), added - window))
         held = np.flatnonzero(priorities.tree.leaves)
         assert {added - 1 - (added - 1 - slot) % slots for slot in held.tolist()} == allowed
@@ -135,29 +148,30 @@ def test_exactly_the_rows_whose_window_is_held_are_drawn(envs, horizon, steps, c
 
 
 def test_an_empty_ring_cannot_be_drawn_from():
-    priorities = Priorities(10, 3, 0.6, 0.4, 1e-6)
-    priorities.extend(3)
-    with pytest.raises(ValueError, match="replay holds 3 rows; windows need more than 3"):
+    priorities = of_ring(10, horizon=4)
+    grow(priorities, 3)
+    with pytest.raises(ValueError, match="replay holds 3 rows, no window of 4 steps among them"):
         priorities.draw(2, np.random.default_rng(0))
 
 
 def test_restored_priorities_draw_the_same_rows_with_the_same_weights():
-    one = Priorities(50, 2, 0.6, 0.4, 1e-6)
+    one = of_ring(50, horizon=3)
     generator = np.random.default_rng(0)
     for added in range(10, 130, 7):
-        one.extend(added)
+        grow(one, added)
         numbers, _ = one.draw(16, generator)
         one.feedback(numbers, generator.standard_normal(16))
     state = one.state_dict()
     assert state["values"].dtype == np.float32
     assert len(state["values"]) == 50
-    other = Priorities(50, 2, 0.6, 0.4, 1e-6)
-    other.extend(20)  # whatever was there before is forgotten
+    other = of_ring(50, horizon=3)
+    grow(other, 20)  # whatever was there before is forgotten
+    other.numbering.set(one.numbering.counts)
     other.load_state_dict(state)
     assert np.array_equal(one.tree.nodes, other.tree.nodes)
     for seed in range(5):
         for priorities in (one, other):
-            priorities.extend(130 + seed)
+            grow(priorities, 130 + seed)
         mine, theirs = (p.draw(16, np.random.default_rng(seed)) for p in (one, other))
         assert np.array_equal(mine[0], theirs[0])
         assert np.array_equal(mine[1], theirs[1])
@@ -166,10 +180,10 @@ def test_restored_priorities_draw_the_same_rows_with_the_same_weights():
 def source(horizon: int = 1) -> ReplaySource:
     runtime = LocalRuntime(make_vec_env(EnvConfig(id="CartPole-v1", num_envs=2, seed=3)), replay_capacity=40)
     model = build_model(QValue, runtime.spaces, NetworkConfig(hidden_sizes=(8,)), Rng(0))
-    collector = runtime.collector(QValueAgent(model, runtime.spaces), Rng(1))
-    priorities = Priorities(40, 2 * (horizon - 1), 0.6, 0.4, 1e-6)
-    settings = {"batch_size": 16, "warmup": 10, "every": 2, "horizon": horizon, "gamma": 0.9}
-    return ReplaySource(collector, runtime.replay(), Rng(2), priorities=priorities, **settings)
+    plan = ReplayPlan(16, warmup=10, every=2, horizon=horizon, gamma=0.9, priorities=PriorityPlan(0.6, 0.4, 1.0, 1e-6))
+    made = runtime.replay(QValueAgent(model, runtime.spaces), Rng(1), plan)
+    assert isinstance(made, ReplaySource)
+    return made
 
 
 @pytest.mark.parametrize("horizon", [1, 3])

@@ -1,5 +1,7 @@
 """The ring: what goes in comes out, n-step windows stop with their episode, a restored ring is the same ring."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import ReplayPlan
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
 from rlstudio.data.replay import buffer as replay_module
@@ -40,7 +43,7 @@ def test_it_holds_the_newest_rows_in_order(envs, capacity, chunks):
         ring.add(rollout(total, steps, envs))
         total += steps * envs
     assert len(ring) == min(total, ring.capacity)
-    held = ring.store.read(ring.oldest, ring.added)["rewards"]
+    held = ring.store.read(ring.added - len(ring), ring.added)["rewards"]
     assert held.tolist() == list(range(total - len(ring), total))
 
 
@@ -154,11 +157,12 @@ def test_a_source_shows_each_new_row_once_and_each_window_when_it_is_whole():
     class Steps:
         env_steps = 0
 
-        def collect(self, steps):
+        def fragments(self, steps):
             self.env_steps += 2 * steps
-            return rollout(self.env_steps // 2 - steps, steps, 2)
+            yield 0, rollout(self.env_steps // 2 - steps, steps, 2)
 
-    source = ReplaySource(Steps(), ReplayBuffer(LINE, 40, 2), Rng(0), batch_size=4, warmup=8, every=4, horizon=3)
+    plan = ReplayPlan(4, warmup=8, every=4, horizon=3)
+    source = ReplaySource(Steps(), ReplayBuffer(LINE, 40, 2), Rng(0), plan)
     rows, windows = [], []
     for _ in range(20):
         source.next()
@@ -167,7 +171,7 @@ def test_a_source_shows_each_new_row_once_and_each_window_when_it_is_whole():
         assert len(source.replay) <= 40
     assert rows == list(range(8 + 19 * 4))
     assert windows == list(range(8 + 19 * 4 - 4))
-    source.updates = 2**20  # nothing new
+    source.plan = replace(plan, updates=2**20)  # nothing new
     source.next()
     assert source.fresh() is None
     assert source.fresh(3) is None
@@ -176,7 +180,7 @@ def test_a_source_shows_each_new_row_once_and_each_window_when_it_is_whole():
 def test_windows_longer_than_what_is_held_are_refused():
     replay = ReplayBuffer(LINE, capacity=8, num_envs=2)
     replay.add(rollout(0, 2, 2))
-    with pytest.raises(ValueError, match="windows of 3 steps need more than 4"):
+    with pytest.raises(ValueError, match="windows of 3 steps need more in each environment"):
         replay.windows(4, np.random.default_rng(0), horizon=3)
 
 
@@ -186,7 +190,7 @@ def test_of_a_rollout_longer_than_the_ring_the_newest_rows_stay(envs, steps):
     ring.add(rollout(0, 3, envs))
     ring.add(rollout(3 * envs, steps, envs))
     assert ring.added == (3 + steps) * envs
-    held = ring.store.read(ring.oldest, ring.added)["rewards"]
+    held = ring.store.read(ring.added - len(ring), ring.added)["rewards"]
     assert held.tolist() == list(range(ring.added - len(ring), ring.added))
 
 

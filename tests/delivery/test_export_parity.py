@@ -13,7 +13,7 @@ from rlstudio.delivery import parity
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, module_run
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support.export_toys import CASES, PLANNING, quick_registry, trained
 
 # Each exporter meets each kind of graph once in the quick tests, and all of them in the slow ones.
@@ -62,7 +62,7 @@ def test_every_algorithm_is_here():
 @pytest.mark.parametrize("algo", PLANNING)
 def test_an_agent_that_plans_is_refused_by_name(algo):
     cfg = experiment_from({"env": {"id": "CartPole-v1"}, "policy": {"algo": algo}})
-    agent = build_trainer(cfg, build_env(cfg)).agent
+    agent = build_trainer(cfg, build_runtime(cfg)).agent
     with pytest.raises(Incompatible, match=r"a \w+ Model cannot be exported; those that can: policy-"):
         model_spec(agent.model)
 

@@ -12,7 +12,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single, make_vec_env, resolve_vectorization
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from support.mask_toys import LENGTH, register_mask_toys
 
@@ -139,7 +139,7 @@ TRAIN = {
 def trained(algo: str, env: dict, network: dict | None = None, **fields):
     policy = {"algo": algo, "network": {"hidden_sizes": [32], **(network or {})}}
     cfg = experiment_from({"env": env, "policy": policy, "train": {**TRAIN[algo], **fields}})
-    vector = build_env(cfg)
+    vector = build_runtime(cfg)
     trainer = build_trainer(cfg, vector)
     for _ in train(trainer, cfg.train, Position()):
         pass

@@ -27,8 +27,8 @@ def test_a_run_that_cannot_be_exact_says_so_and_goes_on(algo, tmp_path):
     assert "EnvPool can neither seed nor replay an episode" in newest.fields["exact_reason"]
 
     with resume(folder) as session:
-        assert session.trainer.source.collector.env_steps == newest.fields["env_steps"]
-        assert session.env.restarted
+        assert session.trainer.source.env_steps == newest.fields["env_steps"]
+        assert session.runtime.env.restarted
         for _ in session:
             pass
         assert session.evaluation.vectorization == "sync"

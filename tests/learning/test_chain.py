@@ -11,9 +11,9 @@ from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
-from rlstudio.ops.returns import gae
+from rlstudio.ops.returns import advantages
 from support.closed_forms import chain_action_values, chain_values
 
 GAMMA = 0.9
@@ -46,8 +46,8 @@ def test_with_the_true_values_every_advantage_is_zero(endless, limit, lam):
     assert rollout.truncated.any() == (endless or limit < 5)
     assert rollout.terminated.any() == (not endless and limit >= 5)
     values, following = values_of(rollout.observations, endless), values_of(rollout.next_observations, endless)
-    advantages = gae(rollout.rewards, values, following, rollout.terminated, rollout.dones, GAMMA, lam)
-    assert advantages.abs().max() < 1e-4
+    found = advantages(rollout, values, following, torch.zeros_like(values), GAMMA, lam)
+    assert found.advantages.abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("endless", [False, True])
@@ -75,7 +75,7 @@ def test_dqn_learns_the_true_action_values_through_time_limits(endless, n_step):
               "lr_schedule": "linear", "gamma": GAMMA, "epsilon_end": 0.5 if n_step == 1 else 0.1, "target_every": 50,
               "n_step": n_step}  # fmt: skip
     cfg = experiment_from({"env": env, "policy": {"algo": "dqn", "network": {"hidden_sizes": [32]}}, "train": fields})
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     for _ in train(trainer, cfg.train, Position()):
         pass
     learned = trainer.model(torch.eye(5)).detach().numpy()

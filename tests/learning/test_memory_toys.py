@@ -5,7 +5,7 @@ import pytest
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
@@ -28,7 +28,7 @@ def experiment(algo: str, memory: str, seed: int = 1, **fields):
 
 def score(algo: str, memory: str, **fields) -> float:
     cfg = experiment(algo, memory, **fields)
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     for _ in train(trainer, cfg.train, Position()):
         pass
@@ -63,8 +63,8 @@ def test_what_does_not_fit_is_refused_in_one_line():
     for memory, fields, text in cases:
         cfg = experiment("ppo", memory, **fields)
         with pytest.raises(ConfigError, match=text):
-            build_trainer(cfg, build_env(cfg))
+            build_trainer(cfg, build_runtime(cfg))
     data = {"env": {"id": "CartPole-v1"}, "policy": {"algo": "dqn", "network": {"memory": "gru"}}}
     cfg = experiment_from(data)
     with pytest.raises(Incompatible, match=r"policy\.network\.memory: a q-value Model has no gru"):
-        build_trainer(cfg, build_env(cfg))
+        build_trainer(cfg, build_runtime(cfg))

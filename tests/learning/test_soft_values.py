@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
@@ -22,7 +22,7 @@ def trained(algo: str, **fields):
                     "lr_schedule": "linear", "gamma": GAMMA, "tau": 0.05, "train_every": 4, **fields}  # fmt: skip
     network = {"hidden_sizes": [32, 32], "activation": "relu"}
     cfg = experiment_from({"env": env, "policy": {"algo": algo, "network": network}, "train": train_fields})
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     for _ in train(trainer, cfg.train, Position()):
         pass
     return trainer

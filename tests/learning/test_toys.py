@@ -13,7 +13,7 @@ from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
 pytestmark = pytest.mark.learning
@@ -83,7 +83,7 @@ class Shown:
 def demonstrated(env_id: str) -> str:
     """Episodes of somebody who knows how it is done, as the folder of a dataset."""
     cfg = experiment_from({"env": {"id": env_id}, "policy": {"algo": "ppo"}})
-    spaces = build_env(cfg).spaces
+    spaces = build_runtime(cfg).spaces
     episodes = play(Shown("Box" not in env_id), cfg.env, episodes=40, seed=0, vectorization="native")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
@@ -97,7 +97,7 @@ def trained(algo: str, env_id: str, seed: int = 1, **train_fields):
         "train": {**TRAIN[algo], **data_of(algo, env_id), **train_fields},
     }
     cfg = experiment_from(data)
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     for _ in train(trainer, cfg.train, Position()):
         pass
@@ -138,18 +138,18 @@ def test_one_train_step_changes_the_weights_and_eval_step_does_not(algo):
     fields = {**TRAIN[algo], **data_of(algo, "rlstudio/Identity-v0")}
     env_id = "rlstudio/Identity-v0" if algo == "bc" else env_id
     cfg = experiment_from({"env": {"id": env_id, "num_envs": 4}, "policy": {"algo": algo}, "train": fields})
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     with pytest.raises(RuntimeError, match="call train_step first"):
         trainer.eval_step()
     before = trainer.optimizer.flat.data.clone()
     trainer.train_step()
     after = trainer.optimizer.flat.data.clone()
     assert not torch.equal(before, after)
-    steps = trainer.source.collector.env_steps
+    steps = trainer.source.env_steps
     metrics = trainer.eval_step()
     assert torch.isfinite(torch.stack(list(metrics.values()))).all()
     assert torch.equal(trainer.optimizer.flat.data, after)
-    assert trainer.source.collector.env_steps == steps
+    assert trainer.source.env_steps == steps
 
 
 def test_target_kl_stops_updates_of_a_rollout():
@@ -158,7 +158,7 @@ def test_target_kl_stops_updates_of_a_rollout():
     bound = experiment_from({**data, "train": {**TRAIN["ppo"], "lr": 0.05, "target_kl": 1e-4}})
     updates, applied = [], []
     for cfg in (free, bound):
-        trainer = build_trainer(cfg, build_env(cfg))
+        trainer = build_trainer(cfg, build_runtime(cfg))
         trainer.train_step()
         updates.append(trainer.optimizer.calls)
         applied.append(int(trainer.optimizer.count))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
+from rlstudio.core.contracts import Place
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
@@ -149,17 +150,17 @@ def test_no_part_of_a_multi_discrete_action_is_forbidden(seed):
 @given(st.integers(2, 6), st.floats(0, 1), st.integers(0, 10**6))
 def test_epsilon_greedy_draws_allowed_choices_only(n, epsilon, seed):
     seen = rows(seed, 8, Discrete(n))
-    explore = EpsilonGreedy(Discrete(n), epsilon)
+    explore = EpsilonGreedy(Discrete(n), epsilon, epsilon, 1.0)
     greedy = np.where(seen["action_mask"].any(-1), seen["action_mask"].argmax(-1), 0)
     for noise in explore.noise(np.random.default_rng(seed), 20, 8):
-        assert is_allowed(seen["action_mask"], explore(greedy, noise, seen))
+        assert is_allowed(seen["action_mask"], explore(greedy, noise, seen, Place(8, np.arange(8), 8)))
 
 
 def test_epsilon_greedy_is_uniform_over_the_allowed():
-    explore = EpsilonGreedy(Discrete(4), 0.3)
+    explore = EpsilonGreedy(Discrete(4), 0.3, 0.3, 1.0)
     mask = np.tile(np.array([1, 0, 1, 1], np.uint8), (100_000, 1))
     noise = explore.noise(np.random.default_rng(0), 1, 100_000)[0]
-    chosen = explore(np.zeros(100_000, np.int64), noise, {"action_mask": mask})
+    chosen = explore(np.zeros(100_000, np.int64), noise, {"action_mask": mask}, Place(1, np.arange(1), 1))
     shares = np.bincount(chosen, minlength=4) / 100_000
     np.testing.assert_allclose(shares, [0.7 + 0.1, 0, 0.1, 0.1], atol=0.005)
 

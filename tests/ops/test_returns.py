@@ -6,7 +6,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstudio.ops.returns import discounted_sums, gae, n_step
+from rlstudio.core.batch import Batch
+from rlstudio.ops.returns import advantages, discounted_sums, n_step
+
+
+def rollout(rewards, terminated, dones, **more) -> Batch:
+    """Rows [T, B] as far as advantages look at them."""
+    return Batch(lead=2, rewards=rewards, terminated=terminated, truncated=dones & ~terminated, **more)
+
+
+def gae(rewards, values, next_values, terminated, dones, gamma, lam):
+    rows = rollout(rewards, terminated, dones)
+    return advantages(rows, values, next_values, torch.zeros_like(values), gamma, lam).advantages
 
 
 def slow_gae(rewards, values, next_values, terminated, dones, gamma, lam):
@@ -69,6 +80,51 @@ def test_lambda_zero_is_td_and_lambda_one_is_monte_carlo():
         returns = rewards[t] + 0.9 * returns
     advantage = gae(rewards, values, next_values, never, never, 0.9, 1.0)[0]
     assert torch.allclose(advantage, returns - values[0], atol=1e-5)
+
+
+def random_rollout(seed, steps=12, envs=3):
+    g = torch.Generator().manual_seed(seed)
+    rewards, values, next_values, present, acted = torch.randn(5, steps, envs, generator=g)
+    terminated, truncated = torch.rand(2, steps, envs, generator=g) < 0.2
+    return rewards, values, next_values, terminated, terminated | truncated, present, acted
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 1), st.floats(0, 1))
+def test_corrected_advantages_equal_their_definition_and_without_age_those_of_gae(seed, gamma, lam):
+    rewards, values, next_values, terminated, dones, present, acted = random_rollout(seed)
+    rows = rollout(rewards, terminated, dones, behaviour_log_probs=acted)
+    found = advantages(rows, values, next_values, present, gamma, lam)
+    rho = np.minimum(1.0, np.exp((present - acted).double().numpy()))
+    steps, envs = rewards.shape
+    for b in range(envs):
+        after = 0.0
+        for t in reversed(range(steps)):
+            bootstrap = 0.0 if terminated[t, b] else gamma * float(next_values[t, b])
+            delta = float(rewards[t, b]) + bootstrap - float(values[t, b])
+            advantage = delta + (0.0 if dones[t, b] else gamma * lam * after)
+            after = rho[t, b] * advantage
+            assert float(found.advantages[t, b]) == pytest.approx(advantage, abs=1e-4)
+            assert float(found.returns[t, b]) == pytest.approx(float(values[t, b]) + after, abs=1e-4)
+    young = rollout(rewards, terminated, dones, behaviour_log_probs=present)
+    same = advantages(young, values, next_values, present, gamma, lam)
+    plain = advantages(rollout(rewards, terminated, dones), values, next_values, present, gamma, lam)
+    torch.testing.assert_close(same.advantages, plain.advantages)
+    torch.testing.assert_close(same.returns, plain.returns)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 1), st.floats(0, 1))
+def test_advantages_pass_over_rows_without_a_transition(seed, gamma, lam):
+    """Each environment as if those rows had never been."""
+    rewards, values, next_values, terminated, dones, present, _ = random_rollout(seed)
+    active = torch.rand(rewards.shape, generator=torch.Generator().manual_seed(seed + 1)) < 0.6
+    dones = dones & active  # the outcome of an action stands in its own row
+    rows = rollout(rewards, terminated & active, dones, active=active, weights=active.float())
+    found = advantages(rows, values, next_values, present, gamma, lam).advantages
+    for b in range(active.shape[1]):
+        keep = active[:, b]
+        if keep.any():
+            alone = [column[keep, b].unsqueeze(1) for column in (rewards, values, next_values, terminated, dones)]
+            torch.testing.assert_close(found[keep, b], gae(*alone, gamma, lam)[:, 0], atol=1e-5, rtol=1e-4)
 
 
 def test_the_cpu_path_equals_the_general_one():

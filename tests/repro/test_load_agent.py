@@ -23,7 +23,7 @@ from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.run import rebuild
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import load_agent, load_run
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.orchestrator.handle import Run
 from support.export_toys import Case, config
 from support.sessions import start
@@ -66,7 +66,7 @@ def rewritten(run: RunFolder, change) -> None:
 
 
 def refuse_to_build(monkeypatch):
-    for name in ("build_env", "build_trainer"):
+    for name in ("build_runtime", "build_trainer"):
         monkeypatch.setattr(rebuild, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
 
 
@@ -77,7 +77,7 @@ def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(
     assert changed == 1
     huge.config_path.write_text(text)
     loaded = load_run(huge)
-    env = build_env(loaded.cfg)
+    env = build_runtime(loaded.cfg)
     try:  # it cannot be trained here
         with pytest.raises(ConfigError, match=r"^buffer.capacity: .* need .* GiB"):
             build_trainer(loaded.cfg, env)

@@ -27,7 +27,7 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.run.load import load_agent
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from support.processes import in_child
 from support.sessions import resume, start
@@ -59,7 +59,7 @@ def test_a_run_leaves_everything_it_promises(tmp_path):
 def test_the_loop_is_a_plain_generator():
     """What a notebook does: no folder, no session."""
     cfg = config("ppo", "native")
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     reports = [tick.report for tick in train(trainer, cfg.train, Position()) if tick.report]
     assert [report.epoch for report in reports] == list(range(1, 13))
@@ -194,7 +194,7 @@ def poisoned(every: int, share: float, algo: str = "ppo"):
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_bad_rows_never_enter_learning_and_are_counted(algo, tmp_path):
     cfg = poisoned(40, 0.05, algo)
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     reports = [tick.report for tick in train(trainer, cfg.train, Position()) if tick.report]
     assert trainer.source.collector.guard.counts["rewards"] > 0

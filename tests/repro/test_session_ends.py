@@ -15,7 +15,7 @@ from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support.processes import in_child
 from support.sessions import resume, start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
@@ -95,7 +95,7 @@ def test_a_session_that_cannot_be_built_leaves_no_env_and_no_lock(tmp_path, monk
         raise UserError("no such sink")
 
     def watched(cfg):
-        env = build_env(cfg)
+        env = build_runtime(cfg)
         env.close = lambda: closed.append(env)
         return env
 
@@ -163,7 +163,7 @@ def test_a_roll_back_to_the_start_forgets_the_old_rows(tmp_path, monkeypatch):
     run = only_run(tmp_path)
     assert "rolled_back" in [event["kind"] for event in run.events()]
     stored = Checkpoints(run.path, run.id, None).newest_good().loaded.content
-    again = build_trainer(cfg, build_env(cfg)).source.replay
+    again = build_trainer(cfg, build_runtime(cfg)).source.replay
     again.load_state_dict(stored["trainer_state"]["source"]["replay"])
     assert np.array_equal(again.store.rows, replay.store.rows)
 

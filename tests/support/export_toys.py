@@ -23,7 +23,7 @@ from rlstudio.delivery.export import export_agent
 from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support.experiments import tiny
 
 LENGTH = 8
@@ -164,7 +164,7 @@ def config(case: Case, **more: Any) -> ExperimentConfig:
 def recorded(env: str) -> str:
     """Episodes of an agent that learned nothing, as the folder of a dataset."""
     cfg = config(Case("ppo", env))
-    agent = build_trainer(cfg, build_env(cfg)).agent
+    agent = build_trainer(cfg, build_runtime(cfg)).agent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
         episodes = play(agent, cfg.env, episodes=4, seed=0)
@@ -181,7 +181,7 @@ def trained(case_id: str) -> tuple[Agent, ExperimentConfig]:
 def trained_trainer(case_id: str) -> tuple[Trainer, ExperimentConfig]:
     case = next(case for case in CASES if case.id == case_id)
     cfg = config(case)
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     for _ in range(12 if trainer.off_policy else 2):
         trainer.progress(0.0)

@@ -18,7 +18,7 @@ from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.analysis.dataset import play
 from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.models.policies.distributions import mode
 from rlstudio.planners.search import Search
 from support.experiments import tiny
@@ -42,7 +42,7 @@ def trained(algo: str, env_id: str = CARTPOLE, env: dict[str, Any] | None = None
         other = trained("ppo", env_id)
         episodes = play(other.agent, cfg.env, episodes=2, seed=0)
         write_dataset(DATASET, episodes, other.agent.spaces, None, algorithm="", code="", description="")
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     try:
         trainer = build_trainer(cfg, env)
         for _ in range(3):

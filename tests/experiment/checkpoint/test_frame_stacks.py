@@ -15,7 +15,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.training import refusals
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support.experiments import tiny
 
 STACKED = {"FrameStackObservation": {"stack_size": 3}}
@@ -60,7 +60,7 @@ def trainer(wrappers=(STACKED,), algo="dqn", capacity=40, seed=3):
         train={"n_step": 2, "target_every": 5, "train_every": 4, "gradient_steps": 1},
         buffer={"capacity": capacity},
     )
-    return build_trainer(cfg, build_env(cfg))
+    return build_trainer(cfg, build_runtime(cfg))
 
 
 def stack_of(env) -> Stack | None:

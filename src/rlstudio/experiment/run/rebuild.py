@@ -75,7 +75,7 @@ def _through_trainer(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
     agent = trainer.agent
     if not isinstance(agent, Agent):
         raise Incompatible(
-            f"policy.algo: the agent of {cfg.policy.algo} extends no rlstudio.agents.agent.Agent: it acts in training only"
+            f"policy.algo: the agent of {cfg.policy.algo} is no rlstudio.agents.agent.Agent: it acts only in training"
         )
     load_weights(agent.model, checkpoint.content["module_state"]["model"])
     scale = trainer.stateful().get("reward_scale")
