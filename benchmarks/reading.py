@@ -40,7 +40,7 @@ START = "algos.ppo"
 READING: dict[str, tuple[Part, ...]] = {
     "mathematics": (
         Part(START),
-        Part("ops.returns", ("advantages", "gae", "discounted_sums", "value_errors")),
+        Part("ops.returns", ("advantages", "Estimates", "discounted_sums", "value_errors")),
         Part("ops.means"),
         Part(
             "models.policies.distributions",
@@ -49,6 +49,7 @@ READING: dict[str, tuple[Part, ...]] = {
     ),
     "plumbing, hot path": (
         Part("algos.parts.trainer"),
+        Part("algos.parts.on_policy"),
         Part("algos.parts.config", ("TrainConfig",)),
         Part("ops.schedules"),
         Part("ops.optimizer", ("Optimizer",)),

@@ -12,7 +12,6 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.data.collect.stream import StreamSource
 from rlstudio.models.build import build_model
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyOnly
@@ -38,13 +37,12 @@ class Reinforce(Trainer):
         self.cfg = cfg
         self.model = build_model(PolicyOnly, runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)
-        collector = runtime.collector(self.agent, rng.fork("collector"))
-        self.source = StreamSource(collector, cfg.rollout_steps, runtime.device)
-        self.optimizer = Optimizer(self.model, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, reduce=runtime.reduce)
+        self.source = runtime.stream(self.agent, rng, cfg.rollout_steps)
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
 
     def update(self, rollout):
         loss, metrics = reinforce_loss(self.model, self.with_returns(rollout), self.cfg)
-        return metrics | {"grad_norm": self.optimizer.step(loss)}
+        return metrics | {"grad_norm": self.optimizer.step(loss, weights=rollout.weights)}
 
     def losses(self, rollout):
         return reinforce_loss(self.model, self.with_returns(rollout), self.cfg)[1]

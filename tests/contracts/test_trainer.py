@@ -17,6 +17,7 @@ from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.training.build import build_runtime, build_trainer
+from support.states import as_loaded
 
 pytestmark = pytest.mark.parametrize("algo", ALGOS.names())
 
@@ -95,7 +96,7 @@ def test_a_restored_trainer_continues_bit_for_bit(algo, vectorization):
             trainer.train_step()
     content = capture(cut, {}, seed=0, attempt=0, meta={})
     resumed = small(algo, vectorization=vectorization)
-    restore(_as_loaded(content), resumed, {})
+    restore(as_loaded(content), resumed, {})
     assert hash_of(resumed) == hash_of(straight)
     for trainer in (straight, resumed):
         for _ in range(7):
@@ -150,14 +151,3 @@ def test_action_spaces_that_do_not_fit_are_refused_with_both_names(algo):
     else:
         with pytest.raises(Incompatible, match=rf"{algo} needs .* actions, but .* takes"):
             small(algo, "Pendulum-v1" if discrete else "CartPole-v1")
-
-
-def _as_loaded(value):
-    """A captured state as a checkpoint gives it back: arrays of its own, nothing shared with the living trainer."""
-    if isinstance(value, dict):
-        return {key: _as_loaded(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_as_loaded(part) for part in value]
-    if isinstance(value, torch.Tensor):
-        return value.detach().numpy().copy()
-    return value.copy() if isinstance(value, np.ndarray) else value

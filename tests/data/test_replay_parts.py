@@ -15,7 +15,8 @@ from rlstudio.data.replay.priorities import Priorities
 
 LINE = Spaces(Box((1,), "float32", (-1e9,), (1e9,)), Discrete(7))
 ENVS = 3
-parts = st.lists(st.tuples(st.sampled_from([(0, 3), (0, 1), (1, 2), (2, 1)]), st.integers(1, 5)), min_size=1, max_size=12)
+fragment = st.tuples(st.sampled_from([(0, 3), (0, 1), (1, 2), (2, 1)]), st.integers(1, 5))
+parts = st.lists(fragment, min_size=1, max_size=12)
 
 
 def steps_of(env: int, first: int, steps: int, done_every: int = 4) -> Batch:
@@ -63,9 +64,7 @@ def test_each_environment_keeps_its_newest_rows_and_their_numbers(pieces):
 @given(parts, st.integers(1, 4), st.integers(0, 1000))
 def test_samples_are_uniform_over_whole_windows_and_stay_in_their_environment(pieces, horizon, seed):
     buffer, counts = filled(pieces)
-    whole = {
-        k * ENVS + env for env in range(ENVS) for k in range(max(counts[env] - 8, 0), counts[env] - horizon + 1)
-    }
+    whole = {k * ENVS + env for env in range(ENVS) for k in range(max(counts[env] - 8, 0), counts[env] - horizon + 1)}
     if not whole:
         with pytest.raises(ValueError, match=f"windows of {horizon} steps"):
             buffer.sample(4, np.random.default_rng(seed), horizon)

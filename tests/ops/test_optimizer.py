@@ -126,13 +126,6 @@ def test_a_parameter_in_two_flat_buffers_is_refused():
         Flat(nn.Sequential(model[0]))
 
 
-def test_reduce_sees_the_flat_gradient():
-    seen = []
-    model = net()
-    Optimizer(model, 1e-2, reduce=lambda grad: seen.append(grad.numel())).step(loss_of(model))
-    assert seen == [flatten(model).data.numel()]
-
-
 def test_target_follows_only_when_told():
     model = net()
     flatten(model)

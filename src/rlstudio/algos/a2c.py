@@ -15,15 +15,12 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.config import Learning, RunLength
-from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.algos.parts.on_policy import OnPolicy
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Retired
-from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
+from rlstudio.core.contracts import Group, Metrics, Runtime
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
@@ -69,39 +66,21 @@ class A2CConfig(Learning, RunLength):
     """Divide rewards by the running standard deviation of the discounted return."""
 
 
-class A2C(Trainer):
+class A2C(OnPolicy):
     Config = A2CConfig
-    off_policy = False
 
     def __init__(self, cfg: A2CConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
-        self.agent = PolicyAgent(self.model, runtime.spaces)
-        self.source = runtime.stream(self.agent, rng, cfg.rollout_steps)
-        self.group = runtime.group
-        self.reward_scale: RewardScale | None = None
-        if cfg.normalize_rewards:
-            self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device, self.group)
+        super().__init__(runtime, network, rng, cfg.rollout_steps)
         self.optimizer = OPTIMIZERS[cfg.optimizer](self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
-    def update(self, rollout: Batch) -> Metrics:
-        if self.reward_scale is not None:
-            rollout = self.reward_scale(rollout)
+    def learn(self, rollout: Batch) -> Metrics:
         loss, metrics = a2c_loss(self.model, rollout, self.cfg, self.group)
         metrics["grad_norm"] = self.optimizer.step(loss, weights=rollout.weights)
-        if self.model.encoder.normalizer is not None:
-            flat = rollout.flatten()
-            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights, self.group)
         return metrics
 
-    def losses(self, batch: Batch) -> Metrics:
-        if self.reward_scale is not None:
-            batch = self.reward_scale.apply(batch)
-        return a2c_loss(self.model, batch, self.cfg, self.group)[1]
-
-    def stateful(self) -> dict[str, Stateful]:
-        parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer, "source": self.source}
-        return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
+    def losses_of(self, rollout: Batch) -> Metrics:
+        return a2c_loss(self.model, rollout, self.cfg, self.group)[1]
 
 
 def a2c_loss(

@@ -15,16 +15,13 @@ from typing import Literal
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.config import TrainConfig
-from rlstudio.algos.parts.trainer import Trainer
+from rlstudio.algos.parts.on_policy import OnPolicy
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.batcher import Batcher
-from rlstudio.data.collect.reward_scale import RewardScale
-from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
@@ -70,20 +67,13 @@ class PPOConfig(TrainConfig):
     """Once a minibatch's KL from the old policy exceeds it, later minibatches of this rollout change nothing."""
 
 
-class PPO(Trainer):
+class PPO(OnPolicy):
     Config = PPOConfig
-    off_policy = False
 
     def __init__(self, cfg: PPOConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        self.model = build_policy_value(runtime.spaces, network, rng.fork("init"), runtime.device)
-        self.agent = PolicyAgent(self.model, runtime.spaces)
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
-        self.source = runtime.stream(self.agent, rng, steps)
-        self.group = runtime.group
-        self.reward_scale: RewardScale | None = None
-        if cfg.normalize_rewards:
-            self.reward_scale = RewardScale(cfg.gamma, runtime.num_envs, runtime.device, self.group)
+        super().__init__(runtime, network, rng, steps)
         if cfg.sequence_length is not None and (not self.agent.remembers or steps % cfg.sequence_length):
             why = (
                 f"must divide the {steps} steps of a rollout" if self.agent.remembers else "there is no network.memory"
@@ -92,9 +82,7 @@ class PPO(Trainer):
         self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"), cfg.sequence_length)
         self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
-    def update(self, rollout: Batch) -> Metrics:
-        if self.reward_scale is not None:
-            rollout = self.reward_scale(rollout)
+    def learn(self, rollout: Batch) -> Metrics:
         learned = self.with_advantages(rollout)
         rows, stop = [], self.optimizer.never
         for batch in self.batcher(learned):
@@ -105,9 +93,6 @@ class PPO(Trainer):
             rows.append(row)
             if stop.is_cpu and bool(stop):  # the same weights for less work; on a GPU asking would stall it
                 break
-        if self.model.encoder.normalizer is not None:
-            flat = rollout.flatten()
-            self.model.encoder.normalizer.update(self.model.encoder.raw(flat.observations), flat.weights, self.group)
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
         return means | {"explained_variance": explained_variance(learned.values, learned.returns, learned.weights)}
 
@@ -128,15 +113,11 @@ class PPO(Trainer):
             returns=returns_TB,
         )
 
-    def losses(self, batch: Batch) -> Metrics:
-        if self.reward_scale is not None:
-            batch = self.reward_scale.apply(batch)
-        return ppo_loss(self.model, self.with_advantages(batch).flatten(), self.cfg, self.group)[1]
+    def losses_of(self, rollout: Batch) -> Metrics:
+        return ppo_loss(self.model, self.with_advantages(rollout).flatten(), self.cfg, self.group)[1]
 
     def stateful(self) -> dict[str, Stateful]:
-        parts: dict[str, Stateful] = {"model": self.model, "optimizer": self.optimizer}
-        parts |= {"source": self.source, "batcher": self.batcher}
-        return parts if self.reward_scale is None else {**parts, "reward_scale": self.reward_scale}
+        return {**super().stateful(), "batcher": self.batcher}
 
 
 def ppo_loss(

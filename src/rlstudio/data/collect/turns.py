@@ -6,6 +6,7 @@ is the successor, and if the episode ends meanwhile, that action ended it.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,6 +49,12 @@ def _at(column: Column, rows: Tensor, envs: Tensor) -> Column:
     return column[rows, envs]
 
 
+def _tensors(column: State | np.ndarray) -> Column:
+    if isinstance(column, dict):
+        return {name: torch.as_tensor(entry) for name, entry in column.items()}
+    return torch.as_tensor(column)
+
+
 class OpenDecisions:
     """The newest action of each environment, held back until it is known what it led to: when the agent acts again, or
     its episode ends. Replay then gets whole transitions, however the steps are cut into rollouts."""
@@ -74,4 +81,4 @@ class OpenDecisions:
         return dict(self.rows)
 
     def load_state_dict(self, state: State) -> None:
-        self.rows = dict(state)
+        self.rows = {name: _tensors(column) for name, column in state.items()}
