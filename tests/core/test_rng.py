@@ -45,7 +45,7 @@ def test_seed_all_seeds_every_global_generator_and_reports_it():
     assert seed_all(5) == report
     assert (random.random(), np.random.random(), torch.rand(()).item()) == first
     assert seed_all(6) != report
-    assert set(report.to_json()) == {"seed", "deterministic", "python", "numpy", "torch"}
+    assert set(report.to_json()) == {"seed", "deterministic", "python", "numpy", "torch", "envs"}
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
@@ -56,23 +58,24 @@ class SeedReport:
     python: str
     numpy: str
     torch: str | None
+    envs: str | None
+    """Of the seeds of each environment's first episode."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def seed_all(seed: int, deterministic: bool = False) -> SeedReport:
+def seed_all(seed: int, deterministic: bool = False, env_seeds: Sequence[int] | None = None) -> SeedReport:
     """Seed the global generators of Python, NumPy and (if loaded) torch, for third-party code that reads them.
 
-    For code of users (decision 0008): RLStudio itself draws only from `Rng` and never calls this. Nothing is drawn
-    here, so the states are exactly those of the seed.
+    Every session and every worker of environments begins with it (decision 0008); RLStudio itself draws from `Rng`.
+    Nothing is drawn here, so the states are exactly those of the seed. `env_seeds` are only reported: environments are
+    seeded by whoever makes them.
     """
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be between 0 and {2**32 - 1}, got {seed}")
     random.seed(seed)
     np.random.seed(seed)
-    import sys
-
     torch = sys.modules.get("torch")
     torch_state = None
     if torch is not None:
@@ -88,4 +91,5 @@ def seed_all(seed: int, deterministic: bool = False) -> SeedReport:
         python=sha256(repr(random.getstate()).encode()).hexdigest(),
         numpy=sha256(numpy_state).hexdigest(),
         torch=torch_state,
+        envs=None if env_seeds is None else sha256(repr([int(one) for one in env_seeds]).encode()).hexdigest(),
     )

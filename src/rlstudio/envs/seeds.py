@@ -45,6 +45,17 @@ def episode_key(seed: int) -> int:
     return int(Rng(seed).fork("envs").generator().integers(-(2**63), 2**63, dtype=np.int64))
 
 
+def first_seeds(seed: int, num_envs: int) -> list[int]:
+    """The seed of each environment's first episode."""
+    noise = EpisodeNoise(seed, num_envs, 1)
+    return [noise.seed(env, 0) for env in range(num_envs)]
+
+
+def worker_seed(seed: int, first_env: int) -> int:
+    """For the global generators of a worker process, by its first environment: no two workers share numbers."""
+    return int(Rng(seed).at("workers", first_env).integers(2**32))
+
+
 class EpisodeNoise:
     """`size` uniform numbers for the start of each episode."""
 

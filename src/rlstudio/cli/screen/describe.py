@@ -40,6 +40,7 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     document = status.to_json()
     infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
     document["path"] = str(folder.path)
+    document["seeds"] = folder.seeds()
     document["checkpoints"] = [
         {
             "step": info.step,
@@ -52,6 +53,12 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
         for info in reversed(infos)
     ]
     return document
+
+
+def _seeds(report: dict[str, Any]) -> str | None:
+    """The generators that the last session seeded, by the beginnings of their fingerprints."""
+    parts = [f"{name} {report[name][:8]}" for name in ("python", "numpy", "torch", "envs") if report.get(name)]
+    return ", ".join(parts) or None
 
 
 def print_run(out: Terminal, run: dict[str, Any]) -> None:
@@ -70,6 +77,7 @@ def print_run(out: Terminal, run: dict[str, Any]) -> None:
         f" {run['gradient_steps']:,} gradient steps",
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
         "exact resume": exact,
+        "seeded": _seeds(run["seeds"]),
         "config hash": run["config_hash"],
         "state hash": run["state_hash"] or "-",
         "forked from": parent,

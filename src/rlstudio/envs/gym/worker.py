@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from rlstudio.core.errors import RLStudioError
+from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.rows import Buffers, Carver
 from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.seeds import worker_seed
 
 
 class SharedRows:
@@ -74,6 +76,7 @@ class EnvWorker:
         rows = shared.rows.part(first, job["count"])
         assert isinstance(rows.actions, np.ndarray)
         self._actions = rows.actions
+        seed_all(worker_seed(job["seed"], first))  # before any environment is made
         self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch)
         return {}
 

@@ -35,6 +35,8 @@ from rlstudio.storage.writers import is_full
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
 TRACEBACK = "traceback.txt"
+SEEDED = "seeded"
+"""The event with which a session tells what it seeded."""
 
 
 class RunFolder:
@@ -157,6 +159,11 @@ class RunFolder:
         if self._folder.kind(EVENTS) is not None:
             with self._folder.open(EVENTS) as file:
                 yield from jsonl.decode(file)
+
+    def seeds(self) -> dict[str, Any]:
+        """What the last session seeded, and fingerprints of the generators; empty before there was one."""
+        events = [event for event in self.events() if event.get("kind") == SEEDED] if self.exists else []
+        return {name: value for name, value in events[-1].items() if name not in ("kind", "ts")} if events else {}
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -21,13 +21,15 @@ from typing import Any
 
 from rlstudio.core.contracts import Lease, Trainer
 from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.envs.seeds import first_seeds
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import SEEDED, RunFolder
 from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
@@ -54,6 +56,7 @@ class Session:
         allow_inexact: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
+        seeds = seed_all(cfg.env.seed, env_seeds=first_seeds(cfg.env.seed, cfg.env.num_envs))
         self.folder = folder
         self.cfg = cfg
         self.finalize: Callable[[], None] | None = None  # done once the gates are met, before the run is COMPLETED
@@ -65,6 +68,7 @@ class Session:
             self.guardrails = Guardrails(cfg.guardrails)
             opened.callback(folder.close)
             self.writer = RunWriter(folder, cfg.ckpt, lease)
+            folder.event(SEEDED, **seeds.to_json())
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
