@@ -15,7 +15,7 @@ from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core import process
-from rlstudio.core.process import Owner, this_process
+from rlstudio.core.process import Owner, process_of, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -172,9 +172,10 @@ def test_a_run_that_is_being_started_is_stopped_without_its_worker(
     assert rlctl("stop", run_id).code == 1  # it is not there yet
     assert sent == []
     assert home.store.get(run_id).state == S.STOPPING
-    home.store.hand_over(run_id, run.token, this_process())
+    parent = process_of(os.getppid())
+    home.store.hand_over(run_id, run.token, parent)
     assert rlctl("stop", run_id).code == 1
-    assert sent == [(this_process(), signal.SIGTERM)]  # its own process now, and once
+    assert sent == [(parent, signal.SIGTERM)]  # its own process now, and once
 
 
 def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
