@@ -17,7 +17,7 @@ from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_env, build_trainer
@@ -78,7 +78,7 @@ def test_fifty_episodes_of_an_expert_are_enough_for_cartpole(tmp_path: Path, mon
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     cfg = experiment("cartpole/expert-v0")
     env = build_env(cfg)
-    shown = play(Balancer(), cfg.env, episodes=50, seed=1, vectorization="native")  # type: ignore[arg-type]
+    shown = recorded_episodes(Balancer(), cfg.env, episodes=50, seed=1, vectorization="native")  # type: ignore[arg-type]
     assert np.mean([episode.rewards.sum() for episode in shown]) >= 490
     write_dataset("cartpole/expert-v0", shown, env.spaces, None, algorithm="rule", code="", description="")
     trainer = build_trainer(cfg, env)

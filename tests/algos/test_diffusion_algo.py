@@ -18,7 +18,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.collect.explore import RandomShare
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_env, build_trainer
@@ -208,7 +208,7 @@ def test_it_learns_from_a_dataset_without_a_step(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     teacher = build(behaviour={"kind": "mppi", "horizon": 5, "candidates": 8})
     env = experiment_from({"env": {"id": "Pendulum-v1"}, "policy": {"algo": "ppo"}}).env
-    shown = play(teacher.source.collector.agent, env, episodes=2, seed=0, vectorization="native")  # type: ignore[union-attr]
+    shown = recorded_episodes(teacher.source.collector.agent, env, episodes=2, seed=0, vectorization="native")  # type: ignore[union-attr]
     write_dataset("pendulum/mppi-v0", shown, teacher.agent.spaces, None, algorithm="mppi", code="", description="")
     trainer = build(dataset="pendulum/mppi-v0")
     losses = [float(trainer.train_step()["loss"]) for _ in range(10)]

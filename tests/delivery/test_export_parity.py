@@ -49,7 +49,7 @@ def recorded():
             agent, cfg = trained(case_id)
             policy = Deployed(agent)
             rows = 264 if "Image" in case_id or "Mixed" in case_id else parity.ROWS  # CNNs take their time
-            kept[case_id] = (agent, policy, parity.record(agent, policy, cfg.env, seed=1, rows=rows))
+            kept[case_id] = (agent, policy, parity.played_rows(agent, policy, cfg.env, seed=1, rows=rows))
         return kept[case_id]
 
     return record

@@ -15,7 +15,7 @@ from rlstudio.core.spaces import Box
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_env, build_trainer
@@ -40,7 +40,7 @@ def trained(algo: str, env_id: str = CARTPOLE, env: dict[str, Any] | None = None
     cfg = tiny(algo, env={"id": env_id, **(env or {})}, **changes)
     if algo == "bc":
         other = trained("ppo", env_id)
-        episodes = play(other.agent, cfg.env, episodes=2, seed=0)
+        episodes = recorded_episodes(other.agent, cfg.env, episodes=2, seed=0)
         write_dataset(DATASET, episodes, other.agent.spaces, None, algorithm="", code="", description="")
     env = build_env(cfg)
     try:

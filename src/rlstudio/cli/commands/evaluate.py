@@ -165,20 +165,20 @@ def play(
     json: Json = False,
 ) -> None:
     """Film the policy of a run, bundle or version. Needs no display."""
-    from rlstudio.experiment.analysis.video import SUFFIXES, record
+    from rlstudio.experiment.analysis.video import SUFFIXES, film
     from rlstudio.storage.output_file import output_path
 
     output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
     loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
-    film = record(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
+    filmed = film(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
     out = stdout()
     if json:
-        document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(film.path)}
-        out.document({**document, "seeds": film.seeds, "returns": film.returns, "lengths": film.lengths})
+        document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(filmed.path)}
+        out.document({**document, "seeds": filmed.seeds, "returns": filmed.returns, "lengths": filmed.lengths})
         return
-    returns = ", ".join(text.number(value) for value in film.returns)
-    out.line(f"{film.path}: {sum(film.lengths):,} steps, return {returns}")
+    returns = ", ".join(text.number(value) for value in filmed.returns)
+    out.line(f"{filmed.path}: {sum(filmed.lengths):,} steps, return {returns}")
 
 
 def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _LoadedPolicy:
