@@ -25,8 +25,6 @@ from rlstudio.experiment.run.rebuild import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
-__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config", "read_stored"]
-
 
 class LoadedAgent(NamedTuple):
     agent: Agent
