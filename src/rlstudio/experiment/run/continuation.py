@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rlstudio.core.config import config_hash, to_yaml
@@ -11,6 +12,7 @@ from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.failures import recording_failed_opening
 from rlstudio.experiment.run.load import StoredConfig, read_stored
 from rlstudio.experiment.run.session import Session
 
@@ -30,13 +32,20 @@ class Continuation:
         return self.stored.cfg
 
     def open(self, lease: Lease | None = None) -> Session:
-        session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+        with ExitStack() as opened:
+            session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+            opened.callback(session.close)
+            with recording_failed_opening(self.folder, session.writer.lease):
+                self._write_changes(session)
+            opened.pop_all()
+        return session
+
+    def _write_changes(self, session: Session) -> None:
         if self.edited:
             session.writer.mark_inexact("config.yaml was edited")
             session.writer.update(config_hash=self.stored.hash_of(self.cfg))
         if self.extended:
             session.extend(to_yaml(self.cfg), config_hash(self.cfg))
-        return session
 
 
 def continuation_of(

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import signal
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import Any
 
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
-from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.core.errors import Diverged, LeaseLost, StorageError
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
@@ -35,6 +33,7 @@ from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.evaluations import RunEvaluations
+from rlstudio.experiment.run.failures import end_by, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
@@ -92,17 +91,14 @@ class Session:
         allow_inexact: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
-        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open."""
         with ExitStack() as held:
+            if built is not None:
+                held.callback(built.close)
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
-            try:
+            with recording_failed_opening(folder, lease):
                 session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact)
-            except NoValidCheckpoint as error:
-                status = folder.read_status()
-                state, reason = lease.move(*end_of(error), str(error), status.facts())
-                folder.write_status(replace(status, state=state, reason=reason, message=str(error)))
-                raise
             held.pop_all()
         return session
 
@@ -173,13 +169,8 @@ class Session:
 
     def _record_failure(self, error: Exception) -> None:
         """Write how the run ended, as far as the disk allows; the caller raises the error in any case."""
-        (state, reason), message = end_of(error), str(error)
-        if reason == Reason.INTERNAL:
-            message = f"{type(error).__name__}: {error}"
-            with suppress(StorageError):
-                self.folder.keep_traceback("".join(traceback.format_exception(error)))
         with suppress(StorageError):
-            self.writer.set_state(state, reason, message)
+            self.writer.set_state(*end_by(error, self.folder))
 
     def _train(self) -> Iterator[Tick]:
         while True:
