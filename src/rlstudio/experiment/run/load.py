@@ -2,7 +2,7 @@
 
 from rlstudio import load_agent
 
-agent = load_agent("runs/20261115-093012123-ppo-cartpole-v1-3f2a")
+agent = load_agent("runs/20261115-093012123456-ppo-cartpole-v1-3f2a")
 action = agent.act(observation)
 """
 
