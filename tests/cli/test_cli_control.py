@@ -232,7 +232,7 @@ def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Workspace) -> None:
         done = home.store.get(run_id)
         assert (done.state, done.epoch, done.total_epochs) == (S.COMPLETED, epochs, epochs)
     lineage = rlctl("show", child_id, "--lineage", "--json").document
-    assert [(entry["depth"], entry["id"]) for entry in lineage["family"]] == [(0, run.id), (1, child_id)]
+    assert [(entry["depth"], entry["id"]) for entry in lineage["relatives"]] == [(0, run.id), (1, child_id)]
     assert [event["state"] for event in lineage["history"]][-1] == "COMPLETED"
     assert lineage["history"][-1]["token"] == home.store.get(child_id).token
     shown = rlctl("show", child_id, "--lineage").out

@@ -140,7 +140,7 @@ def test_a_run_whose_process_is_gone_is_told_as_what_will_be_recorded(rlctl: Rlc
     assert f"rlctl resume {world.dead}" in shown.out
     assert rlctl("show", world.dead, "--json").document["recorded"] is False
     assert "interrupted (not yet recorded)" in rlctl("show", world.dead, "--lineage").out
-    (relative,) = rlctl("show", world.dead, "--lineage", "--json").document["family"]
+    (relative,) = rlctl("show", world.dead, "--lineage", "--json").document["relatives"]
     assert (relative["state"], relative["recorded"]) == ("INTERRUPTED", False)
 
 
