@@ -465,28 +465,26 @@ def test_an_older_store_is_brought_up_to_date_and_a_copy_kept(golden, version_2)
     assert not copy.exists()  # nothing to be done any more
 
 
-def test_two_bring_it_up_to_date_at_once(golden, version_2):
+def test_two_bring_it_up_to_date_at_once(golden, version_2, monkeypatch):
     before, steps = rows(golden), []
     step = migrations.STEPS[1]
     migrations.STEPS[1] = lambda connection: (steps.append(1), step(connection))
     together = threading.Barrier(4)
-    first_look = migrations._version
+    stored_version = migrations.stored_version
 
-    def look(connection):
-        found = first_look(connection)
+    def read_together(connection):
+        version = stored_version(connection)
         if connection.get_execution_options().get("rlstudio_reads"):
-            together.wait()  # all have seen version 1 before one of them begins
-        return found
+            together.wait()  # all have read version 1 before one of them begins
+        return version
 
-    migrations_version, migrations._version = migrations._version, look
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "stored_version", read_together)
         threads = [threading.Thread(target=opened, args=(golden,)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        migrations._version = migrations_version
     assert steps == [1]
     assert rows(golden.with_name("store-version-1.db")) == before  # the copy is of before, not of between
     assert rows(golden)["schema_version"] == [(2,)]
