@@ -25,12 +25,12 @@ from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.policy_value import PolicyOnly
 
-SEEN = Box((2,), "float32", (-1.0,), (1.0,))
+OBSERVATION = Box((2,), "float32", (-1.0,), (1.0,))
 
 
 def policy(action: Any) -> PolicyOnly:
     """Without hidden layers, so that outputs are W s + b."""
-    model = PolicyOnly(Spaces(SEEN, action), NetworkConfig(hidden_sizes=()), Rng(0))
+    model = PolicyOnly(Spaces(OBSERVATION, action), NetworkConfig(hidden_sizes=()), Rng(0))
     with torch.no_grad():
         model.policy_net.layers[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]])[: model.head.outputs])
         model.policy_net.layers[0].bias.zero_()

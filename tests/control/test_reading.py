@@ -37,9 +37,9 @@ GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name
 def world(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadingWorld:
     """In `runs`, with the store at `url`."""
     monkeypatch.setenv("RLSTUDIO_DB", url)
-    home = Workspace(tmp_path / "runs")
-    made = fill(home)
-    home.store.database.close()
+    workspace = Workspace(tmp_path / "runs")
+    made = fill(workspace)
+    workspace.store.database.close()
     return made
 
 

@@ -36,9 +36,9 @@ def opened(path: Path) -> Store:
 
 
 def one_line(caught: pytest.ExceptionInfo) -> str:
-    told = str(caught.value)
-    assert "\n" not in told
-    return told
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
@@ -69,9 +69,11 @@ def test_file_and_folders_are_private(tmp_path, umask):
 
 def test_settings_of_sqlite(path):
     with opened(path).database.read() as connection:
-        told = {name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")}
+        pragmas = {
+            name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")
+        }
         journal = connection.execute(text("PRAGMA journal_mode")).scalar()
-    assert told == {"synchronous": 2, "foreign_keys": 1}
+    assert pragmas == {"synchronous": 2, "foreign_keys": 1}
     assert journal == "delete"
 
 
@@ -339,14 +341,14 @@ def test_a_refused_connection_and_an_unknown_database(postgres):
 def test_no_password_is_ever_shown(url, monkeypatch):
     monkeypatch.setattr(migrations, "bring_up_to_date", lambda *_: None)
     try:
-        told = Database(url).where
-        assert told.startswith("postgresql")
-        assert "host" in told
+        message = Database(url).where
+        assert message.startswith("postgresql")
+        assert "host" in message
     except UserError as error:
-        told = str(error)
-        assert told.startswith("RLSTUDIO_DB: ")
-        assert "give postgresql://user@host/name" in told
-    assert "hunter2" not in told
+        message = str(error)
+        assert message.startswith("RLSTUDIO_DB: ")
+        assert "give postgresql://user@host/name" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize(
