@@ -17,9 +17,11 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core import process
 from rlstudio.core.process import Owner, process_of, this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
+from support.experiments import tiny_yaml
 from support.launcher import InProcessLauncher
 
 S = RunState
@@ -212,6 +214,34 @@ def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) 
     assert done.code == 2
     assert "runs on elsewhere without the store; stop it there" in done.err
     assert "once it has ended" in rlctl("cancel", "far").err
+
+
+# -- a damaged replay -------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_replay_is_named_and_the_run_goes_on_without_it(
+    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffer, "SEGMENT_ROWS", 64)
+    (place / "dqn.yaml").write_text(tiny_yaml("dqn"))
+    run_id = rlctl("launch", "-f", "dqn.yaml", "--quiet").out.split()[0]
+    for path in (place / "runs" / run_id / "segments").iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert rlctl("eval", run_id, "--episodes", 1).code == 0
+    assert rlctl("play", run_id, "--video", "film.webp").code == 0
+    assert rlctl("export", run_id, "-o", "bundle", "--format", "bundle").code == 0
+    refused = rlctl("resume", run_id, "train.epochs=5")
+    assert (refused.code, refused.err.count("\n")) == (4, 1)
+    assert (
+        f"its weights at 192 steps are not; go on with an emptied replay, which is not exact: rlctl resume {run_id}"
+        in (refused.err)
+    )
+    detached = rlctl("resume", run_id, "train.epochs=5", "--empty-replay", "--detach")
+    assert (detached.code, "--empty-replay with --detach" in detached.err) == (2, True)
+    assert rlctl("resume", run_id, "train.epochs=5", "--empty-replay", "--quiet").code == 0
+    document = rlctl("show", run_id, "--json").document
+    assert (document["state"], document["epoch"], document["exact"]) == ("COMPLETED", 5, False)
+    assert document["exact_reason"].startswith("resumed with an emptied replay: segments/")
 
 
 # -- resume, fork, lineage --------------------------------------------------------------------------------------------

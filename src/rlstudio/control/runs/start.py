@@ -62,12 +62,18 @@ def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) ->
 
 
 def resume_session(
-    workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, allow_inexact: bool = False
+    workspace: Workspace,
+    run: RunRow,
+    overrides: Sequence[str] = (),
+    *,
+    allow_inexact: bool = False,
+    empty_replay: bool = False,
 ) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
     folder = folder_of(workspace, run)
-    going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
+    accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
+    going = continuation_of(folder, overrides, state=run.state, **accepted)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption

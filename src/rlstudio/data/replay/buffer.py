@@ -131,6 +131,11 @@ class ReplayBuffer:
         counts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
         return {**self.store.state_dict(), **counts}
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of this buffer as if its rows had never been added."""
+        return {**state, "added": 0, "ends": {}, "segments": []}
+
     def load_state_dict(self, state: State) -> None:
         if int(state["capacity"]) != self.capacity:
             raise ValueError(f"checkpoint holds a replay of {state['capacity']} rows, this one has {self.capacity}")

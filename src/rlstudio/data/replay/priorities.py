@@ -117,6 +117,11 @@ class Priorities:
         values = self.tree.leaves[live].astype(np.float32)
         return {"added": self.added, "highest": self.highest, "values": values}
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of these priorities as if no row had been added; `highest` stays, for the rows to come."""
+        return {**state, "added": 0, "values": np.zeros(0, np.float32)}
+
     def load_state_dict(self, state: State) -> None:
         self.added, self.highest = int(state["added"]), float(state["highest"])
         self.tree.nodes[:] = 0.0

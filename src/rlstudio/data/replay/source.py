@@ -103,9 +103,21 @@ class ReplaySource:
         counts = {"samples": self.samples, **priorities}
         return {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), **counts}
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of this source as if its rows had never been added."""
+        emptied = {**state, "replay": ReplayBuffer.without_rows(state["replay"])}
+        if "priorities" in state:
+            emptied["priorities"] = Priorities.without_rows(state["priorities"])
+        return emptied
+
     def load_state_dict(self, state: State) -> None:
         self.collector.load_state_dict(state["collector"])
         self.replay.load_state_dict(state["replay"])
         self.samples = int(state["samples"])
+        if not self.replay.added:
+            # Emptied: the next sample is the one that is due `warmup` steps from here, so that no burst of samples from
+            # a few rows follows.
+            self.samples = max(self.samples, -(-self.collector.env_steps // self.every) * self.updates)
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])

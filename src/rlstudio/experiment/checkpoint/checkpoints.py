@@ -66,6 +66,7 @@ SWAPPED = ".swapped-"
 class Loaded:
     content: Content
     info: CheckpointInfo
+    is_emptied: bool = False  # its replay is damaged and was left out
 
 
 class Rejected(NamedTuple):

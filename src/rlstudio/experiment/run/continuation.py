@@ -26,6 +26,7 @@ class Continuation:
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
     allow_inexact: bool
+    empty_replay: bool
 
     @property
     def cfg(self) -> ExperimentConfig:
@@ -33,7 +34,9 @@ class Continuation:
 
     def open(self, lease: Lease | None = None) -> Session:
         with ExitStack() as opened:
-            session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+            session = Session.open(
+                self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact, empty_replay=self.empty_replay
+            )
             opened.callback(session.close)
             with recording_failed_opening(self.folder, session.writer.lease):
                 self._write_changes(session)
@@ -54,9 +57,10 @@ def continuation_of(
     *,
     state: RunState | None = None,
     allow_inexact: bool = False,
+    empty_replay: bool = False,
 ) -> Continuation:
     """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
-    folder's: a process that died may not have written its last one."""
+    folder's: a process that died may not have written its last one. `empty_replay`: if a segment of it is damaged."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -78,7 +82,8 @@ def continuation_of(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
-    return Continuation(folder, stored, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
+    extended = cfg.train.epochs != status.total_epochs
+    return Continuation(folder, stored, edited, extended, allow_inexact, empty_replay)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

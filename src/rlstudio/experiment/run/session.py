@@ -52,6 +52,7 @@ class Session:
         *,
         built: Built | None = None,
         allow_inexact: bool = False,
+        empty_replay: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
         self.folder = folder
@@ -71,11 +72,13 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, allow_inexact)
+            loaded = self.writer.newest(self.topology, allow_inexact, empty_replay)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
+                if loaded.is_emptied:
+                    self._keep_emptied(loaded.info.step)
             self._opened = ExitStack()
             self._opened.callback(lease.release)
             self._opened.push(opened.pop_all())
@@ -89,6 +92,7 @@ class Session:
         lease: Lease | None = None,
         built: Built | None = None,
         allow_inexact: bool = False,
+        empty_replay: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
         given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open."""
@@ -98,7 +102,7 @@ class Session:
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
             with recording_failed_opening(folder, lease):
-                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact)
+                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact, empty_replay=empty_replay)
             held.pop_all()
         return session
 
@@ -140,6 +144,13 @@ class Session:
             self.folder.event("metrics_missing", sink=sink, amount=amount)
         if self.env.exact is not None:
             self.writer.mark_inexact(self.env.exact)
+
+    def _keep_emptied(self, step: int) -> None:
+        """Replace the damaged checkpoint by the state that the run goes on from: a later resume finds it whole, and a
+        run that diverges goes back to it."""
+        self.milestones.good_step = step
+        self.writer.update()
+        self._save()
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
