@@ -230,6 +230,9 @@ def test_a_damaged_replay_is_named_and_the_run_goes_on_without_it(
     assert rlctl("eval", run_id, "--episodes", 1).code == 0
     assert rlctl("play", run_id, "--video", "film.webp").code == 0
     assert rlctl("export", run_id, "-o", "bundle", "--format", "bundle").code == 0
+    assert "rlctl fork" in rlctl("fork", run_id, "train.epochs=5").err
+    assert rlctl("fork", run_id, "train.epochs=5", "name=child", "--empty-replay", "--quiet").code == 0
+    assert rlctl("show", "child", "--json").document["exact"] is False
     refused = rlctl("resume", run_id, "train.epochs=5")
     assert (refused.code, refused.err.count("\n")) == (4, 1)
     assert (

@@ -16,9 +16,12 @@ from rlstudio.data.replay.source import ReplaySource
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.config.experiment import new_run
+from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.run.load import load_run
+from rlstudio.experiment.run.fork import copy_checkpoint
+from rlstudio.experiment.run.load import load_run, read_config
 from rlstudio.experiment.run.session import Session
 from support.sessions import resume, start
 from support.tiny_runs import TRAIN, config
@@ -154,6 +157,27 @@ def test_every_kind_of_replay_can_be_emptied(algo: str, tmp_path: Path, monkeypa
     train(resume(session.folder, empty_replay=True))
     status = session.folder.read_status()
     assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 8, False)
+
+
+def test_a_fork_names_the_segment_or_begins_with_an_emptied_replay(run: RunFolder, tmp_path: Path) -> None:
+    newest = Checkpoints(run.path, run.id, None).list()[0]
+    weights = load_run(run).agent.act(OBSERVATIONS)
+    damage(run, "flipped")
+    child = RunFolder.create(tmp_path / "children", new_run(read_config(run)))
+    with FileLease(child.path) as lease:
+        with pytest.raises(
+            NoValidCheckpoint, match=rf"^fork of run {run.id}: its replay is damaged \(segments/.*: its"
+        ) as no:
+            copy_checkpoint(run, "last", child, lease)
+        assert str(no.value).endswith(f"which is not exact: rlctl fork {run.id} --empty-replay")
+        copy_checkpoint(run, "last", child, lease, empty_replay=True)
+    assert np.array_equal(load_run(child).agent.act(OBSERVATIONS), weights)
+    train(resume(child))
+    status = child.read_status()
+    assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 12, False)
+    assert status.exact_reason.startswith("forked with an emptied replay: segments/")
+    (event,) = [event for event in child.events() if event["kind"] == "replay_emptied"]
+    assert event["env_steps"] == newest.step
 
 
 def test_a_run_that_is_killed_at_once_is_whole(run: RunFolder) -> None:

@@ -35,6 +35,9 @@ Detach = Annotated[
 Key = Annotated[
     str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
 ]
+EmptyReplay = Annotated[
+    bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete configuration; train and write nothing.")]
 
 
@@ -116,9 +119,7 @@ def resume(
     allow_inexact: Annotated[
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
-    empty_replay: Annotated[
-        bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
-    ] = False,
+    empty_replay: EmptyReplay = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,

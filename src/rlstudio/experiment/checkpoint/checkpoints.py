@@ -66,7 +66,7 @@ SWAPPED = ".swapped-"
 class Loaded:
     content: Content
     info: CheckpointInfo
-    is_emptied: bool = False  # its replay is damaged and was left out
+    replay_damage: str | None = None  # why its replay was left out
 
 
 class Rejected(NamedTuple):

@@ -16,7 +16,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loa
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.run.emptied_replay import without_replay
+from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
@@ -97,13 +97,12 @@ class RunWriter:
     def _newest_without_replay(self) -> NewestGood | None:
         """The newest checkpoint whose own files verify; its replay is left out if a segment of it is damaged."""
         newest = self._reader.newest_good(segments=False)
-        damage = None if newest is None else self._reader.damaged_segment(newest.loaded.info)
-        if newest is None or damage is None:
+        if newest is None or self._reader.damaged_segment(newest.loaded.info) is None:
             return self._newest()
         step = newest.loaded.info.step
-        emptied = without_replay(self.checkpoints.load(step, segments=False))
-        self.folder.event("replay_emptied", env_steps=step, reason=damage)
-        self.mark_inexact(f"resumed with an emptied replay: {damage}")
+        emptied = emptied_if_damaged(self.checkpoints, self.checkpoints.load(step, segments=False))
+        self.folder.event("replay_emptied", env_steps=step, reason=emptied.replay_damage)
+        self.mark_inexact(f"resumed with an emptied replay: {emptied.replay_damage}")
         return NewestGood(emptied, newest.rejected)
 
     @property

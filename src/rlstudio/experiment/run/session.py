@@ -77,7 +77,7 @@ class Session:
                 self.recorder.cut_back({})
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
-                if loaded.is_emptied:
+                if loaded.replay_damage is not None:
                     self._keep_emptied(loaded.info.step)
             self._opened = ExitStack()
             self._opened.callback(lease.release)
