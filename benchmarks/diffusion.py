@@ -33,7 +33,7 @@ from rlstudio.data.collect.carry import without_rows
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.make import make_vec_env
 from rlstudio.envs.worlds.equations import analytic_dynamics
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_env, build_trainer
@@ -202,7 +202,7 @@ def cloning() -> dict[str, Any]:
     env = build_env(cfg)
     planner = build_planner(PlannerConfig(kind="random_shooting", horizon=15, candidates=128), env.spaces.action)
     expert = PlanningAgent(planner, Score(analytic_dynamics("CartPole-v1")), env.spaces)
-    shown = play(expert, cfg.env, episodes=50, seed=SEED, vectorization="native")
+    shown = recorded_episodes(expert, cfg.env, episodes=50, seed=SEED, vectorization="native")
     returns = [float(episode.rewards.sum()) for episode in shown]
     with tempfile.TemporaryDirectory() as place:
         os.environ["MINARI_DATASETS_PATH"] = place

@@ -17,7 +17,7 @@ from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -25,12 +25,12 @@ from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.policy_value import PolicyOnly
 
-SEEN = Box((2,), "float32", (-1.0,), (1.0,))
+OBSERVATION = Box((2,), "float32", (-1.0,), (1.0,))
 
 
 def policy(action: Any) -> PolicyOnly:
     """Without hidden layers, so that outputs are W s + b."""
-    model = PolicyOnly(Spaces(SEEN, action), NetworkConfig(hidden_sizes=()), Rng(0))
+    model = PolicyOnly(Spaces(OBSERVATION, action), NetworkConfig(hidden_sizes=()), Rng(0))
     with torch.no_grad():
         model.policy_net.layers[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]])[: model.head.outputs])
         model.policy_net.layers[0].bias.zero_()
@@ -78,7 +78,7 @@ def test_fifty_episodes_of_an_expert_are_enough_for_cartpole(tmp_path: Path, mon
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     cfg = experiment("cartpole/expert-v0")
     env = build_runtime(cfg)
-    shown = play(Balancer(), cfg.env, episodes=50, seed=1, vectorization="native")  # type: ignore[arg-type]
+    shown = recorded_episodes(Balancer(), cfg.env, episodes=50, seed=1, vectorization="native")  # type: ignore[arg-type]
     assert np.mean([episode.rewards.sum() for episode in shown]) >= 490
     write_dataset("cartpole/expert-v0", shown, env.spaces, None, algorithm="rule", code="", description="")
     trainer = build_trainer(cfg, env)

@@ -19,7 +19,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.collect.explore import RandomShare
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -29,7 +29,7 @@ from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from support.experiments import tiny
 
-SEEN = Box((2,), "float32", (-1.0,), (1.0,))
+OBSERVATION = Box((2,), "float32", (-1.0,), (1.0,))
 FORCE = Box((1,), "float32", (-2.0,), (2.0,))
 
 
@@ -69,7 +69,7 @@ def windows(actions: list[list[float]], weights: list[list[float]]) -> Batch:
 
 def test_the_loss_by_hand() -> None:
     """Forces 2, -1 (then over) and 0, 1 are 1, -0.5, 0 and 0.5 of the bounds; the guess is 0.5 everywhere."""
-    model = Constant(Spaces(SEEN, FORCE), NetworkConfig(hidden_sizes=()), Rng(0), horizon=2)
+    model = Constant(Spaces(OBSERVATION, FORCE), NetworkConfig(hidden_sizes=()), Rng(0), horizon=2)
     batch = windows([[2.0, 0.0], [-1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]])
     loss, metrics = diffusion_loss(model, batch, torch.tensor([0.3, 0.6]), torch.zeros(2, 2, 1))
     assert float(loss) == pytest.approx((0.25 + 0.25 + 0.0) / 3)
@@ -80,7 +80,7 @@ def test_the_loss_by_hand() -> None:
 def test_the_loss_is_that_of_a_slow_reference(action: Any) -> None:
     steps, rows = 4, 6
     generator = np.random.default_rng(0)
-    model = TrajectoryModel(Spaces(SEEN, action), NetworkConfig(hidden_sizes=(8,)), Rng(0), horizon=steps)
+    model = TrajectoryModel(Spaces(OBSERVATION, action), NetworkConfig(hidden_sizes=(8,)), Rng(0), horizon=steps)
     chosen = (
         generator.integers(0, 3, (steps, rows)) if action is not FORCE else generator.uniform(-2, 2, (steps, rows, 1))
     )
@@ -209,7 +209,7 @@ def test_it_learns_from_a_dataset_without_a_step(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     teacher = build(behaviour={"kind": "mppi", "horizon": 5, "candidates": 8})
     env = experiment_from({"env": {"id": "Pendulum-v1"}, "policy": {"algo": "ppo"}}).env
-    shown = play(teacher.source.collector.agent, env, episodes=2, seed=0, vectorization="native")  # type: ignore[union-attr]
+    shown = recorded_episodes(teacher.source.collector.agent, env, episodes=2, seed=0, vectorization="native")  # type: ignore[union-attr]
     write_dataset("pendulum/mppi-v0", shown, teacher.agent.spaces, None, algorithm="mppi", code="", description="")
     trainer = build(dataset="pendulum/mppi-v0")
     losses = [float(trainer.train_step()["loss"]) for _ in range(10)]

@@ -155,7 +155,9 @@ def test_before_any_plan_neither_policy_nor_value_has_anything_to_learn():
 # -- how far the value is believed ------------------------------------------------------------------------------------
 
 
-def told(rewards: torch.Tensor, values: torch.Tensor, model: PlanningModel | None = None) -> PlanningModel:
+def model_that_predicted(
+    rewards: torch.Tensor, values: torch.Tensor, model: PlanningModel | None = None
+) -> PlanningModel:
     """A model whose value was `values` before rewards `rewards` ended the episode."""
     model = model or model_of(CHOICES)
     model.value.expected = lambda observations: values  # type: ignore[method-assign]
@@ -176,11 +178,13 @@ def told(rewards: torch.Tensor, values: torch.Tensor, model: PlanningModel | Non
 
 def test_a_value_is_believed_as_far_as_it_foretold_what_came():
     rewards = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5
-    assert told(rewards, rewards).value.trust == 1
-    assert told(rewards, torch.full((4,), 3.0)).value.trust == pytest.approx(0.0, abs=1e-6)
-    assert told(rewards, rewards + 1).value.trust == pytest.approx(1 - 1 / 3.5, rel=1e-5)
-    assert told(rewards, -rewards).value.trust == 0
-    assert told(torch.ones(4), torch.tensor([1.0, 1.1, 0.9, 1.0])).value.trust == 0  # nothing to foretell: noise
+    assert model_that_predicted(rewards, rewards).value.trust == 1
+    assert model_that_predicted(rewards, torch.full((4,), 3.0)).value.trust == pytest.approx(0.0, abs=1e-6)
+    assert model_that_predicted(rewards, rewards + 1).value.trust == pytest.approx(1 - 1 / 3.5, rel=1e-5)
+    assert model_that_predicted(rewards, -rewards).value.trust == 0
+    assert (
+        model_that_predicted(torch.ones(4), torch.tensor([1.0, 1.1, 0.9, 1.0])).value.trust == 0
+    )  # nothing to foretell: noise
 
 
 def test_a_value_that_was_never_judged_is_not_believed():
@@ -195,20 +199,20 @@ def test_trust_does_not_depend_on_the_unit_of_rewards(unit):
     rewards = unit * torch.tensor([1.0, 2.0, 3.0, 6.0])
     for values, trust in ((rewards + unit, 1 - 1 / 3.5), (-rewards, 0.0), (rewards, 1.0)):
         model = model_of(CHOICES, sampled(CHOICES).with_(rewards=rewards.repeat(3)))
-        told(rewards, values, model)
+        model_that_predicted(rewards, values, model)
         assert model.value.trust == pytest.approx(trust, rel=1e-4)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_rows_that_are_no_numbers_tell_nothing_of_the_value(bad):
     rewards = torch.tensor([1.0, 2.0, bad, 6.0])
-    model = told(rewards, torch.tensor([1.5, 2.0, 3.0, 6.0]))
-    fair = told(torch.tensor([1.0, 2.0, 6.0]), torch.tensor([1.5, 2.0, 6.0]))
+    model = model_that_predicted(rewards, torch.tensor([1.5, 2.0, 3.0, 6.0]))
+    fair = model_that_predicted(torch.tensor([1.0, 2.0, 6.0]), torch.tensor([1.5, 2.0, 6.0]))
     torch.testing.assert_close(model.value.foretold, fair.value.foretold)
 
 
 def test_without_trust_all_places_are_worth_the_same():
-    model = told(torch.tensor([1.0, 2.0, 3.0, 6.0]), torch.tensor([9.0, -9.0, 9.0, -9.0]))
+    model = model_that_predicted(torch.tensor([1.0, 2.0, 3.0, 6.0]), torch.tensor([9.0, -9.0, 9.0, -9.0]))
     assert model.value(torch.zeros(4, 3)).tolist() == [3.0] * 4
     fresh = model_of(CHOICES)
     assert fresh.value(torch.randn(5, 3)).tolist() == [0.0] * 5

@@ -28,9 +28,9 @@ def measure(monkeypatch):
 @pytest.fixture
 def clock(measure, monkeypatch):
     """A clock that shows what it is told."""
-    told = {"now": 0.0}
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: told["now"])
-    return told
+    clock = {"now": 0.0}
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: clock["now"])
+    return clock
 
 
 def test_a_window_opens_after_the_warmup_and_closes_when_it_is_full(measure, clock):
@@ -158,11 +158,11 @@ def test_a_peer_that_cannot_be_installed_is_reported(monkeypatch, capsys):
 
 
 def test_a_record_says_what_it_ran_on_but_not_whose_machine():
-    told = json.dumps(records.provenance({"rlstudio": {"torch": "2"}}))
-    assert '"cores"' in told
-    assert '"date"' in told
+    document = json.dumps(records.provenance({"rlstudio": {"torch": "2"}}))
+    assert '"cores"' in document
+    assert '"date"' in document
     assert platform.node() not in records.machine().values()
-    assert str(Path(records.__file__).parent) not in told
+    assert str(Path(records.__file__).parent) not in document
 
 
 OWN = {

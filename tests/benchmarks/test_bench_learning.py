@@ -12,8 +12,8 @@ from benchmarks import learning, learning_page
 
 
 def line(task, value=500.0, episodes=2):
-    told = {"cell": task.cell.key, "side": task.side, "seed": task.seed, "identity": task.identity}
-    return {**told, "returns": [value] * episodes, "env_steps": task.env_steps, "seconds": 1.0}
+    fields = {"cell": task.cell.key, "side": task.side, "seed": task.seed, "identity": task.identity}
+    return {**fields, "returns": [value] * episodes, "env_steps": task.env_steps, "seconds": 1.0}
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.published], ids=lambda cell: cell.key)

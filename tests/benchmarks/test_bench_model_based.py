@@ -6,8 +6,8 @@ from benchmarks import model_based
 
 
 def line(case, seed, value, now=None):
-    told = {"case": case.key, "seed": seed, "identity": now or identity(case), "env_steps": 1000}
-    return {**told, "returns": [value] * 2, "cpu_seconds": 3.0}
+    fields = {"case": case.key, "seed": seed, "identity": now or identity(case), "env_steps": 1000}
+    return {**fields, "returns": [value] * 2, "cpu_seconds": 3.0}
 
 
 def test_a_seed_counts_once_and_another_config_does_not():

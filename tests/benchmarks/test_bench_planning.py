@@ -41,8 +41,8 @@ def test_the_first_episode_of_each_start_counts():
 
 def test_tables_say_what_was_missed():
     row = ROWS[0]
-    told = planning_page._returns({**MADE, "rows": {row.key: {"planner": row.planner, "returns": [1.0, 2.0]}}})
-    assert "| 1.5 | 1 to 2 | >= 500 | **no** |" in told
+    page = planning_page._returns({**MADE, "rows": {row.key: {"planner": row.planner, "returns": [1.0, 2.0]}}})
+    assert "| 1.5 | 1 to 2 | >= 500 | **no** |" in page
     times = {("rlstudio", 1): 900.0, ("rlstudio", 256): 8000.0, ("pytorch_mppi", 1): 1000.0}
     against = [
         {"side": side, "envs": envs, "threads": threads, "median_us": time * threads}
@@ -51,8 +51,8 @@ def test_tables_say_what_was_missed():
     ]
     cell = {"envs": 1, "candidates": 64, "horizon": 15, "iterations": 1, "median_us": 1000.0}
     trees = [{"envs": 1, "simulations": 32, "error": "gone"}]
-    told = planning_page._speed({**MADE, "against": against, "grid": [cell], "trees": trees})
-    assert "| one plan, to pytorch_mppi's | 0.90 | <= 1 | yes |" in told
-    assert "| 28.80 | >= 20 | yes |" in told
-    assert "| 64 | 15 | 1 | 1,000 |" in told
-    assert "| 32 | - |" in told
+    page = planning_page._speed({**MADE, "against": against, "grid": [cell], "trees": trees})
+    assert "| one plan, to pytorch_mppi's | 0.90 | <= 1 | yes |" in page
+    assert "| 28.80 | >= 20 | yes |" in page
+    assert "| 64 | 15 | 1 | 1,000 |" in page
+    assert "| 32 | - |" in page

@@ -11,8 +11,8 @@ from benchmarks import render
 
 
 def rate(entry, threads, rep, value, memory=100.0):
-    told = {"entry": entry, "threads": threads, "rep": rep}
-    return {**told, "steps_per_second": value, "peak_rss_mb": memory}
+    fields = {"entry": entry, "threads": threads, "rep": rep}
+    return {**fields, "steps_per_second": value, "peak_rss_mb": memory}
 
 
 def test_the_median_of_the_repetitions_and_the_better_thread_count_stand():
@@ -41,8 +41,8 @@ def test_a_seed_that_never_solves_weighs_on_the_median():
 
 def stored(measurements):
     machine = {"cores": 2, "processor": "some", "memory_gib": 4, "system": "Linux", "python": "3.11"}
-    told = {"command": "python -m benchmarks.compare", "date": "2026-01-01", "machine": machine}
-    return {**told, "versions": {"sb3": {"torch": "2"}}, "not_installed": {}, "measurements": measurements}
+    fields = {"command": "python -m benchmarks.compare", "date": "2026-01-01", "machine": machine}
+    return {**fields, "versions": {"sb3": {"torch": "2"}}, "not_installed": {}, "measurements": measurements}
 
 
 def test_the_report_tells_kept_promises_from_broken_ones():

@@ -13,8 +13,8 @@ WIDE = Setting("ppo_cartpole", ("env.num_envs=32",))
 
 def line(setting, seed, value=500.0, seconds=2.0):
     machine = {"cores": 2, "processor": "some"}
-    told = {"key": setting.key, "identity": setting.identity, "seed": seed, "date": "2026-01-01", "machine": machine}
-    return {**told, "returns": [value], "env_steps": 1000, "seconds": seconds}
+    fields = {"key": setting.key, "identity": setting.identity, "seed": seed, "date": "2026-01-01", "machine": machine}
+    return {**fields, "returns": [value], "env_steps": 1000, "seconds": seconds}
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)

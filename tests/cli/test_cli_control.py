@@ -15,11 +15,13 @@ from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core import process
-from rlstudio.core.process import Owner, this_process
+from rlstudio.core.process import Owner, process_of, this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
+from support.experiments import tiny_yaml
 from support.launcher import InProcessLauncher
 
 S = RunState
@@ -28,7 +30,7 @@ S = RunState
 @pytest.fixture(autouse=True)
 def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started in the background, and nobody waits long."""
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda home: None)
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     monkeypatch.setattr("rlstudio.cli.commands.queue.STOP_SECONDS", 0.3)
     monkeypatch.setattr("rlstudio.control.queue.worker.TICK_SECONDS", 0.01)
     monkeypatch.setattr("rlstudio.control.queue.service.SubprocessLauncher", InProcessLauncher)
@@ -36,11 +38,11 @@ def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def home(place: Path) -> Iterator[Workspace]:
-    home = Workspace(place / "runs")
-    yield home
-    if "store" in vars(home):
-        home.store.database.close()
+def workspace(place: Path) -> Iterator[Workspace]:
+    workspace = Workspace(place / "runs")
+    yield workspace
+    if "store" in vars(workspace):
+        workspace.store.database.close()
 
 
 @pytest.fixture
@@ -74,9 +76,9 @@ def test_looking_at_an_empty_place_creates_nothing(rlctl: Rlctl, place: Path, co
     assert everything(place) == {"tiny.yaml"}
 
 
-def test_detach_says_how_to_follow_it(rlctl: Rlctl, home: Workspace) -> None:
+def test_detach_says_how_to_follow_it(rlctl: Rlctl, workspace: Workspace) -> None:
     done = rlctl("launch", "-f", "tiny.yaml", "--detach")
-    (run,) = home.store.runs()
+    (run,) = workspace.store.runs()
     assert done.out == f"run {run.id}: QUEUED; follow it with: rlctl logs -f {run.id}\n"
     assert (run.state, run.owner, run.is_managed) == (S.QUEUED, "tester", True)
     (document,) = rlctl("launch", "-f", "tiny.yaml", "-d", "--json").document
@@ -89,16 +91,16 @@ def test_refused_before_it_is_queued(rlctl: Rlctl, place: Path) -> None:
     assert everything(place) == {"tiny.yaml"}
 
 
-def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, home: Workspace) -> None:
+def test_a_key_makes_one_run_for_each_seed(rlctl: Rlctl, workspace: Workspace) -> None:
     first = rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out
     assert rlctl("launch", "-f", "tiny.yaml", "-d", "-q", "--key", "night", "--seeds", "3").out == first
-    assert home.store.count() == len(first.split()) == 3
+    assert workspace.store.count() == len(first.split()) == 3
     refused = rlctl("launch", "-f", "tiny.yaml", "-d", "--key", "night/0", "train.epochs=9")
     assert refused.code == 2
     assert "was used for another experiment" in refused.err
 
 
-def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Workspace) -> None:
+def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, workspace: Workspace) -> None:
     low = queued(rlctl)
     high = queued(rlctl, "resources.priority=5")
     shown = rlctl("queue")
@@ -106,7 +108,7 @@ def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Workspace) -> N
     assert "no worker serves this queue; start one with: rlctl worker" in shown.out
     from rlstudio.control.store.resources import Slots
 
-    Workers(home.store.database).register("me", this_process(), Slots(2, 0, 100))
+    Workers(workspace.store.database).register("me", this_process(), Slots(2, 0, 100))
     document = rlctl("queue", "--json").document
     assert [run["id"] for run in document["queued"]] == [high, low]
     assert document["running"] == []
@@ -115,7 +117,7 @@ def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, home: Workspace) -> N
     assert "worker me: cpu=2" in rlctl("queue").out
 
 
-def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Workspace) -> None:
+def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, workspace: Workspace) -> None:
     first, second = queued(rlctl), queued(rlctl, "--seed", "9")
     never = queued(rlctl, "resources.cpus=4096")
     rlctl("cancel", never)
@@ -123,12 +125,14 @@ def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, home: Workspace) -> 
     assert (done.code, done.err) == (0, "")
     assert f"{first}: started, ppo on CartPole-v1, seed 3; 1 more wait" in done.out
     assert f"{second}: started, ppo on CartPole-v1, seed 9; nothing else waits" in done.out
-    assert [home.store.get(run_id).state for run_id in (first, second)] == [S.COMPLETED] * 2
-    assert Workers(home.store.database).alive() == []
+    assert [workspace.store.get(run_id).state for run_id in (first, second)] == [S.COMPLETED] * 2
+    assert Workers(workspace.store.database).alive() == []
     assert rlctl("worker", "--slots", "cores=1").code == 2
 
 
-def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_says_what_it_can_never_start(
+    rlctl: Rlctl, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     never = queued(rlctl, "resources.cpus=3")
     small = queued(rlctl)
     original = InProcessLauncher.launch
@@ -142,21 +146,21 @@ def test_a_worker_says_what_it_can_never_start(rlctl: Rlctl, home: Workspace, mo
     assert done.code == 0
     assert f"{never}: needs more than this worker has (3 cpus of 2)" in done.out
     assert done.out.count(never) == 1
-    assert home.store.get(never).state == S.QUEUED
-    assert home.store.get(small).state != S.QUEUED
+    assert workspace.store.get(never).state == S.QUEUED
+    assert workspace.store.get(small).state != S.QUEUED
 
 
 # -- stop and cancel --------------------------------------------------------------------------------------------------
 
 
-def test_cancel_a_queued_one(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
+def test_cancel_a_queued_one(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:
     run_id = queued(rlctl)
     refused = rlctl("stop", run_id)
     assert refused.code == 2
     assert f"rlctl cancel {run_id}" in refused.err
     done = rlctl("cancel", run_id)
     assert (done.code, done.out) == (0, f"run {run_id}: CANCELLED at 0 steps\n")
-    assert events(home.store, run_id) == [S.QUEUED, S.CANCELLED]
+    assert events(workspace.store, run_id) == [S.QUEUED, S.CANCELLED]
     assert rlctl("cancel", run_id).code == 2
     assert "has never run" in rlctl("logs", "-f", run_id).err
     assert rlctl("resume", run_id).code == 2
@@ -164,40 +168,41 @@ def test_cancel_a_queued_one(rlctl: Rlctl, home: Workspace, sent: list[object]) 
 
 
 def test_a_run_that_is_being_started_is_stopped_without_its_worker(
-    rlctl: Rlctl, home: Workspace, sent: list[tuple[Owner, int]]
+    rlctl: Rlctl, workspace: Workspace, sent: list[tuple[Owner, int]]
 ) -> None:
     """Its row still names the scheduler, which has other things to do."""
     run_id = queued(rlctl)
-    run = home.store.claim(run_id, this_process())
+    run = workspace.store.claim(run_id, this_process())
     assert rlctl("stop", run_id).code == 1  # it is not there yet
     assert sent == []
-    assert home.store.get(run_id).state == S.STOPPING
-    home.store.hand_over(run_id, run.token, this_process())
+    assert workspace.store.get(run_id).state == S.STOPPING
+    parent = process_of(os.getppid())
+    workspace.store.hand_over(run_id, run.token, parent)
     assert rlctl("stop", run_id).code == 1
-    assert sent == [(this_process(), signal.SIGTERM)]  # its own process now, and once
+    assert sent == [(parent, signal.SIGTERM)]  # its own process now, and once
 
 
-def test_an_ended_run_ends_nobody(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
+def test_an_ended_run_ends_nobody(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:
     """Its process may live on and do other things: a notebook, the next seed."""
     run_id = queued(rlctl)
-    run = home.store.claim(run_id, this_process())
-    home.store.hand_over(run_id, run.token, this_process())
-    home.store.move(run_id, run.token, S.RUNNING)
-    home.store.move(run_id, run.token, S.INTERRUPTED, Reason.USER)
+    run = workspace.store.claim(run_id, this_process())
+    workspace.store.hand_over(run_id, run.token, this_process())
+    workspace.store.move(run_id, run.token, S.RUNNING)
+    workspace.store.move(run_id, run.token, S.INTERRUPTED, Reason.USER)
     done = rlctl("cancel", run_id)
     assert (done.code, sent) == (0, [])
-    assert home.store.get(run_id).state == S.CANCELLED
+    assert workspace.store.get(run_id).state == S.CANCELLED
 
 
-def test_stop_between_two_tries(rlctl: Rlctl, home: Workspace, sent: list[object]) -> None:
+def test_stop_between_two_tries(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:
     run_id = queued(rlctl)
-    run = home.store.claim(run_id, this_process())
-    home.store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "")
-    assert home.store.get(run_id).may_retry
+    run = workspace.store.claim(run_id, this_process())
+    workspace.store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "")
+    assert workspace.store.get(run_id).may_retry
     done = rlctl("stop", run_id)
     assert done.code == 0
     assert f"run {run_id}: INTERRUPTED at 0 steps; go on with: rlctl resume {run_id}" in done.out
-    assert not home.store.get(run_id).may_retry
+    assert not workspace.store.get(run_id).may_retry
     assert (rlctl("stop", run_id).code, sent) == (2, [])
 
 
@@ -211,29 +216,60 @@ def test_a_stranger_of_another_host_is_stopped_there(rlctl: Rlctl, place: Path) 
     assert "once it has ended" in rlctl("cancel", "far").err
 
 
+# -- a damaged replay -------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_replay_is_named_and_the_run_goes_on_without_it(
+    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffer, "SEGMENT_ROWS", 64)
+    (place / "dqn.yaml").write_text(tiny_yaml("dqn"))
+    run_id = rlctl("launch", "-f", "dqn.yaml", "--quiet").out.split()[0]
+    for path in (place / "runs" / run_id / "segments").iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert rlctl("eval", run_id, "--episodes", 1).code == 0
+    assert rlctl("play", run_id, "--video", "film.webp").code == 0
+    assert rlctl("export", run_id, "-o", "bundle", "--format", "bundle").code == 0
+    assert "rlctl fork" in rlctl("fork", run_id, "train.epochs=5").err
+    assert rlctl("fork", run_id, "train.epochs=5", "name=child", "--empty-replay", "--quiet").code == 0
+    assert rlctl("show", "child", "--json").document["exact"] is False
+    refused = rlctl("resume", run_id, "train.epochs=5")
+    assert (refused.code, refused.err.count("\n")) == (4, 1)
+    assert (
+        f"its weights at 192 steps are not; go on with an emptied replay, which is not exact: rlctl resume {run_id}"
+        in (refused.err)
+    )
+    detached = rlctl("resume", run_id, "train.epochs=5", "--empty-replay", "--detach")
+    assert (detached.code, "--empty-replay with --detach" in detached.err) == (2, True)
+    assert rlctl("resume", run_id, "train.epochs=5", "--empty-replay", "--quiet").code == 0
+    document = rlctl("show", run_id, "--json").document
+    assert (document["state"], document["epoch"], document["exact"]) == ("COMPLETED", 5, False)
+    assert document["exact_reason"].startswith("resumed with an emptied replay: segments/")
+
+
 # -- resume, fork, lineage --------------------------------------------------------------------------------------------
 
 
-def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Workspace) -> None:
+def test_resume_and_fork_in_the_queue(rlctl: Rlctl, workspace: Workspace) -> None:
     assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
-    run = known_run(home, "last")
+    run = known_run(workspace, "last")
     refused = rlctl("resume", run.id, "--detach")
     assert refused.code == 2
     assert "it completed its 3 epochs" in refused.err
-    assert home.store.get(run.id).state == S.COMPLETED
+    assert workspace.store.get(run.id).state == S.COMPLETED
     assert rlctl("resume", run.id, "--detach", "--allow-inexact", "train.epochs=5").code == 2
     assert rlctl("resume", run.id, "train.epochs=5", "--detach").code == 0
     child_id = rlctl("fork", run.id, "train.epochs=4", "--detach", "--quiet").out.split()[-1]
-    child = home.store.get(child_id)
+    child = workspace.store.get(child_id)
     assert (child.state, child.parent_id, child.parent_step) == (S.QUEUED, run.id, run.env_steps)
     assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
     for run_id, epochs in ((run.id, 5), (child_id, 4)):
-        done = home.store.get(run_id)
+        done = workspace.store.get(run_id)
         assert (done.state, done.epoch, done.total_epochs) == (S.COMPLETED, epochs, epochs)
     lineage = rlctl("show", child_id, "--lineage", "--json").document
-    assert [(entry["depth"], entry["id"]) for entry in lineage["family"]] == [(0, run.id), (1, child_id)]
+    assert [(entry["depth"], entry["id"]) for entry in lineage["relatives"]] == [(0, run.id), (1, child_id)]
     assert [event["state"] for event in lineage["history"]][-1] == "COMPLETED"
-    assert lineage["history"][-1]["token"] == home.store.get(child_id).token
+    assert lineage["history"][-1]["token"] == workspace.store.get(child_id).token
     shown = rlctl("show", child_id, "--lineage").out
     assert f"└─ {child_id} at {run.env_steps:,}" in shown
     assert "<- this one" in shown
@@ -242,13 +278,13 @@ def test_resume_and_fork_in_the_queue(rlctl: Rlctl, home: Workspace) -> None:
     assert refused.code == 2
     assert f"{child_id} was forked from it" in refused.err
     assert rlctl("rm", run.id, child_id, "--yes").code == 0
-    assert home.entries() == []
+    assert workspace.entries() == []
 
 
-def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: Workspace) -> None:
+def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, workspace: Workspace) -> None:
     run_id = queued(rlctl)
     assert rlctl("resume", run_id, "--detach").code == 2  # it is in the queue already
-    home.store.claim(run_id, this_process())
+    workspace.store.claim(run_id, this_process())
     for way in ([], ["--detach"]):
         refused = rlctl("resume", run_id, *way)
         assert refused.code == 2
@@ -256,16 +292,16 @@ def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, home: W
 
 
 def test_logs_wait_for_a_run_that_is_being_started(
-    rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch
+    rlctl: Rlctl, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claimed, but its folder is not there yet: it is waited for."""
     run_id = queued(rlctl)
-    claimed = home.store.claim(run_id, this_process())
+    claimed = workspace.store.claim(run_id, this_process())
     polls: list[float] = []
 
     def meanwhile(seconds: float) -> None:
         if not polls:
-            InProcessLauncher(home).launch(claimed, [])
+            InProcessLauncher(workspace).launch(claimed, [])
         polls.append(seconds)
 
     monkeypatch.setattr("rlstudio.cli.commands.logs.time.sleep", meanwhile)
@@ -276,7 +312,7 @@ def test_logs_wait_for_a_run_that_is_being_started(
 
 
 def test_a_run_that_could_not_begin_is_shown_with_its_reason(
-    rlctl: Rlctl, home: Workspace, monkeypatch: pytest.MonkeyPatch
+    rlctl: Rlctl, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = queued(rlctl)
 
@@ -285,14 +321,14 @@ def test_a_run_that_could_not_begin_is_shown_with_its_reason(
 
     monkeypatch.setattr(starting, "continuation_of", broken)
     assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
-    assert home.store.get(run_id).state == S.FAILED
+    assert workspace.store.get(run_id).state == S.FAILED
     assert "ZeroDivisionError: ours" in rlctl("show", run_id).out
 
 
 # -- keep -------------------------------------------------------------------------------------------------------------
 
 
-def test_adopt_and_gc(rlctl: Rlctl, home: Workspace, place: Path) -> None:
+def test_adopt_and_gc(rlctl: Rlctl, workspace: Workspace, place: Path) -> None:
     folder = RunFolder.create(
         place / "usb", NewRun(name="old", algo="ppo", env_id="CartPole-v1", config_yaml="{}"), state=S.FAILED
     )
@@ -304,10 +340,10 @@ def test_adopt_and_gc(rlctl: Rlctl, home: Workspace, place: Path) -> None:
     assert rlctl("gc").out == "nothing to delete\n"  # a week is kept
     assert "1 runs would be deleted" in rlctl("gc", "--days", "0").out
     assert rlctl("gc", "--days", "0", "--json").document == {"would_remove": [folder.id]}
-    assert home.find(folder.id).has_folder
+    assert workspace.find(folder.id).has_folder
     assert rlctl("gc", "--days", "0", "--keep", "1", "--yes").out == ""
     assert rlctl("gc", "--days", "0", "--states", "completed,interrupted", "--json").document == {"would_remove": []}
     assert rlctl("gc", "--states", "running").code == 2
     assert rlctl("gc", "--days", "0", "--yes", "--json").document == {"removed": [folder.id]}
-    assert home.entries() == []
-    assert not home.folder(folder.id).path.exists()
+    assert workspace.entries() == []
+    assert not workspace.folder(folder.id).path.exists()

@@ -84,9 +84,9 @@ def test_eval_of_a_bundle_is_eval_of_the_run(rlctl: Rlctl, trained: Path, bundle
 
 def test_a_bundle_with_a_graph_plans_by_its_weights(rlctl: Rlctl, trained: Path, bundle: Path) -> None:
     first = ["--planner", "cem", "planner.horizon=3", "planner.candidates=8", "--episodes", "2", "--json"]
-    told, run = rlctl("eval", bundle, *first).document, rlctl("eval", "tiny", "--runs-dir", trained, *first).document
-    assert told["planner"]["returns"] == run["planner"]["returns"]
-    assert told["returns"] == run["returns"]
+    bundled, run = rlctl("eval", bundle, *first).document, rlctl("eval", "tiny", "--runs-dir", trained, *first).document
+    assert bundled["planner"]["returns"] == run["planner"]["returns"]
+    assert bundled["returns"] == run["returns"]
 
 
 def test_play_films_a_bundle(rlctl: Rlctl, bundle: Path, place: Path) -> None:

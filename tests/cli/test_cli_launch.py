@@ -102,9 +102,9 @@ def test_a_rehearsal_prints_the_configuration_and_writes_nothing(rlctl: Rlctl, p
     config = yaml.safe_load(result.out)
     assert (config["name"], config["env"]["seed"], config["train"]["lr"]) == ("123", 9, 1e-3)
     assert config["eval"]["every_epochs"] == 2
-    told = rlctl("launch", "-f", "tiny.yaml", "--dry-run", "--json", "--seeds", 2).document
-    assert set(told) == {"origin", "config_hash", "seeds", "config"}
-    assert told["seeds"] == [3, 4]
+    document = rlctl("launch", "-f", "tiny.yaml", "--dry-run", "--json", "--seeds", 2).document
+    assert set(document) == {"origin", "config_hash", "seeds", "config"}
+    assert document["seeds"] == [3, 4]
     assert everything(place) == before
 
 
@@ -274,13 +274,13 @@ def test_evaluation_for_people_and_programs(rlctl: Rlctl, trained: Path) -> None
     result = rlctl("eval", "last", "--episodes", 3, "--runs-dir", trained)
     assert "IQM" in result.out
     assert "95 % interval" in result.out
-    told = rlctl("eval", "tiny", "--episodes", 3, "--json", "--runs-dir", trained).document
-    assert {"id", "checkpoint", "seed", "episodes", "env_id", "returns", "lengths", "seeds", "summary"} <= set(told)
-    assert told["checkpoint"] == 192
-    assert len(told["returns"]) == 3
-    assert set(told["summary"]) == {"n", "mean", "std", "median", "iqm", "ci_low", "ci_high", "min", "max"}
+    document = rlctl("eval", "tiny", "--episodes", 3, "--json", "--runs-dir", trained).document
+    assert {"id", "checkpoint", "seed", "episodes", "env_id", "returns", "lengths", "seeds", "summary"} <= set(document)
+    assert document["checkpoint"] == 192
+    assert len(document["returns"]) == 3
+    assert set(document["summary"]) == {"n", "mean", "std", "median", "iqm", "ci_low", "ci_high", "min", "max"}
     run = rlctl("show", "last", "--json", "--runs-dir", trained).document
-    assert told["summary"]["mean"] == run["eval_return"]  # the same episodes as at the end of the run
+    assert document["summary"]["mean"] == run["eval_return"]  # the same episodes as at the end of the run
     best = rlctl("eval", "last", "--checkpoint", "best", "--json", "--runs-dir", trained).document
     assert best["checkpoint"] == 128
     other = rlctl("eval", "last", "--checkpoint", "128", "--seed", 77, "--json", "--runs-dir", trained).document
@@ -298,10 +298,10 @@ def test_reading_changes_nothing(rlctl: Rlctl, trained: Path) -> None:
 def test_a_film(rlctl: Rlctl, trained: Path, place: Path) -> None:
     result = rlctl("play", "last", "--video", "out.mp4", "--runs-dir", trained, "--json")
     assert result.code == 0, result.err
-    told = result.document
-    assert Path(told["path"]).stat().st_size > 1000
+    document = result.document
+    assert Path(document["path"]).stat().st_size > 1000
     evaluation = rlctl("eval", "last", "--episodes", 1, "--json", "--runs-dir", trained).document
-    assert (told["returns"], told["seeds"]) == (evaluation["returns"], evaluation["seeds"])
+    assert (document["returns"], document["seeds"]) == (evaluation["returns"], evaluation["seeds"])
     assert "out.mp4: " in rlctl("play", "last", "-o", "out.mp4", "--choose", "best", "--runs-dir", trained).out
 
 

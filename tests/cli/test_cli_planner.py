@@ -23,11 +23,11 @@ def test_both_are_told(trained: Rlctl) -> None:
     document = trained(
         "eval", "last", "--planner", "random_shooting", "planner.candidates=64", "--episodes", "2", "--json"
     )
-    told = document.document
-    assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
-    assert told["planner"]["milliseconds_per_plan"] > 0
-    assert told["planner"]["milliseconds_without"] > 0
-    assert told["planner"]["plans_at_once"] == 2
+    evaluated = document.document
+    assert evaluated["planner"]["summary"]["mean"] > evaluated["summary"]["mean"]
+    assert evaluated["planner"]["milliseconds_per_plan"] > 0
+    assert evaluated["planner"]["milliseconds_without"] > 0
+    assert evaluated["planner"]["plans_at_once"] == 2
     out = trained(
         "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "3"
     ).out
@@ -43,8 +43,8 @@ def test_both_are_told(trained: Rlctl) -> None:
     ],
 )
 def test_the_runs_own_policy_helps(trained: Rlctl, arguments: list[str]) -> None:
-    told = trained("eval", "last", "--planner", *arguments, "--episodes", "1", "--json").document
-    assert told["planner"]["summary"]["mean"] > told["summary"]["mean"]
+    evaluated = trained("eval", "last", "--planner", *arguments, "--episodes", "1", "--json").document
+    assert evaluated["planner"]["summary"]["mean"] > evaluated["summary"]["mean"]
 
 
 FIRST = ["planner.horizon=3", "planner.candidates=8", "planner.iterations=1", "--episodes", "1", "--json"]
@@ -62,9 +62,9 @@ def test_a_run_of_every_kind_guides_a_plan(
         train["dataset"] = "cart/tiny-v0"
     (place / "run.yaml").write_text(tiny_yaml(algo, env={"max_episode_steps": 20}, train=train))
     assert rlctl("launch", "-f", "run.yaml", "-q").code == 0
-    told = rlctl("eval", "last", "--planner", "guided", *FIRST).document
-    assert told["planner"]["summary"]["n"] == 1
-    assert told["planner"]["milliseconds_per_plan"] > 0
+    evaluated = rlctl("eval", "last", "--planner", "guided", *FIRST).document
+    assert evaluated["planner"]["summary"]["n"] == 1
+    assert evaluated["planner"]["milliseconds_per_plan"] > 0
 
 
 def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
@@ -102,7 +102,7 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--dynamics", "last"], "only a planner needs a model"),
         (["planner.horizon=3"], "only settings of a planner fit"),
@@ -114,10 +114,10 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
         (["--planner", "mpppi"], "planner.kind: "),
     ],
 )
-def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) -> None:
+def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], message: str) -> None:
     result = trained("eval", "last", *arguments)
     assert result.code == 2
-    assert told in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 

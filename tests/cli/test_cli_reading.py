@@ -64,9 +64,9 @@ KINDS = ("living", "dead", "dead_cancelled", "elsewhere", "queued", "folder_only
 def world(place: Path, trained: Path) -> Iterator[ReadingWorld]:
     shutil.copytree(trained, place / "runs")
     (place / "out").mkdir()
-    home = Workspace(place / "runs")
-    yield fill(home)
-    home.store.database.close()
+    workspace = Workspace(place / "runs")
+    yield fill(workspace)
+    workspace.store.database.close()
 
 
 def test_every_command_is_known_to_read_or_to_act() -> None:
@@ -140,7 +140,7 @@ def test_a_run_whose_process_is_gone_is_told_as_what_will_be_recorded(rlctl: Rlc
     assert f"rlctl resume {world.dead}" in shown.out
     assert rlctl("show", world.dead, "--json").document["recorded"] is False
     assert "interrupted (not yet recorded)" in rlctl("show", world.dead, "--lineage").out
-    (relative,) = rlctl("show", world.dead, "--lineage", "--json").document["family"]
+    (relative,) = rlctl("show", world.dead, "--lineage", "--json").document["relatives"]
     assert (relative["state"], relative["recorded"]) == ("INTERRUPTED", False)
 
 
@@ -154,9 +154,9 @@ def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path,
     assert f"run {world.dead}: INTERRUPTED: orphaned; process" in done.out
     assert f"run {world.dead_cancelled}: CANCELLED: user" in done.out
     assert "not yet recorded" not in done.out
-    home = Workspace(place / "runs")
-    assert (home.records.get(world.dead).state, home.find(world.dead).recorded) == ("INTERRUPTED", True)
-    assert home.records.get(world.living).state == home.records.get(world.elsewhere).state == "RUNNING"
+    workspace = Workspace(place / "runs")
+    assert (workspace.records.get(world.dead).state, workspace.find(world.dead).recorded) == ("INTERRUPTED", True)
+    assert workspace.records.get(world.living).state == workspace.records.get(world.elsewhere).state == "RUNNING"
     assert "nothing to record" in rlctl("queue", "--reap").out
     assert rlctl("queue", "--reap", "--json").document["reaped"] == []
 
@@ -164,9 +164,9 @@ def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path,
 @pytest.mark.parametrize("command", ["cancel RUN", "rm RUN --yes", "gc --yes", "stop RUN", "resume RUN"])
 def test_whoever_acts_records_it_first(command: str, rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
     rlctl(*command.replace("RUN", world.dead).split())
-    home = Workspace(place / "runs")
-    assert home.records.get(world.dead_cancelled).state == "CANCELLED"
-    states = [event.state for event in home.records.events(world.dead)]
+    workspace = Workspace(place / "runs")
+    assert workspace.records.get(world.dead_cancelled).state == "CANCELLED"
+    states = [event.state for event in workspace.records.events(world.dead)]
     assert "INTERRUPTED" in states or command.startswith("rm")
 
 

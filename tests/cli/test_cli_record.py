@@ -46,7 +46,9 @@ def test_a_name_that_is_taken_is_refused(rlctl: Rlctl, trained: Path) -> None:
 def test_a_name_that_minari_would_refuse_is_told_before_anything_is_played(
     rlctl: Rlctl, trained: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlstudio.experiment.analysis.dataset.play", lambda *_, **__: pytest.fail("played"))
+    monkeypatch.setattr(
+        "rlstudio.experiment.analysis.dataset.recorded_episodes", lambda *_, **__: pytest.fail("played")
+    )
     done = rlctl("record", "tiny", "--runs-dir", trained, "--episodes", "1", "--dataset", name)
     assert done.code == 2
     assert done.err.startswith("rlctl: --dataset ")

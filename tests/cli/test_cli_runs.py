@@ -117,11 +117,11 @@ def test_show_for_a_person(rlctl: Rlctl, trained: Path) -> None:
 
 def test_logs_tell_events_and_epochs_in_order(rlctl: Rlctl, trained: Path) -> None:
     lines = rlctl("logs", "last", "--runs-dir", trained).out.splitlines()
-    told = [line.split(maxsplit=1)[1] for line in lines]
-    assert told[0] == "created"
-    assert [line.split(" steps")[0] for line in told if " steps  return" in line] == ["64", "128", "192"]
-    assert "eval" in next(line for line in told if line.startswith("128 steps"))
-    assert told[-1].startswith("completed")
+    messages = [line.split(maxsplit=1)[1] for line in lines]
+    assert messages[0] == "created"
+    assert [line.split(" steps")[0] for line in messages if " steps  return" in line] == ["64", "128", "192"]
+    assert "eval" in next(line for line in messages if line.startswith("128 steps"))
+    assert messages[-1].startswith("completed")
 
 
 def test_logs_as_json_lines(rlctl: Rlctl, trained: Path) -> None:

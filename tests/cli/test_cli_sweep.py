@@ -30,10 +30,10 @@ def served_here(monkeypatch: pytest.MonkeyPatch) -> None:
     from rlstudio.core.process import this_process
     from rlstudio.core.run_state import RunState
 
-    def serve(home: Any) -> None:
-        for run in reversed(home.store.runs(states={RunState.QUEUED})):
-            claimed = home.store.claim(run.id, this_process())
-            runner.main(run.id, claimed.token, home.runs_dir)
+    def serve(workspace: Any) -> None:
+        for run in reversed(workspace.store.runs(states={RunState.QUEUED})):
+            claimed = workspace.store.claim(run.id, this_process())
+            runner.main(run.id, claimed.token, workspace.runs_dir)
 
     monkeypatch.setattr(hands, "ensure_worker", serve)
     monkeypatch.setattr(hands, "POLL_SECONDS", 0.0)
@@ -76,9 +76,9 @@ def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.Mo
 
     serve, calls = hands.ensure_worker, []
 
-    def interrupts(home: Any) -> None:
-        serve(home)
-        calls.append(home)
+    def interrupts(workspace: Any) -> None:
+        serve(workspace)
+        calls.append(workspace)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -114,13 +114,13 @@ def test_worse_is_refused_and_the_verdict_is_shown_and_kept(rlctl: Rlctl, runs: 
     refused(worse, 7, "model pole:1: not promoted: not better by 0: mean difference -")
     assert "pole:1 stays in stage archived" in worse.out
     assert "  production   " in worse.out
-    told = rlctl("promote", "pole:1", "--to", "production", "--episodes", 40, "--json")
-    assert told.code == 7
-    assert told.document["verdict"]["promote"] is False
+    as_json = rlctl("promote", "pole:1", "--to", "production", "--episodes", 40, "--json")
+    assert as_json.code == 7
+    assert as_json.document["verdict"]["promote"] is False
     assert stages(rlctl) == {1: "archived", 2: "production"}
     last = rlctl("models", "pole", "--json").document["history"][-1]
     assert (last["kind"], last["version"], last["stage"]) == ("refuse", 1, "archived")
-    assert last["verdict"] == told.document["verdict"]
+    assert last["verdict"] == as_json.document["verdict"]
     assert "not better by 0" in rlctl("models", "pole").out
     assert rlctl("rollback", "pole").out == "pole:1 is in production again\n"  # what was refused was never there
 

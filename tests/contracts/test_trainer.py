@@ -12,7 +12,7 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Stateful
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import experiment_from
@@ -55,7 +55,7 @@ def recorded(env_id: str) -> str:
     """Three episodes of an agent that has not learned anything, as the folder of a dataset."""
     untrained = small("ppo", env_id)
     env = experiment_from({"env": {"id": env_id}, "policy": {"algo": "ppo"}}).env
-    episodes = play(untrained.agent, env, episodes=3, seed=0, vectorization="native")
+    episodes = recorded_episodes(untrained.agent, env, episodes=3, seed=0, vectorization="native")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
         return str(write_dataset("x-v0", episodes, untrained.agent.spaces, None, algorithm="", code="", description=""))

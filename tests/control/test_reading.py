@@ -37,9 +37,9 @@ GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name
 def world(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadingWorld:
     """In `runs`, with the store at `url`."""
     monkeypatch.setenv("RLSTUDIO_DB", url)
-    home = Workspace(tmp_path / "runs")
-    made = fill(home)
-    home.store.database.close()
+    workspace = Workspace(tmp_path / "runs")
+    made = fill(workspace)
+    workspace.store.database.close()
     return made
 
 
@@ -147,7 +147,7 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, postgres_url: str
     assert list(tmp_path.iterdir()) == []
     assert StoreReader(ReadOnlyDatabase(postgres_url)).count() == 0
     with ReadOnlyDatabase(postgres_url).engine.connect() as connection:
-        assert migrations._version(connection) is None
+        assert migrations.stored_version(connection) is None
 
 
 def test_an_older_server_is_refused_with_the_way_out_and_a_newer_one_too(

@@ -74,12 +74,12 @@ def test_a_plugin_may_not_take_a_builtin_name(install):
     catalog = things()
     with pytest.raises(UserError) as caught:
         catalog.load("rng")
-    told = str(caught.value)
-    assert told == (
+    message = str(caught.value)
+    assert message == (
         "thing 'rng' is offered by rlstudio (rlstudio.core.rng:Rng) and acme (acme_flat:Thing); "
         "uninstall or rename one of them"
     )
-    assert catalog.summary("rng") == told
+    assert catalog.summary("rng") == message
     assert catalog.load("spaces")  # the others still work
 
 
@@ -104,9 +104,9 @@ def test_a_broken_plugin_is_named_in_one_line(install, target, source, reason):
     install("acme", {"broken": target}, source)
     with pytest.raises(UserError) as caught:
         things().load("broken")
-    told = str(caught.value)
-    assert told.startswith(f"thing 'broken' of package acme cannot be loaded from {target}: {reason}")
-    assert "\n" not in told
+    message = str(caught.value)
+    assert message.startswith(f"thing 'broken' of package acme cannot be loaded from {target}: {reason}")
+    assert "\n" not in message
     assert "\n" not in things().summary("broken")
 
 

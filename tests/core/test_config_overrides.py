@@ -103,7 +103,7 @@ def test_errors_are_located_at_the_override_or_the_file():
     ],
 )
 def test_malformed_overrides(override, reason):
-    told = problem(override)
-    assert told.startswith("override ")
-    assert reason in told
-    assert len(told) < 200
+    reported = problem(override)
+    assert reported.startswith("override ")
+    assert reason in reported
+    assert len(reported) < 200

@@ -136,15 +136,15 @@ def test_accepted_values(line, field, value):
     ],
 )
 def test_refused_values_are_told_in_one_located_line(line, message):
-    told = problem(f"name: n\ntrain:\n  {line}\n")
-    assert message in told
-    assert told.startswith("f.yaml:3:")
-    assert "\n" not in told
+    reported = problem(f"name: n\ntrain:\n  {line}\n")
+    assert message in reported
+    assert reported.startswith("f.yaml:3:")
+    assert "\n" not in reported
 
 
 def test_every_problem_has_its_line():
-    told = problem("name: 3\ntrain:\n  clip: 0\n  clipp: 1\nzzz: 1\n")
-    assert told.splitlines() == [
+    reported = problem("name: 3\ntrain:\n  clip: 0\n  clipp: 1\nzzz: 1\n")
+    assert reported.splitlines() == [
         "f.yaml:1:1: name: expected text, got 3",
         "f.yaml:3:3: train.clip: must be greater than 0, got 0",
         "f.yaml:4:3: train.clipp: unknown key; did you mean clip?",
@@ -168,14 +168,14 @@ def test_plain_mappings_carry_their_source():
 
 def test_validators_that_compare_fields_name_the_place():
     assert problem("name: contrary\n") == "f.yaml:1:1: train.double: contrary takes no {double}; set it to false"
-    told = problem("name: contrary\ntrain:\n  double: true\n")
-    assert told.startswith("f.yaml:3:3: train.double: contrary")
+    reported = problem("name: contrary\ntrain:\n  double: true\n")
+    assert reported.startswith("f.yaml:3:3: train.double: contrary")
 
 
 def test_hostile_keys_and_values_stay_on_one_short_line():
     for text in ('"a\\nb": 1', '"\\e[31m": 1', f'name: ["{"x" * 5000}"]', f"name: n\n{'k' * 150}: 1"):
-        told = problem("name: n\n" + text if not text.startswith("name") else text)
-        assert all(line.isprintable() and len(line) < 300 for line in told.splitlines())
+        reported = problem("name: n\n" + text if not text.startswith("name") else text)
+        assert all(line.isprintable() and len(line) < 300 for line in reported.splitlines())
 
 
 def test_python_construction_is_as_exact():
@@ -200,7 +200,7 @@ def test_any_data_parses_or_is_refused_line_by_line(train):
     try:
         parse(Root, {"name": "n", "train": train})
     except ConfigError as error:
-        told = str(error)
+        reported = str(error)
     else:
         return
-    assert all(line.startswith("config: ") and line.isprintable() for line in told.split("\n"))
+    assert all(line.startswith("config: ") and line.isprintable() for line in reported.split("\n"))

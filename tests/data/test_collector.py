@@ -72,7 +72,7 @@ def test_a_restored_collector_continues_bit_for_bit(at):
 @given(st.integers(1, 4), st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(0, 10**6))
 def test_episode_statistics_equal_a_slow_count(envs, chunks, seed):
     g = np.random.default_rng(seed)
-    log, told, open_returns, open_lengths = EpisodeLog(envs), [], np.zeros(envs), np.zeros(envs, int)
+    log, expected, open_returns, open_lengths = EpisodeLog(envs), [], np.zeros(envs), np.zeros(envs, int)
     for steps in chunks:
         rewards, dones = g.integers(-3, 4, (steps, envs)).astype(np.float32), g.random((steps, envs)) < 0.3
         log.add(rewards, dones, np.zeros_like(dones))
@@ -81,10 +81,10 @@ def test_episode_statistics_equal_a_slow_count(envs, chunks, seed):
                 open_returns[b] += rewards[t, b]
                 open_lengths[b] += 1
                 if dones[t, b]:
-                    told.append((open_returns[b], open_lengths[b]))
+                    expected.append((open_returns[b], open_lengths[b]))
                     open_returns[b], open_lengths[b] = 0, 0
     returns, lengths = log.take()
-    assert list(zip(returns, lengths, strict=True)) == told
+    assert list(zip(returns, lengths, strict=True)) == expected
     assert log.open_returns.tolist() == open_returns.tolist()
     assert log.open_lengths.tolist() == open_lengths.tolist()
 

@@ -125,6 +125,24 @@ def test_a_restored_ring_goes_on_as_if_it_had_never_stopped(envs, mean_length, c
         assert_hold_the_same(ring, plain, horizon=2)
 
 
+@pytest.mark.parametrize("padding", ["reset", "zero"])
+def test_an_emptied_ring_learns_from_no_stack_whose_frames_it_lost(padding):
+    """It goes on in the middle of episodes, whose earlier frames are gone."""
+    stacked, envs = spaces(4, padding), 2
+    film, ring = Film(stacked, envs, 0, 1e9), ReplayBuffer(stacked, 60, envs)
+    ring.add(film.rollout(10))
+    emptied = ReplayBuffer(stacked, 60, envs)
+    emptied.load_state_dict(ReplayBuffer.without_rows(ring.state_dict()))
+    assert len(emptied) == 0
+    rollout = film.rollout(12)
+    emptied.add(rollout)
+    rows, true = emptied.all(), rollout.flatten()
+    whole = rows.weights > 0
+    assert whole.tolist() == [False] * 3 * envs + [True] * 9 * envs
+    assert torch.equal(rows.observations[whole], true.observations[whole])
+    assert torch.equal(rows.next_observations[whole], true.next_observations[whole])
+
+
 def test_frames_with_colours():
     stacked = spaces(4, frame=(2, 2, 3))
     film, once, plain = Film(stacked, 2, 0, 5.0), ReplayBuffer(stacked, 30, 2), ReplayBuffer(plainly(stacked), 30, 2)

@@ -20,8 +20,8 @@ from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, 
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.envs.gym.spaces import convert_action
 
-SEEN = Box((3,), "float32", (-1.0,), (1.0,))
-WORLD = Spaces(SEEN, Discrete(4, start=5))
+OBSERVATION = Box((3,), "float32", (-1.0,), (1.0,))
+WORLD = Spaces(OBSERVATION, Discrete(4, start=5))
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def written(spaces: Spaces = WORLD, name: str = "toys/walk-v0", env: Any = None)
 
 @pytest.mark.parametrize("action", [Discrete(4, start=5), Box((2,), "float32", (-1.0,), (1.0,))], ids=str)
 def test_what_is_written_is_what_is_read(action: Space) -> None:
-    spaces = Spaces(SEEN, action)
+    spaces = Spaces(OBSERVATION, action)
     for wrote, read in zip(written(spaces), read_episodes("toys/walk-v0", spaces), strict=True):
         for name in ("observations", "actions", "rewards", "terminated", "truncated"):
             assert np.array_equal(getattr(wrote, name), getattr(read, name)), name
@@ -91,7 +91,7 @@ def test_the_best_share_keeps_the_episodes_that_returned_most() -> None:
 
 
 def test_a_dict_of_observations_survives() -> None:
-    spaces = Spaces(Dict((("a", SEEN), ("b", Discrete(3)))), Discrete(4, start=5))
+    spaces = Spaces(Dict((("a", OBSERVATION), ("b", Discrete(3)))), Discrete(4, start=5))
     one = episode(1, 4, died=True)
     shown = {"a": one.observations, "b": np.array([0, 1, 2, 0, 1])}
     wrote = RecordedEpisode(shown, one.actions, one.rewards, one.terminated, one.truncated)
@@ -159,7 +159,7 @@ def test_it_is_read_only_when_a_sample_is_asked_for() -> None:
 def test_spaces_that_do_not_fit_are_refused_with_both(tmp_path: Path) -> None:
     written()
     with pytest.raises(Incompatible, match=r"toys/walk-v0 has action Discrete\(4\), the environment Discrete\(2\)"):
-        read_replay("toys/walk-v0", Spaces(SEEN, Discrete(2)))
+        read_replay("toys/walk-v0", Spaces(OBSERVATION, Discrete(2)))
     with pytest.raises(Incompatible, match="has observation"):
         read_replay("toys/walk-v0", Spaces(Box((2,), "float32", (-1.0,), (1.0,)), Discrete(4)))
 
@@ -186,7 +186,7 @@ def spoiled(what: str, where: Any, value: float, spaces: Spaces = WORLD) -> Reco
 
 
 @pytest.mark.parametrize(
-    ("what", "where", "value", "told"),
+    ("what", "where", "value", "message"),
     [
         ("observations", (2, 1), np.nan, "step 2: observation has nan, which is not finite"),
         ("observations", (4, 0), -np.inf, "step 4: observation has -inf, which is not finite"),
@@ -197,18 +197,20 @@ def spoiled(what: str, where: Any, value: float, spaces: Spaces = WORLD) -> Reco
         ("actions", 1, -1, "step 1: action has -1, which is not one of its choices"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused_by_its_place(what: str, where: Any, value: float, told: str) -> None:
+def test_what_cannot_be_learned_from_is_refused_by_its_place(what: str, where: Any, value: float, message: str) -> None:
     box = Box((3,), "float32", (-np.inf,), (np.inf,))
     spaces = Spaces(box, WORLD.action)
     episodes = [episode(0, 2, died=True), spoiled(what, where, value)]
     write_dataset("toys/bad-v0", episodes, spaces, None, algorithm="", code="", description="")
-    with pytest.raises(UserError, match=rf"^train.dataset: toys/bad-v0, episode 1, {told}; record it again") as caught:
+    with pytest.raises(
+        UserError, match=rf"^train.dataset: toys/bad-v0, episode 1, {message}; record it again"
+    ) as caught:
         read_replay("toys/bad-v0", spaces)
     assert "\n" not in str(caught.value)
 
 
 def test_an_action_that_is_no_number_is_refused() -> None:
-    spaces = Spaces(SEEN, Box((2,), "float32", (-1.0,), (1.0,)))
+    spaces = Spaces(OBSERVATION, Box((2,), "float32", (-1.0,), (1.0,)))
     bad = spoiled("actions", (3, 1), np.nan, spaces)
     write_dataset("toys/bad-v0", [bad], spaces, None, algorithm="", code="", description="")
     with pytest.raises(UserError, match=r"toys/bad-v0, episode 0, step 3: action has nan, which is not finite"):
@@ -216,16 +218,16 @@ def test_an_action_that_is_no_number_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"), [("a", "nan, which is not finite"), ("b", "3, which is not one of its choices")]
+    ("entry", "message"), [("a", "nan, which is not finite"), ("b", "3, which is not one of its choices")]
 )
-def test_an_entry_of_a_dict_is_refused_by_its_name(entry: str, told: str) -> None:
-    spaces = Spaces(Dict((("a", SEEN), ("b", Discrete(3)))), WORLD.action)
+def test_an_entry_of_a_dict_is_refused_by_its_name(entry: str, message: str) -> None:
+    spaces = Spaces(Dict((("a", OBSERVATION), ("b", Discrete(3)))), WORLD.action)
     one = episode(1, 4, died=True)
     shown = {"a": one.observations.copy(), "b": np.array([0, 1, 2, 0, 1])}
     shown[entry][2] = np.nan if entry == "a" else 3
     bad = replace(one, observations=shown)
     write_dataset("toys/bad-v0", [bad], spaces, None, algorithm="", code="", description="")
-    with pytest.raises(UserError, match=rf"episode 0, step 2: observation '{entry}' has {told}"):
+    with pytest.raises(UserError, match=rf"episode 0, step 2: observation '{entry}' has {message}"):
         read_replay("toys/bad-v0", spaces)
 
 
@@ -252,15 +254,15 @@ def test_a_file_that_is_cut_off_or_damaged_is_one_line(tmp_path: Path) -> None:
             cuts.append(bytes(flipped))
         for number, damaged in enumerate(cuts):
             path.write_bytes(damaged)
-            told = ""
+            message = ""
             try:
                 read_replay("toys/walk-v0", WORLD)
             except UserError as error:
-                told = str(error)
-            if number < 7 or told:  # what is cut off is never taken for whole; a bit may be in no number
+                message = str(error)
+            if number < 7 or message:  # what is cut off is never taken for whole; a bit may be in no number
                 refused += 1
-                assert told.startswith("train.dataset: toys/walk-v0")
-                assert "\n" not in told
+                assert message.startswith("train.dataset: toys/walk-v0")
+                assert "\n" not in message
         path.write_bytes(good)
     assert refused > 50
     assert len(read_replay("toys/walk-v0", WORLD)) == 17

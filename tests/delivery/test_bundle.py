@@ -169,9 +169,9 @@ def test_an_extra_file(copy, name):
 )
 def test_a_forged_manifest(copy, change, said):
     resealed(copy, change)
-    told = refusal(copy)
-    assert said in told
-    assert MANIFEST in told
+    message = refusal(copy)
+    assert said in message
+    assert MANIFEST in message
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_a_forged_spec(copy, change, said):
     spec = json.loads((copy / "spec.json").read_text())
     (copy / "spec.json").write_text(json.dumps(change(spec)))
     resealed(copy)
-    told = refusal(copy)
-    assert "spec.json" in told
-    assert said in told
+    message = refusal(copy)
+    assert "spec.json" in message
+    assert said in message
 
 
 def test_one_from_before_reward_scales_opens(copy):

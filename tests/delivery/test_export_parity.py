@@ -49,7 +49,7 @@ def recorded():
             agent, cfg = trained(case_id)
             policy = Deployed(agent)
             rows = 264 if "Image" in case_id or "Mixed" in case_id else parity.ROWS  # CNNs take their time
-            kept[case_id] = (agent, policy, parity.record(agent, policy, cfg.env, seed=1, rows=rows))
+            kept[case_id] = (agent, policy, parity.played_rows(agent, policy, cfg.env, seed=1, rows=rows))
         return kept[case_id]
 
     return record
@@ -139,19 +139,19 @@ def test_a_wrong_weight(recorded):
         with torch.no_grad():
             policy.net.layers[0].weight[0, 0] += 0.5
 
-    told = refusal("ppo-Numbers", recorded, spoil)
-    assert told.startswith("onnx: row ")
-    assert "nothing was exported" in told
+    message = refusal("ppo-Numbers", recorded, spoil)
+    assert message.startswith("onnx: row ")
+    assert "nothing was exported" in message
 
 
 def test_a_wrong_start_names_the_row_and_both_actions(recorded):
     def spoil(policy):
         policy.decide.start = 4
 
-    told = refusal("ppo-Numbers", recorded, spoil)
+    message = refusal("ppo-Numbers", recorded, spoil)
     _, _, rows = recorded("ppo-Numbers")
     right = int(rows.actions[0])
-    assert f"row 0 of {len(rows)} chooses {right - 1}, the agent {right}" in told
+    assert f"row 0 of {len(rows)} chooses {right - 1}, the agent {right}" in message
 
 
 def test_a_missing_clip(recorded):

@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "sb3"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.zip"))
 
 
-def told(name):
+def golden_outputs(name):
     return json.loads((GOLDEN / f"{name}.json").read_text())
 
 
@@ -39,7 +39,7 @@ def test_every_algorithm_is_here():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_acts_as_stable_baselines_did(name, tmp_path):
-    golden = told(name)
+    golden = golden_outputs(name)
     bundle = import_sb3(GOLDEN / f"{name}.zip", tmp_path / "b", env_id=golden["env"], formats=("bundle",))
     observations = np.asarray(golden["observations"], np.float32)
     actions, expected = bundle.policy().act(observations), np.asarray(golden["actions"])
@@ -58,7 +58,7 @@ def test_it_is_a_bundle_like_any_other(tmp_path):
     again = open_bundle(tmp_path / "b")
     assert again == bundle
     assert again.policy().acting == "onnx"
-    golden = told("ppo_cartpole")
+    golden = golden_outputs("ppo_cartpole")
     observations = np.asarray(golden["observations"], np.float32)
     assert again.policy().act(observations).tolist() == golden["actions"]
     assert evaluate(again.policy(), again.experiment().env, episodes=2, seed=0).returns
@@ -66,7 +66,7 @@ def test_it_is_a_bundle_like_any_other(tmp_path):
 
 def test_without_an_environment(tmp_path):
     bundle = import_sb3(GOLDEN / "dqn_cartpole.zip", tmp_path / "b", formats=("bundle",))
-    golden = told("dqn_cartpole")
+    golden = golden_outputs("dqn_cartpole")
     assert bundle.agent().act(np.asarray(golden["observations"], np.float32)).tolist() == golden["actions"]
     with pytest.raises(UserError, match="--env"):
         bundle.experiment()

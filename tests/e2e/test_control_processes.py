@@ -91,13 +91,13 @@ def furnish(folder: Path) -> None:
     (folder / "held_world.py").write_text(HELD_WORLD)
 
 
-def end_of_store(home: Workspace) -> None:
+def end_of_store(workspace: Workspace) -> None:
     """Whatever a failed test left running."""
-    if not home.is_empty:
-        alive = [worker.process for worker in Workers(home.store.database).alive()]
-        for owner in [*alive, *(run.process for run in home.store.runs(states=process_states()))]:
+    if not workspace.is_empty:
+        alive = [worker.process for worker in Workers(workspace.store.database).alive()]
+        for owner in [*alive, *(run.process for run in workspace.store.runs(states=process_states()))]:
             process.send(owner, signal.SIGKILL)
-        home.store.database.close()
+        workspace.store.database.close()
 
 
 def process_states() -> set[RunState]:
@@ -124,7 +124,7 @@ def rlctl(*args: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def home_of(place: Path) -> Workspace:
+def workspace_of(place: Path) -> Workspace:
     return Workspace(place / "runs")
 
 
@@ -141,16 +141,16 @@ def held(*overrides: str) -> ExperimentConfig:
     return choose(ExperimentRequest("held.yaml", None, None, overrides, ("held_world",), None, None, 1)).experiments[0]
 
 
-def the_run(home: Workspace, run_id: str, *states: RunState) -> RunRow:
+def the_run(workspace: Workspace, run_id: str, *states: RunState) -> RunRow:
     """The run once it is in one of these states."""
-    wait_for(lambda: home.store.get(run_id).state in states)
-    return home.store.get(run_id)
+    wait_for(lambda: workspace.store.get(run_id).state in states)
+    return workspace.store.get(run_id)
 
 
-def held_run(home: Workspace, run_id: str) -> RunRow:
+def held_run(workspace: Workspace, run_id: str) -> RunRow:
     """The run once it stands still in the third epoch."""
-    wait_for((home.runs_dir.parent / "held").exists)
-    run = home.store.get(run_id)
+    wait_for((workspace.runs_dir.parent / "held").exists)
+    run = workspace.store.get(run_id)
     assert run.state == S.RUNNING
     assert run.has_process
     return run
@@ -160,13 +160,13 @@ def let_go(place: Path) -> None:
     (place / "hold").unlink()
 
 
-def nobody_serves(home: Workspace) -> bool:
-    return Workers(home.store.database).alive() == []
+def nobody_serves(workspace: Workspace) -> bool:
+    return Workers(workspace.store.database).alive() == []
 
 
-def assert_one_owner_at_a_time(home: Workspace, run_id: str, attempts: int) -> None:
-    history = home.store.events(run_id)
-    assert state_after(event.state for event in history) == home.store.get(run_id).state
+def assert_one_owner_at_a_time(workspace: Workspace, run_id: str, attempts: int) -> None:
+    history = workspace.store.events(run_id)
+    assert state_after(event.state for event in history) == workspace.store.get(run_id).state
     starts = [event.token for event in history if event.state == S.STARTING]
     assert starts == sorted(set(starts))
     assert len(starts) == attempts
@@ -180,21 +180,21 @@ def assert_one_owner_at_a_time(home: Workspace, run_id: str, attempts: int) -> N
 
 
 def test_detached_runs_need_no_worker_of_ones_own(place: Path, undisturbed: str) -> None:
-    home = home_of(place)
+    workspace = workspace_of(place)
     first = launch("--key", "nightly")
     assert launch("--key", "nightly") == first
-    (worker,) = Workers(home.store.database).alive() or [None]
+    (worker,) = Workers(workspace.store.database).alive() or [None]
     second = launch()
-    assert home.store.get(second).state == S.QUEUED
+    assert workspace.store.get(second).state == S.QUEUED
     let_go(place)
     code, out = rlctl("logs", "-f", second)  # waits in the queue with it, and comes back when it has ended
     assert code == 0
     assert "completed" in out.splitlines()[-1]
     for run_id in (first, second):
-        run = home.store.get(run_id)
+        run = workspace.store.get(run_id)
         assert (run.state, run.attempt, run.state_hash) == (S.COMPLETED, 1, undisturbed)
-        assert_one_owner_at_a_time(home, run_id, attempts=1)
-    wait_for(lambda: nobody_serves(home))
+        assert_one_owner_at_a_time(workspace, run_id, attempts=1)
+    wait_for(lambda: nobody_serves(workspace))
     if worker is not None:
         wait_for(lambda: process.is_gone(worker.process))
     assert (place / "runs" / ".rlstudio" / "worker.log").read_text() == ""
@@ -204,85 +204,85 @@ def test_the_same_on_postgresql(place: Path, monkeypatch: pytest.MonkeyPatch, un
     let_go(place)
     with Postgres() as server, monkeypatch.context() as patch:
         patch.setenv(DATABASE_VARIABLE, server.new_database())
-        home = home_of(place)
+        workspace = workspace_of(place)
         run_id = launch()
         code, out = rlctl("logs", "-f", run_id)
         assert code == 0
         assert "completed" in out.splitlines()[-1]
-        run = home.store.get(run_id)
+        run = workspace.store.get(run_id)
         assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
-        assert_one_owner_at_a_time(home, run_id, attempts=1)
-        wait_for(lambda: nobody_serves(home))
+        assert_one_owner_at_a_time(workspace, run_id, attempts=1)
+        wait_for(lambda: nobody_serves(workspace))
         assert not (place / "runs" / ".rlstudio" / "store.db").exists()
-        end_of_store(home)
+        end_of_store(workspace)
 
 
 # -- killed -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_killed_runner_is_found_and_resumed(place: Path, undisturbed: str) -> None:
-    home = home_of(place)
+    workspace = workspace_of(place)
     run_id = launch()
-    run = held_run(home, run_id)
+    run = held_run(workspace, run_id)
     killed_at = time.time()
     process.send(run.process, signal.SIGKILL)
-    wait_for(lambda: len(home.store.events(run_id)) > 3)
-    found = home.store.events(run_id)[3]
+    wait_for(lambda: len(workspace.store.events(run_id)) > 3)
+    found = workspace.store.events(run_id)[3]
     let_go(place)
     print(f"found after {datetime.fromisoformat(found.at).timestamp() - killed_at:.3f} s")
     assert (found.state, found.reason, found.token) == (S.INTERRUPTED, Reason.ORPHANED, run.token + 1)
-    done = the_run(home, run_id, S.COMPLETED)
+    done = the_run(workspace, run_id, S.COMPLETED)
     assert done.state_hash == undisturbed
-    assert_one_owner_at_a_time(home, run_id, attempts=2)
-    resumed = [event for event in home.folder(run_id).events() if event["kind"] == "resumed"]
+    assert_one_owner_at_a_time(workspace, run_id, attempts=2)
+    resumed = [event for event in workspace.folder(run_id).events() if event["kind"] == "resumed"]
     assert [event["env_steps"] for event in resumed] == [128]
-    wait_for(lambda: nobody_serves(home))
+    wait_for(lambda: nobody_serves(workspace))
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT], ids=lambda signum: signum.name)
 def test_runs_outlive_their_worker(place: Path, undisturbed: str, signum: signal.Signals) -> None:
     """As Ctrl-C does it, to everything at that terminal, or worse. The next one serves the rest; nothing runs twice."""
-    home = home_of(place)
+    workspace = workspace_of(place)
     cfg = held()
-    first, second = enqueue(home, cfg).id, enqueue(home, cfg).id
+    first, second = enqueue(workspace, cfg).id, enqueue(workspace, cfg).id
     worker = start(place, "worker", start_new_session=True)
-    run = held_run(home, first)
+    run = held_run(workspace, first)
     os.killpg(worker.pid, signum)
     out, err = worker.communicate(timeout=PATIENCE)
     assert worker.returncode == (0 if signum == signal.SIGINT else -signal.SIGKILL)
     assert f"{first}: started" in out
     assert err == ""
-    assert nobody_serves(home)
+    assert nobody_serves(workspace)
     assert not process.is_gone(run.process)
-    assert home.store.get(second).state == S.QUEUED
+    assert workspace.store.get(second).state == S.QUEUED
     let_go(place)
     code, out = rlctl("worker", "--until-idle")
     assert code == 0
     assert f"{second}: started" in out
     assert f"{first}: started" not in out
     for run_id in (first, second):
-        done = the_run(home, run_id, S.COMPLETED)
+        done = the_run(workspace, run_id, S.COMPLETED)
         assert (done.state_hash, done.attempt) == (undisturbed, 1)
-        assert_one_owner_at_a_time(home, run_id, attempts=1)
+        assert_one_owner_at_a_time(workspace, run_id, attempts=1)
 
 
 def test_both_killed(place: Path, undisturbed: str) -> None:
     """As after a power cut: whoever looks first sees it, the next worker goes on."""
-    home = home_of(place)
+    workspace = workspace_of(place)
     run_id = launch()
-    run = held_run(home, run_id)
-    (worker,) = Workers(home.store.database).alive()
+    run = held_run(workspace, run_id)
+    (worker,) = Workers(workspace.store.database).alive()
     process.send(worker.process, signal.SIGKILL)
     process.send(run.process, signal.SIGKILL)
     wait_for(lambda: process.is_gone(worker.process) and process.is_gone(run.process))
     let_go(place)
-    seen = home.find(run_id).status
+    seen = workspace.find(run_id).status
     assert (seen.state, seen.reason) == (S.INTERRUPTED, Reason.ORPHANED)
     code, out = rlctl("worker", "--until-idle")
     assert code == 0
     assert f"{run_id}: queued again, attempt 2" in out
-    assert home.store.get(run_id).state_hash == undisturbed
-    assert_one_owner_at_a_time(home, run_id, attempts=2)
+    assert workspace.store.get(run_id).state_hash == undisturbed
+    assert_one_owner_at_a_time(workspace, run_id, attempts=2)
 
 
 # -- frozen -----------------------------------------------------------------------------------------------------------
@@ -291,12 +291,12 @@ def test_both_killed(place: Path, undisturbed: str) -> None:
 class Desk:
     """A scheduler in this process whose reaper's time stands still until it is moved on: no clock decides a test."""
 
-    def __init__(self, home: Workspace, launcher: Launcher) -> None:
-        self.home = home
+    def __init__(self, workspace: Workspace, launcher: Launcher) -> None:
+        self.workspace = workspace
         self.now = 0.0
-        reaper = Reaper(home.store, clock=lambda: self.now, facts=home.folder_facts)
+        reaper = Reaper(workspace.store, clock=lambda: self.now, facts=workspace.folder_facts)
         slots = Slots(cpus=64, gpus=0, memory_mb=10**6)
-        self.scheduler = Scheduler(home.store, slots, launcher, reaper=reaper, clock=lambda: self.now)
+        self.scheduler = Scheduler(workspace.store, slots, launcher, reaper=reaper, clock=lambda: self.now)
 
     def tick(self, seconds: float = 0.0) -> list[RunRow]:
         """After so long; returns what was taken away."""
@@ -307,8 +307,8 @@ class Desk:
 class Spawner(SubprocessLauncher):
     """Keeps what it started."""
 
-    def __init__(self, home: Workspace) -> None:
-        super().__init__(home)
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
         self.started: list[subprocess.Popen[bytes]] = []
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
@@ -318,7 +318,7 @@ class Spawner(SubprocessLauncher):
         return found
 
 
-def frozen(home: Workspace, run: RunRow) -> None:
+def frozen(workspace: Workspace, run: RunRow) -> None:
     process.send(run.process, signal.SIGSTOP)
     state = Path(f"/proc/{run.pid}/stat")
     wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
@@ -331,31 +331,31 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_frozen_runner_is_ended_within_the_tick_that_takes_its_run(place: Path) -> None:
-    home = home_of(place)
-    run_id = enqueue(home, held("resources.retries=0")).id
-    spawner = Spawner(home)
-    desk = Desk(home, spawner)
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held("resources.retries=0")).id
+    spawner = Spawner(workspace)
+    desk = Desk(workspace, spawner)
     assert desk.tick() == []
-    run = held_run(home, run_id)
-    frozen(home, run)
+    run = held_run(workspace, run_id)
+    frozen(workspace, run)
     assert desk.tick() == []  # the last sign of life
     assert desk.tick(TTL_SECONDS - 1) == []
     assert [taken.id for taken in desk.tick(1)] == [run_id]
     assert spawner.started[0].wait(PATIENCE) == -signal.SIGKILL
-    assert home.store.get(run_id).reason == Reason.ORPHANED
+    assert workspace.store.get(run_id).reason == Reason.ORPHANED
 
 
 def test_a_frozen_runner_that_continues_after_its_run_was_finished_by_another(
     place: Path, undisturbed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a host where it cannot be ended from here."""
-    home = home_of(place)
-    run_id = enqueue(home, held()).id
-    spawner = Spawner(home)
-    desk = Desk(home, spawner)
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held()).id
+    spawner = Spawner(workspace)
+    desk = Desk(workspace, spawner)
     desk.tick()
-    run = held_run(home, run_id)
-    frozen(home, run)
+    run = held_run(workspace, run_id)
+    frozen(workspace, run)
     desk.tick()
     with monkeypatch.context() as patch:
         patch.setattr(process, "send", lambda *_: False)
@@ -363,27 +363,27 @@ def test_a_frozen_runner_that_continues_after_its_run_was_finished_by_another(
     let_go(place)
     desk.tick(1)
     assert len(spawner.started) == 2
-    done = the_run(home, run_id, S.COMPLETED)
+    done = the_run(workspace, run_id, S.COMPLETED)
     assert done.state_hash == undisturbed
     assert spawner.started[1].wait(PATIENCE) == 0
-    before, history = files(home.folder(run_id).path), home.store.events(run_id)
+    before, history = files(workspace.folder(run_id).path), workspace.store.events(run_id)
 
     assert spawner.started[0].poll() is None
     process.send(run.process, signal.SIGCONT)
     assert spawner.started[0].wait(PATIENCE) == LeaseLost.exit_code
-    assert files(home.folder(run_id).path) == before
-    assert (home.store.get(run_id), home.store.events(run_id)) == (done, history)
-    assert_one_owner_at_a_time(home, run_id, attempts=2)
-    assert home.find(run_id).status.state == S.COMPLETED
+    assert files(workspace.folder(run_id).path) == before
+    assert (workspace.store.get(run_id), workspace.store.events(run_id)) == (done, history)
+    assert_one_owner_at_a_time(workspace, run_id, attempts=2)
+    assert workspace.find(run_id).status.state == S.COMPLETED
 
 
 def test_the_death_of_a_runner_is_seen_by_the_very_next_tick(place: Path) -> None:
-    home = home_of(place)
-    run_id = enqueue(home, held("resources.retries=0")).id
-    spawner = Spawner(home)
-    desk = Desk(home, spawner)
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held("resources.retries=0")).id
+    spawner = Spawner(workspace)
+    desk = Desk(workspace, spawner)
     desk.tick()
-    held_run(home, run_id)
+    held_run(workspace, run_id)
     spawner.started[0].kill()
     spawner.started[0].wait(PATIENCE)
     assert [taken.id for taken in desk.tick()] == [run_id]
@@ -392,73 +392,73 @@ def test_the_death_of_a_runner_is_seen_by_the_very_next_tick(place: Path) -> Non
 
 def test_a_runner_that_cannot_even_start_gives_its_run_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is damaged for it alone, say: it leaves before it has taken the run over."""
-    home = home_of(place)
-    run_id = enqueue(home, held()).id
-    spawner = Spawner(home)
-    desk = Desk(home, spawner)
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held()).id
+    spawner = Spawner(workspace)
+    desk = Desk(workspace, spawner)
     with monkeypatch.context() as patch:
         patch.setenv("RLSTUDIO_HOME", str(place / "held.yaml"))
         desk.tick()
     assert spawner.started[0].wait(PATIENCE) != 0
     desk.tick()
-    run = home.store.get(run_id)
+    run = workspace.store.get(run_id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.ORPHANED)
     assert "before it began" in run.message
-    assert home.folder(run_id).log_path.read_text().startswith("rlctl: ")
+    assert workspace.folder(run_id).log_path.read_text().startswith("rlctl: ")
 
 
 # -- stop, cancel, resume, fork ---------------------------------------------------------------------------------------
 
 
 def test_what_users_do_with_running_ones(place: Path) -> None:
-    home = home_of(place)
+    workspace = workspace_of(place)
     run_id = launch("resources.cpus=1", file="long.yaml")
     wait_until_trained(place)
     code, out = rlctl("stop", run_id)
     assert code == 0
     assert out.startswith(f"run {run_id}: INTERRUPTED at ")
-    stopped = home.store.get(run_id)
+    stopped = workspace.store.get(run_id)
     assert (stopped.state, stopped.reason, stopped.env_steps > 0) == (S.INTERRUPTED, Reason.USER, True)
-    assert home.store.checkpoints(run_id)[0].state_hash == stopped.state_hash
-    wait_for(lambda: nobody_serves(home))  # and nobody tries again what its user stopped
+    assert workspace.store.checkpoints(run_id)[0].state_hash == stopped.state_hash
+    wait_for(lambda: nobody_serves(workspace))  # and nobody tries again what its user stopped
 
     assert rlctl("resume", run_id, "--detach")[0] == 0
-    wait_for(lambda: home.find(run_id).status.env_steps > stopped.env_steps)
+    wait_for(lambda: workspace.find(run_id).status.env_steps > stopped.env_steps)
     code, out = rlctl("cancel", run_id)
     assert code == 0
     assert out.startswith(f"run {run_id}: CANCELLED at ")
-    cancelled = home.store.get(run_id)
+    cancelled = workspace.store.get(run_id)
     assert (cancelled.state, cancelled.reason, cancelled.attempt) == (S.CANCELLED, Reason.USER, 2)
     wait_for(lambda: process.is_gone(cancelled.process))
-    assert home.folder(run_id).read_status().state == S.CANCELLED
+    assert workspace.folder(run_id).read_status().state == S.CANCELLED
     assert rlctl("resume", run_id)[0] == 2
-    assert_one_owner_at_a_time(home, run_id, attempts=2)
+    assert_one_owner_at_a_time(workspace, run_id, attempts=2)
 
     code, out = rlctl("fork", run_id, f"train.epochs={cancelled.epoch + 2}", "--detach", "--quiet")
     assert code == 0
-    child = the_run(home, out.split()[-1], S.COMPLETED)
+    child = the_run(workspace, out.split()[-1], S.COMPLETED)
     assert (child.parent_id, child.parent_step) == (run_id, cancelled.env_steps)
     assert child.env_steps > cancelled.env_steps
-    wait_for(lambda: nobody_serves(home))
+    wait_for(lambda: nobody_serves(workspace))
 
 
 def test_stop_while_it_starts_leaves_the_worker_alone(place: Path) -> None:
     """Until the new process has taken the run over, its row names the scheduler, here: this very test."""
-    home = home_of(place)
-    run_id = enqueue(home, held()).id
-    gate = Gated(home)
-    desk = Desk(home, gate)
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held()).id
+    gate = Gated(workspace)
+    desk = Desk(workspace, gate)
     desk.tick()
-    assert home.store.get(run_id).process == process.this_process()
+    assert workspace.store.get(run_id).process == process.this_process()
     stopping = start(place, "stop", run_id)
-    the_run(home, run_id, S.STOPPING)
+    the_run(workspace, run_id, S.STOPPING)
     (place / "go").touch()
     out, err = stopping.communicate(timeout=PATIENCE)
     assert (stopping.returncode, err) == (0, ""), out
     assert "INTERRUPTED at 0 steps" in out
     assert gate.started[0].wait(PATIENCE) in (-signal.SIGTERM, 128 + signal.SIGTERM)
     desk.tick()
-    run = home.store.get(run_id)
+    run = workspace.store.get(run_id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
 
 
@@ -500,45 +500,45 @@ def test_killed_between_the_row_and_the_reply(place: Path, undisturbed: str) -> 
             main(["launch", "-f", "held.yaml", "--import", "held_world", "--detach", "--key", "once"])
 
     dying(enqueueing)
-    home = home_of(place)
-    (lost,) = home.store.runs()
+    workspace = workspace_of(place)
+    (lost,) = workspace.store.runs()
     assert lost.state == S.QUEUED
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rlstudio.control.queue.service.ensure_worker", lambda _: None)
         assert launch("--key", "once") == lost.id
-    desk = Desk(home, InProcessLauncher(home))
+    desk = Desk(workspace, InProcessLauncher(workspace))
     desk.tick()
-    assert home.store.get(lost.id).state_hash == undisturbed
+    assert workspace.store.get(lost.id).state_hash == undisturbed
     desk.tick(100)
-    assert_one_owner_at_a_time(home, lost.id, attempts=1)
-    assert home.store.count() == 1
+    assert_one_owner_at_a_time(workspace, lost.id, attempts=1)
+    assert workspace.store.count() == 1
 
 
 def test_killed_between_claim_and_start(place: Path, undisturbed: str) -> None:
     let_go(place)
-    home = home_of(place)
-    run_id = enqueue(home, held()).id
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held()).id
 
     class Deadly:
         def launch(self, run: RunRow, devices: Sequence[int]) -> None:
             die()
 
-    dying(lambda: Desk(home_of(place), Deadly()).tick())  # type: ignore[arg-type]
-    assert home.store.get(run_id).state == S.STARTING
-    desk = Desk(home, InProcessLauncher(home))
+    dying(lambda: Desk(workspace_of(place), Deadly()).tick())  # type: ignore[arg-type]
+    assert workspace.store.get(run_id).state == S.STARTING
+    desk = Desk(workspace, InProcessLauncher(workspace))
     assert [taken.id for taken in desk.tick()] == [run_id]
     desk.tick(1)
-    run = home.store.get(run_id)
+    run = workspace.store.get(run_id)
     assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
-    assert_one_owner_at_a_time(home, run_id, attempts=2)
+    assert_one_owner_at_a_time(workspace, run_id, attempts=2)
 
 
 @pytest.mark.parametrize("first", ["the runner", "the reaper"])
 def test_killed_between_start_and_take_over(place: Path, undisturbed: str, first: str) -> None:
     """The runner is on its way, the scheduler is gone: whoever comes first has the run, the other one nothing."""
     let_go(place)
-    home = home_of(place)
-    run_id = enqueue(home, held()).id
+    workspace = workspace_of(place)
+    run_id = enqueue(workspace, held()).id
 
     class Deadly(Gated):
         def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
@@ -547,24 +547,24 @@ def test_killed_between_start_and_take_over(place: Path, undisturbed: str, first
             die()
             return found
 
-    dying(lambda: Desk(home_of(place), Deadly(home_of(place))).tick())
+    dying(lambda: Desk(workspace_of(place), Deadly(workspace_of(place))).tick())
     pid = int((place / "pid").read_text())
-    desk = Desk(home, InProcessLauncher(home))
+    desk = Desk(workspace, InProcessLauncher(workspace))
     if first == "the runner":
         (place / "go").touch()
-        wait_for(lambda: home.store.get(run_id).has_process)
+        wait_for(lambda: workspace.store.get(run_id).has_process)
         assert desk.tick() == []
-        run = the_run(home, run_id, S.COMPLETED)
+        run = the_run(workspace, run_id, S.COMPLETED)
         attempts = 1
     else:
         assert [taken.id for taken in desk.tick()] == [run_id]
         desk.tick(1)
-        run = home.store.get(run_id)
-        before, history = files(home.folder(run_id).path), home.store.events(run_id)
+        run = workspace.store.get(run_id)
+        before, history = files(workspace.folder(run_id).path), workspace.store.events(run_id)
         (place / "go").touch()
         wait_for(lambda: process._start(pid) is None)
-        assert "belongs to another owner" in home.folder(run_id).log_path.read_text()
-        assert (files(home.folder(run_id).path), home.store.events(run_id)) == (before, history)
+        assert "belongs to another owner" in workspace.folder(run_id).log_path.read_text()
+        assert (files(workspace.folder(run_id).path), workspace.store.events(run_id)) == (before, history)
         attempts = 2
     assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
-    assert_one_owner_at_a_time(home, run_id, attempts)
+    assert_one_owner_at_a_time(workspace, run_id, attempts)

@@ -25,8 +25,8 @@ def _mask_toys():
 
 
 def ranked(where="observation", **kwargs) -> EnvConfig:
-    told = "none" if where == "observation" else where
-    return EnvConfig(id="toys/Ranked-v0", num_envs=2, kwargs={"where": where, **kwargs}, action_mask=told)
+    source = "none" if where == "observation" else where
+    return EnvConfig(id="toys/Ranked-v0", num_envs=2, kwargs={"where": where, **kwargs}, action_mask=source)
 
 
 def best(observations, key) -> np.ndarray:
@@ -34,7 +34,7 @@ def best(observations, key) -> np.ndarray:
 
 
 def test_a_mask_is_shown_the_same_wherever_it_is_told():
-    told = {}
+    recorded = {}
     for where, key in (("observation", "numbers"), ("info", "observation"), ("method", "observation")):
         env = make_vec_env(ranked(where))
         assert isinstance(env.spaces.observation, Dict)
@@ -51,11 +51,11 @@ def test_a_mask_is_shown_the_same_wherever_it_is_told():
                     step.successors["action_mask"].sum(),
                 )
             )
-        told[where] = seen
+        recorded[where] = seen
     for other in ("info", "method"):
-        for one, two in zip(told["observation"], told[other], strict=True):
+        for one, two in zip(recorded["observation"], recorded[other], strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-    assert any(left == 0 for _, _, left in told["info"])  # an episode's last mask may be empty
+    assert any(left == 0 for _, _, left in recorded["info"])  # an episode's last mask may be empty
 
 
 def test_multi_discrete_masks_may_come_part_by_part():

@@ -62,8 +62,8 @@ def test_numbers_that_are_not_finite_pass_on_to_the_guard_of_the_collector(fault
     vec.reset()
     seen = []
     for step in range(5):
-        told = vec.step(np.array([step % 2] * 2))
-        seen.append(bool(np.isfinite(told.successors).all() and np.isfinite(told.rewards).all()))
+        result = vec.step(np.array([step % 2] * 2))
+        seen.append(bool(np.isfinite(result.successors).all() and np.isfinite(result.rewards).all()))
     vec.close()
     assert seen[:2] == [True, True]
     assert not seen[2]

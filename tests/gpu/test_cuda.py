@@ -97,8 +97,8 @@ def test_a_plan_is_that_of_the_cpu(kind: str, env_id: str) -> None:
     if (kind, env_id) in (("mcts", "Pendulum-v1"), ("guided", "CartPole-v1")):
         return
     spaces = make_world(env_id, {}).spaces
-    told = "dense" if env_id == "CartPole-v1" else "native"  # or all who survive were worth the same
-    cfg = PlannerConfig(kind=kind, horizon=8, candidates=64, simulations=16, reward=told)  # type: ignore[arg-type]
+    reward = "dense" if env_id == "CartPole-v1" else "native"  # or all who survive were worth the same
+    cfg = PlannerConfig(kind=kind, horizon=8, candidates=64, simulations=16, reward=reward)  # type: ignore[arg-type]
     planner = build_planner(cfg, spaces.action, towards_the_top if kind == "guided" else None)
     score = build_score(cfg, analytic_dynamics(env_id), env_id, gamma=0.99)
     seen = np.random.default_rng(0).normal(0, 0.1, (64, spaces.observation.size)).astype(np.float32)

@@ -187,16 +187,18 @@ def test_the_scripts_of_the_examples_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", ["script"])
-    told = {}
+    outputs = {}
     for name in ("bare_loop", "notebook_loop", "orchestrate", "load_agent", "swap_planner"):
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-        told[name] = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in told["bare_loop"]] == [["epoch", str(n)] for n in range(1, 31)]
-    assert told["notebook_loop"][-1].startswith("COMPLETED evaluation ")
-    assert any(line.startswith("INTERRUPTED runs/") for line in told["notebook_loop"]), "it left the loop and went on"
-    assert told["orchestrate"][-1].startswith("100 greedy episodes: ")
-    assert float(told["load_agent"][-1].split()[1]) > 20
-    assert [line.split()[-1] for line in told["swap_planner"]] == ["50"] * 6
+        outputs[name] = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in outputs["bare_loop"]] == [["epoch", str(n)] for n in range(1, 31)]
+    assert outputs["notebook_loop"][-1].startswith("COMPLETED evaluation ")
+    assert any(line.startswith("INTERRUPTED runs/") for line in outputs["notebook_loop"]), (
+        "it left the loop and went on"
+    )
+    assert outputs["orchestrate"][-1].startswith("100 greedy episodes: ")
+    assert float(outputs["load_agent"][-1].split()[1]) > 20
+    assert [line.split()[-1] for line in outputs["swap_planner"]] == ["50"] * 6
 
 
 def test_every_example_is_listed() -> None:

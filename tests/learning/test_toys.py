@@ -10,7 +10,7 @@ import torch
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Acted
 from rlstudio.data.datasets.minari_files import write_dataset
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -84,7 +84,7 @@ def demonstrated(env_id: str) -> str:
     """Episodes of somebody who knows how it is done, as the folder of a dataset."""
     cfg = experiment_from({"env": {"id": env_id}, "policy": {"algo": "ppo"}})
     spaces = build_runtime(cfg).spaces
-    episodes = play(Shown("Box" not in env_id), cfg.env, episodes=40, seed=0, vectorization="native")
+    episodes = recorded_episodes(Shown("Box" not in env_id), cfg.env, episodes=40, seed=0, vectorization="native")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
         return str(write_dataset("x-v0", episodes, spaces, None, algorithm="", code="", description=""))

@@ -14,12 +14,12 @@ from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spac
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import NOISIEST, TrajectoryModel, ddim, noised
 
-SEEN = Box((3,), "float32", (-1.0,), (1.0,))
+OBSERVATION = Box((3,), "float32", (-1.0,), (1.0,))
 FORCE = Box((2,), "float32", (-2.0, 0.0), (2.0, 10.0))
 
 
 def model(action: Space = FORCE, seed: int = 0) -> TrajectoryModel:
-    return TrajectoryModel(Spaces(SEEN, action), NetworkConfig(hidden_sizes=(16,)), Rng(seed), horizon=4)
+    return TrajectoryModel(Spaces(OBSERVATION, action), NetworkConfig(hidden_sizes=(16,)), Rng(seed), horizon=4)
 
 
 def test_numbers_fill_the_unit_interval_and_choices_become_bits() -> None:
@@ -88,10 +88,10 @@ def test_sampling_a_gaussian_gives_that_gaussian(levels: int, close: float) -> N
 @pytest.mark.parametrize(
     ("spaces", "said"),
     [
-        (Spaces(SEEN, MultiDiscrete((2, 3))), "numbers with bounds or one choice"),
-        (Spaces(SEEN, Box((1,), "float32", (float("-inf"),), (1.0,))), "without bounds"),
+        (Spaces(OBSERVATION, MultiDiscrete((2, 3))), "numbers with bounds or one choice"),
+        (Spaces(OBSERVATION, Box((1,), "float32", (float("-inf"),), (1.0,))), "without bounds"),
         (Spaces(Discrete(4), FORCE), "needs a row of numbers"),
-        (Spaces(Dict((("a", SEEN),)), FORCE), "needs a row of numbers"),
+        (Spaces(Dict((("a", OBSERVATION),)), FORCE), "needs a row of numbers"),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused_by_name(spaces: Spaces, said: str) -> None:

@@ -31,10 +31,10 @@ def runs_dir(tmp_path: Path) -> Iterator[Path]:
     """A place for runs; whatever still serves it is ended."""
     place = tmp_path / "runs"
     yield place
-    home = Workspace(place)
-    if not home.is_empty:
-        processes = [worker.process for worker in Workers(home.store.database).alive()]
-        processes += [run.process for run in home.store.runs() if run.is_owned and run.has_process]
+    workspace = Workspace(place)
+    if not workspace.is_empty:
+        processes = [worker.process for worker in Workers(workspace.store.database).alive()]
+        processes += [run.process for run in workspace.store.runs() if run.is_owned and run.has_process]
         for process in processes:
             send(process, 9)
 

@@ -20,7 +20,7 @@ from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 from rlstudio.planners.score import Score
 from support.line_world import Line
 
-SEEN = Box((1,), "float32", (-5.0,), (5.0,))
+OBSERVATION = Box((1,), "float32", (-5.0,), (5.0,))
 NUMBERS = Box((1,), "float32", (-1.0,), (1.0,))
 WAYS: list[dict[str, Any]] = [
     {},
@@ -32,7 +32,7 @@ WAYS: list[dict[str, Any]] = [
 
 def planner(space: Space = NUMBERS, **settings: Any) -> DiffusionPlanner:
     network = NetworkConfig(hidden_sizes=(16,), activation="silu")
-    model = TrajectoryModel(Spaces(SEEN, space), network, Rng(3), horizon=4)
+    model = TrajectoryModel(Spaces(OBSERVATION, space), network, Rng(3), horizon=4)
     return DiffusionPlanner(DiffusionPlannerConfig(**{"horizon": 4, "candidates": 32, "levels": 5, **settings}), model)
 
 
@@ -111,9 +111,11 @@ def test_choices_are_voted_for_by_weight() -> None:
 def test_a_budget_of_kl_is_kept() -> None:
     plans = planner(select="mean", kl_budget=1.0)
     planned = plans.plan(start(5), Score(Line()), None, plans.noise(np.random.default_rng(0), 5))
-    told = planned.metrics
-    torch.testing.assert_close(told["kl"], torch.ones(5), atol=1e-2, rtol=0)
-    torch.testing.assert_close(told["beta"] * told["expected_return"] - told["kl"], told["log_z"], atol=1e-3, rtol=1e-4)
+    metrics = planned.metrics
+    torch.testing.assert_close(metrics["kl"], torch.ones(5), atol=1e-2, rtol=0)
+    torch.testing.assert_close(
+        metrics["beta"] * metrics["expected_return"] - metrics["kl"], metrics["log_z"], atol=1e-3, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("settings", WAYS, ids=str)
@@ -152,7 +154,7 @@ class Linear:
 
 
 def test_guidance_draws_from_the_exact_posterior_of_a_linear_return() -> None:
-    model = GaussianPrior(Spaces(SEEN, NUMBERS), NetworkConfig(hidden_sizes=(4,)), Rng(0), horizon=4)
+    model = GaussianPrior(Spaces(OBSERVATION, NUMBERS), NetworkConfig(hidden_sizes=(4,)), Rng(0), horizon=4)
     cfg = DiffusionPlannerConfig(horizon=4, candidates=4000, levels=100, guidance=8.0, unguided=0.0)
     plans = DiffusionPlanner(cfg, model)
     noise = plans.noise(np.random.default_rng(0), 1)

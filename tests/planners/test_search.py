@@ -228,7 +228,7 @@ def test_a_plan_goes_on_where_the_last_one_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "space", "told"),
+    ("settings", "space", "message"),
     [
         ({"kind": "cem"}, Box((1,), "float32", (-np.inf,), (np.inf,)), "needs actions with bounds"),
         ({"kind": "cem"}, MultiDiscrete((2, 3)), r"MultiDiscrete\(2, 3\)"),
@@ -240,8 +240,8 @@ def test_a_plan_goes_on_where_the_last_one_stopped() -> None:
         ({"kind": "random_shooting", "select": "mean"}, NUMBERS, "use select best"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(settings: dict[str, str], space: Space, told: str) -> None:
-    with pytest.raises(Incompatible, match=told):
+def test_what_does_not_fit_is_refused_by_name(settings: dict[str, str], space: Space, message: str) -> None:
+    with pytest.raises(Incompatible, match=message):
         build_planner(PlannerConfig(**settings), space)  # type: ignore[arg-type]
 
 

@@ -29,7 +29,7 @@ from support.export_toys import Case, config
 from support.sessions import start
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-v1"
-SEEN = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
+OBSERVATIONS = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
 
 
 def trained(algo: str, runs: Path, **train) -> RunFolder:
@@ -86,15 +86,15 @@ def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(
     played = [evaluate(each.agent, each.cfg.env, episodes=3, seed=1) for each in (before, loaded)]
     assert played[0] == played[1]
     bundle = export_run(huge, tmp_path / "b", formats=("bundle",))
-    assert np.array_equal(bundle.agent().act(SEEN), before.agent.act(SEEN))
+    assert np.array_equal(bundle.agent().act(OBSERVATIONS), before.agent.act(OBSERVATIONS))
 
 
 def test_a_run_whose_environment_is_not_there_is_loaded(run, monkeypatch):
     orphan = run()
-    acted = load_agent(orphan.path).act(SEEN)
+    acted = load_agent(orphan.path).act(OBSERVATIONS)
     orphan.config_path.write_text(orphan.config_path.read_text().replace("CartPole-v1", "Nowhere-v7"))
     refuse_to_build(monkeypatch)
-    assert np.array_equal(load_agent(orphan.path).act(SEEN), acted)
+    assert np.array_equal(load_agent(orphan.path).act(OBSERVATIONS), acted)
 
 
 def test_every_checkpoint_of_a_run_says_what_acts(parents):
@@ -109,9 +109,9 @@ def test_every_checkpoint_of_a_run_says_what_acts(parents):
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_checkpoint_without_the_description_is_loaded_through_the_trainer(algo, run, monkeypatch):
     older = run(algo)
-    acted = load_run(older).agent.act(SEEN)
+    acted = load_run(older).agent.act(OBSERVATIONS)
     rewritten(older, lambda fields: fields.pop("agent"))
-    assert np.array_equal(load_run(older).agent.act(SEEN), acted)
+    assert np.array_equal(load_run(older).agent.act(OBSERVATIONS), acted)
     built = []
     make = rebuild.build_trainer
     monkeypatch.setattr(rebuild, "build_trainer", lambda *given: built.append(given) or make(*given))
@@ -122,7 +122,7 @@ def test_a_checkpoint_without_the_description_is_loaded_through_the_trainer(algo
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_run_of_version_1_is_loaded(algo):
     (path,) = GOLDEN.glob(f"*-{algo}-*")
-    assert set(load_agent(path).act(SEEN).tolist()) <= {0, 1}
+    assert set(load_agent(path).act(OBSERVATIONS).tolist()) <= {0, 1}
 
 
 @pytest.mark.parametrize("described", [True, False])
@@ -197,14 +197,14 @@ def test_a_forked_run_begins_with_the_description_of_its_parent(parents, tmp_pat
     with FileLease(child.path) as lease:
         info = copy_checkpoint(parent, "last", child, lease)
     assert info.fields["agent"] == Checkpoints(parent.path, parent.id, lease=None).list()[0].fields["agent"]
-    assert np.array_equal(load_agent(child.path).act(SEEN), load_agent(parent.path).act(SEEN))
+    assert np.array_equal(load_agent(child.path).act(OBSERVATIONS), load_agent(parent.path).act(OBSERVATIONS))
 
 
 def test_a_handle_acts_and_evaluates_without_a_trainer(run, monkeypatch):
     folder = run()
-    home = Workspace(folder.path.parent)
-    known_run(home, folder.id)
+    workspace = Workspace(folder.path.parent)
+    known_run(workspace, folder.id)
     refuse_to_build(monkeypatch)
-    handle = Run(home, folder.id)
-    assert np.array_equal(handle.agent().act(SEEN), load_agent(folder.path).act(SEEN))
+    handle = Run(workspace, folder.id)
+    assert np.array_equal(handle.agent().act(OBSERVATIONS), load_agent(folder.path).act(OBSERVATIONS))
     assert handle.evaluate(episodes=2, seed=4).summary.n == 2

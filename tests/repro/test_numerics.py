@@ -60,33 +60,35 @@ def test_the_same_processor_gives_the_same_fingerprint_in_every_process(play):
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("name", PROCESSORS)
-def test_where_a_run_ends_in_other_bits_the_fingerprint_differs(play, name):
-    (here, ends), (there, other_ends) = play("this"), play(name)
-    assert ends == other_ends or here != there
-    if name == "torch without vectors" and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512"):
-        assert ends != other_ends  # the play is none if nothing can change
+def test_where_a_run_ends_in_other_bits_the_fingerprint_differs(play):
+    """Which variables have an effect depends on the machine: the test says which had, and that one had."""
+    here, ends = play("this")
+    others = {name: play(name) for name in PROCESSORS}
+    changed = [name for name, (_, other_ends) in others.items() if other_ends != ends]
+    print("other bits by:", changed, "the same bits by:", [name for name in others if name not in changed])
+    assert [name for name in changed if others[name][0] == here] == []
+    if torch.backends.cpu.get_cpu_capability() != "DEFAULT":
+        assert "torch without vectors" in changed, f"only {changed} changed any bits: nothing was tested"
+    elif not changed:
+        pytest.skip("torch has no vector code for this processor, and no other variable changed the bits")
 
 
 def test_it_is_computed_once_and_again_for_another_number_of_threads(monkeypatch):
-    monkeypatch.setattr(numerics, "_results", lambda device: iter([torch.zeros(calls.append(device) or 1).numpy()]))
     calls = []
-    numerics._digest.cache_clear()
-    try:
-        assert re.fullmatch(rf"{numerics.PROBE}-[0-9a-f]{{16}}", numerics.fingerprint("cpu"))
-        numerics.fingerprint("cpu")
-        assert calls == ["cpu"]
-        monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-        numerics.fingerprint("cpu")
-        assert calls == ["cpu", "cpu"]
-    finally:
-        numerics._digest.cache_clear()
+    monkeypatch.setattr(numerics, "measured", lambda device: calls.append(device) or f"{len(calls):016x}")
+    assert numerics.fingerprint("made-up") == f"{numerics.PROBE}-{1:016x}"
+    assert numerics.fingerprint("made-up") == f"{numerics.PROBE}-{1:016x}"
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    assert numerics.fingerprint("made-up") == f"{numerics.PROBE}-{2:016x}"
+    assert calls == ["made-up", "made-up"]
 
 
-@pytest.mark.parametrize("part", ["_in_numpy", "_acting", "_products", "_functions", "_convolutions", "_updates"])
+@pytest.mark.parametrize("part", [*numerics.NUMPY_PARTS, *numerics.TORCH_PARTS])
 def test_one_bit_of_any_part_changes_it(part, monkeypatch):
-    here = numerics.fingerprint("cpu")
-    whole = getattr(numerics, part)
+    here = numerics.measured("cpu")
+    assert re.fullmatch(r"[0-9a-f]{16}", here)
+    parts = numerics.NUMPY_PARTS if part in numerics.NUMPY_PARTS else numerics.TORCH_PARTS
+    whole = parts[part]
 
     def with_another_bit(*device):
         *results, last = whole(*device)
@@ -95,9 +97,5 @@ def test_one_bit_of_any_part_changes_it(part, monkeypatch):
         yield from results
         yield torch.from_numpy(other) if isinstance(last, torch.Tensor) else other
 
-    monkeypatch.setattr(numerics, part, with_another_bit)
-    numerics._digest.cache_clear()
-    try:
-        assert numerics.fingerprint("cpu") != here
-    finally:
-        numerics._digest.cache_clear()
+    monkeypatch.setitem(parts, part, with_another_bit)
+    assert numerics.measured("cpu") != here

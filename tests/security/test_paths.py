@@ -64,10 +64,10 @@ class Result:
 
     def problem(self) -> str | None:
         """What is wrong with it as an answer: an error is one line, and no line steers the terminal."""
-        told = self.out.splitlines() + self.err.splitlines()
+        lines = self.out.splitlines() + self.err.splitlines()
         if any(word in self.err for word in INTERNAL):
             return f"{self.code}: {self.err[:400]}"
-        if not all(line.isprintable() for line in told):
+        if not all(line.isprintable() for line in lines):
             return f"not printable: {self.err[:200]!r}"
         if self.code > 1 and not (self.err.startswith("rlctl: ") and self.err.count("\n") == 1):
             return f"{self.code}, not one line: {self.err[:400]!r}"
@@ -164,7 +164,7 @@ def place(
     sibling.symlink_to(made.outside / VICTIM)
     monkeypatch.chdir(made.here)
     monkeypatch.setenv("RLSTUDIO_RUNS_DIR", "../runs")
-    monkeypatch.setattr(service, "ensure_worker", lambda home: None)
+    monkeypatch.setattr(service, "ensure_worker", lambda workspace: None)
     monkeypatch.setattr(app, "get_command", lambda _: COMMAND)  # building it takes as long as most commands
     monkeypatch.syspath_prepend(str(root))  # undoes what --import adds
     yield made
@@ -440,10 +440,10 @@ def test_old_rows_with_such_ids_are_collected_without_a_folder(place: Place) -> 
 def test_no_process_is_started_for_such_a_row(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     ids, around = tampered(place, state=RunState.QUEUED), place.around()
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
-    home = Workspace(place.runs)
-    observed = Scheduler(home.store, Slots(10_000, 0, 10**9), SubprocessLauncher(home)).tick()
+    workspace = Workspace(place.runs)
+    observed = Scheduler(workspace.store, Slots(10_000, 0, 10**9), SubprocessLauncher(workspace)).tick()
     assert observed.started == []
-    refused = [run for run in home.store.runs(states={RunState.INTERRUPTED}) if "is not an id" in run.message]
+    refused = [run for run in workspace.store.runs(states={RunState.INTERRUPTED}) if "is not an id" in run.message]
     assert len(refused) > len(ids) - 10
     assert place.around() == around
     assert {path.name for path in place.runs.iterdir()} == {".rlstudio", place.run_id, f"{place.run_id}evil"}
@@ -486,9 +486,9 @@ def test_an_id_in_a_status_is_not_a_path(field: str, turn: int, place: Place) ->
     status = json.loads((place.run / "status.json").read_text())
     around, found = place.around(), {}
     for name, text in place.some(turn).items():
-        told = json.dumps({**status, "id": text}) + "\n"
-        (place.run / "status.json").write_text(told)
-        (place.run / "events.jsonl").write_text(json.dumps({"kind": "created", "ts": 1.0}) + told)
+        line = json.dumps({**status, "id": text}) + "\n"
+        (place.run / "status.json").write_text(line)
+        (place.run / "events.jsonl").write_text(json.dumps({"kind": "created", "ts": 1.0}) + line)
         for command in (
             ("ls",),
             ("show", place.run_id),
@@ -656,9 +656,9 @@ def test_a_worker_logs_to_no_other_file(where: str, trap: str, place: Place, mon
 def test_a_run_prints_to_no_other_file(trap: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
     set_trap(place, "stdout.log", trap)
-    around, home = place.around(), Workspace(place.runs)
+    around, workspace = place.around(), Workspace(place.runs)
     with pytest.raises(StorageError):
-        SubprocessLauncher(home).launch(home.store.get(place.run_id), [])
+        SubprocessLauncher(workspace).launch(workspace.store.get(place.run_id), [])
     assert place.around() == around
 
 
@@ -733,8 +733,8 @@ def test_everything_is_private_whatever_the_umask(
             ("launch", "-f", "experiment.json", "--detach", "--key", "a"),
         ):
             assert main([*command, "--runs-dir", str(runs)]) == 0
-        home = Workspace(runs)
-        with home.store.database.write() as connection:
+        workspace = Workspace(runs)
+        with workspace.store.database.write() as connection:
             connection.exec_driver_sql("UPDATE run SET message = 'x'")
             seen = list((runs / ".rlstudio").iterdir())
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in seen}

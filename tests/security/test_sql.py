@@ -188,15 +188,22 @@ def request(**changes: str) -> RunRequest:
 def test_no_text_changes_what_is_stored(tmp_path: Path) -> None:
     """As a reference, an id, a name, a key, an owner, a parent, a sweep: found as it is, or not found."""
     assert len(set(INJECTIONS)) >= 40
-    home = Workspace(tmp_path / "runs")
-    store = home.store
+    workspace = Workspace(tmp_path / "runs")
+    store = workspace.store
     first = store.create(request())
     for text in INJECTIONS:
         assert store.runs(name=text) == store.runs(parent=text) == store.runs(starting=text) == []
         assert store.events(text) == store.checkpoints(text) == []
         assert store.token(text) is None
-        refuse_referred(home, {text})
-        for act in (store.get, store.config_yaml, store.lineage, store.remove, home.find, partial(known_run, home)):
+        refuse_referred(workspace, {text})
+        for act in (
+            store.get,
+            store.config_yaml,
+            store.lineage,
+            store.remove,
+            workspace.find,
+            partial(known_run, workspace),
+        ):
             with pytest.raises(RunNotFound):
                 act(text)
     assert store.runs() == [first]

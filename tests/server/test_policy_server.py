@@ -355,10 +355,10 @@ JSON = st.recursive(
 @settings(max_examples=200)
 @given(JSON)
 def test_anything_else_is_refused_in_one_line(value):
-    told = "observations: none"
+    message = "observations: none"
     try:
         parse_request({"observations": value}, SPACE, (), 8)
     except BadInput as error:
-        told = str(error)
-    assert told.startswith("observations")
-    assert "\n" not in told
+        message = str(error)
+    assert message.startswith("observations")
+    assert "\n" not in message

@@ -21,7 +21,7 @@ from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.delivery.export import export_agent
 from rlstudio.delivery.spec import BundleOrigin
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from support.experiments import tiny
@@ -167,7 +167,7 @@ def recorded(env: str) -> str:
     agent = build_trainer(cfg, build_runtime(cfg)).agent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINARI_DATASETS_PATH", tempfile.mkdtemp())
-        episodes = play(agent, cfg.env, episodes=4, seed=0)
+        episodes = recorded_episodes(agent, cfg.env, episodes=4, seed=0)
         return str(write_dataset("x-v0", episodes, agent.spaces, None, algorithm="", code="", description=""))
 
 

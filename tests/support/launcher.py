@@ -12,11 +12,11 @@ from rlstudio.control.workspace import Workspace
 
 
 class InProcessLauncher:
-    def __init__(self, home: Workspace) -> None:
-        self._home = home
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
-        return _Ended(runner.main(run.id, run.token, self._home.runs_dir))
+        return _Ended(runner.main(run.id, run.token, self._workspace.runs_dir))
 
 
 class _Ended:

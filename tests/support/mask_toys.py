@@ -29,10 +29,10 @@ class Ranked(gymnasium.Env):
         self.mask[np.arange(len(self.mask)), self.np_random.integers(0, 4, len(self.mask))] = True
         if self.steps in (LENGTH, self.empty):
             self.mask[:] = False
-        told = np.concatenate([self.mask.ravel(), np.ones(self.extra, bool)]).astype(np.int8)
+        mask = np.concatenate([self.mask.ravel(), np.ones(self.extra, bool)]).astype(np.int8)
         numbers = self.numbers.ravel()
-        observation = {"action_mask": told, "numbers": numbers} if self.where == "observation" else numbers
-        return observation, {"action_mask": told} if self.where == "info" else {}
+        observation = {"action_mask": mask, "numbers": numbers} if self.where == "observation" else numbers
+        return observation, {"action_mask": mask} if self.where == "info" else {}
 
     def action_masks(self):
         return [row.astype(np.int8) for row in self.mask] if self.parts else self.mask[0]

@@ -125,8 +125,8 @@ def a_resumed_run_is_still_asked_to_stop(patch: Patch) -> None:
 @mutant
 def no_event_is_written(patch: Patch) -> None:
     def change_state(connection, run, to, reason, message, **values):
-        told = {"state": str(to), "reason": str(reason), "message": message}
-        moves.update_run(connection, run, version=run.version + 1, **told, **values)
+        columns = {"state": str(to), "reason": str(reason), "message": message}
+        moves.update_run(connection, run, version=run.version + 1, **columns, **values)
         return moves.get_run(connection, run.id)
 
     patch(moves, "change_state", change_state)

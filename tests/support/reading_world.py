@@ -69,13 +69,13 @@ class ReadingWorld:
     trained_folder_only: str
 
 
-def fill(home: Workspace) -> ReadingWorld:
+def fill(workspace: Workspace) -> ReadingWorld:
     """One run of each kind, a sweep, a model, and a worker that is gone."""
-    store = home.store
+    store = workspace.store
 
     def running(process: Owner, **changes: Any) -> str:
         run = store.create(request(**changes), owner=process)
-        folder_of(home, run).close()
+        folder_of(workspace, run).close()
         return store.move(run.id, run.token, S.RUNNING).id
 
     cancelled = running(owner(2, HERE), name="unwanted")
@@ -91,22 +91,22 @@ def fill(home: Workspace) -> ReadingWorld:
         dead_cancelled=cancelled,
         elsewhere=running(owner(4), name="elsewhere"),
         queued=store.create(request(name="queued")).id,
-        folder_only=_folder(home, S.COMPLETED),
-        dead_folder_only=_folder(home, S.RUNNING),
-        trained_folder_only=_trained(home),
+        folder_only=_folder(workspace, S.COMPLETED),
+        dead_folder_only=_folder(workspace, S.RUNNING),
+        trained_folder_only=_trained(workspace),
     )
 
 
-def _trained(home: Workspace) -> str:
+def _trained(workspace: Workspace) -> str:
     """A run with checkpoints, left half-way, that the store does not know: an agent can be loaded from it."""
     (path,) = (GOLDEN / "run-v2").glob("*-ppo-*")
-    shutil.copytree(path, home.runs_dir / path.name)
+    shutil.copytree(path, workspace.runs_dir / path.name)
     return path.name
 
 
-def _folder(home: Workspace, state: RunState) -> str:
+def _folder(workspace: Workspace, state: RunState) -> str:
     """A run that the store does not know; a running one has lost its process."""
-    folder = RunFolder.create(home.runs_dir, NewRun(f"only {state}", "dqn", "CartPole-v1", YAML), state=state)
+    folder = RunFolder.create(workspace.runs_dir, NewRun(f"only {state}", "dqn", "CartPole-v1", YAML), state=state)
     if state == S.RUNNING:
         folder.write_status(replace(folder.read_status(), pid=NO_SUCH_PID))
     folder.close()

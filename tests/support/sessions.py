@@ -16,5 +16,7 @@ def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
     return Session.open(RunFolder.create(runs_dir, new_run(cfg)), cfg, built=built)
 
 
-def resume(folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False) -> Session:
-    return continuation_of(folder, overrides, allow_inexact=allow_inexact).open()
+def resume(
+    folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False, empty_replay: bool = False
+) -> Session:
+    return continuation_of(folder, overrides, allow_inexact=allow_inexact, empty_replay=empty_replay).open()

@@ -506,8 +506,8 @@ def a_whole_life_is_told(w: World) -> None:
     w.store.move(run.id, again.token, S.RUNNING)
     w.store.move(run.id, again.token, S.COMPLETED)
     w.store.resume(run.id, Reason.EXTENDED)
-    told = [(str(entry.state), str(entry.reason)) for entry in w.store.events(run.id)]
-    assert told == [
+    events = [(str(entry.state), str(entry.reason)) for entry in w.store.events(run.id)]
+    assert events == [
         ("QUEUED", ""),
         ("STARTING", ""),
         ("RUNNING", ""),

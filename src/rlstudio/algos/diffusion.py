@@ -20,7 +20,7 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.parts.continuous import not_finite
 from rlstudio.algos.parts.discounts import discounted_value
 from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, resamples
-from rlstudio.algos.parts.judging import judge_loss
+from rlstudio.algos.parts.planning_losses import judge_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.algos.parts.trajectories import TrajectoryConfig, trajectory_source
 from rlstudio.core.batch import Batch

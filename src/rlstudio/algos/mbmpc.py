@@ -23,7 +23,7 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.parts.config import OffPolicyConfig
 from rlstudio.algos.parts.discounts import discounted_value, one_discount
 from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
-from rlstudio.algos.parts.judging import td_loss
+from rlstudio.algos.parts.planning_losses import td_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful

@@ -23,7 +23,11 @@ class Owner:
 
 
 def this_process() -> Owner:
-    pid = os.getpid()
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> Owner:
+    """The process of this host that has this number now."""
     return Owner(os.uname().nodename, _boot_id(), pid, _start(pid) or 0)
 
 

@@ -84,7 +84,7 @@ def export_agent(
     check_target(target)
     policy = Deployed(agent)
     seed = 0 if env is None else env.seed
-    recorded = parity.record_made_up(agent, policy, seed) if env is None else parity.record(agent, policy, env, seed)
+    recorded = parity.made_up_rows(agent, policy, seed) if env is None else parity.played_rows(agent, policy, env, seed)
     # The module that is exported, before any exporter: a difference here would be in every format.
     agreed = {"module": parity.check("module", module_run(policy, policy), policy, recorded, agent.spaces).to_json()}
     graphs: dict[str, bytes] = {}

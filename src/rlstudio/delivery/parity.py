@@ -62,7 +62,7 @@ class Agreement:
         return {"max_difference": self.difference, "ties": self.ties}
 
 
-def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: int = ROWS) -> ParityRecord:
+def played_rows(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: int = ROWS) -> ParityRecord:
     """Episodes of the environment, played greedily but for a quarter of random actions, so that states vary."""
     generator = Rng(seed).fork("parity").generator()
     mask = ActionMask.of(agent.spaces)
@@ -83,7 +83,7 @@ def record(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: 
     return table.recorded(np.stack(resets), ENVS)
 
 
-def record_made_up(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> ParityRecord:
+def made_up_rows(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> ParityRecord:
     """Observations drawn from the space, where no environment is known."""
     generator = Rng(seed).fork("parity").generator()
     table, resets = _Table(policy), []

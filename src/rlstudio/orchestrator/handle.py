@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,11 +127,11 @@ class Run:
 
     def stop(self) -> Run:
         """End it at its next safe point, with a checkpoint; `resume` goes on with it."""
-        return self._ask(Desired.STOP)
+        return self._end(Desired.STOP)
 
     def cancel(self) -> Run:
         """Take it out of the queue, or end it for good."""
-        return self._ask(Desired.CANCEL)
+        return self._end(Desired.CANCEL)
 
     def resume(self, *overrides: str, progress: bool = True) -> Run:
         """Go on with it here, until it is done; `train.epochs=N` extends it."""
@@ -159,15 +156,10 @@ class Run:
         ensure_worker(self._workspace)
         return Run(self._workspace, child.id)
 
-    def _ask(self, desired: Desired) -> Run:
-        from rlstudio.core.process import send
+    def _end(self, desired: Desired) -> Run:
+        from rlstudio.control.runs.stop import EndRequest
 
-        self._workspace.reap()
-        asked = self._workspace.store.ask(self.id, desired)
-        with suppress(PermissionError):  # another user's process reads the request at its next heartbeat
-            # So does a run in another thread of this process: a signal would stop the whole program.
-            if asked.is_owned and asked.has_process and asked.pid != os.getpid():
-                send(asked.process, signal.SIGTERM)
+        EndRequest(self._workspace, self.id, desired).deliver()
         return self
 
     def __repr__(self) -> str:

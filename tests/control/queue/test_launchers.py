@@ -20,7 +20,7 @@ def test_a_run_sees_the_gpus_it_was_given_and_no_others(
     started: list[dict[str, Any]] = []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")  # of the worker
     monkeypatch.setattr(launchers.subprocess, "Popen", lambda command, **options: started.append(options))
-    home = Workspace(tmp_path / "runs")
-    SubprocessLauncher(home).launch(home.store.create(request()), devices)
+    workspace = Workspace(tmp_path / "runs")
+    SubprocessLauncher(workspace).launch(workspace.store.create(request()), devices)
     assert started[0]["env"]["CUDA_VISIBLE_DEVICES"] == visible
-    home.store.database.close()
+    workspace.store.database.close()

@@ -518,7 +518,7 @@ def test_a_worker_tells_what_it_saw_and_leaves_when_idle(place: Place, monkeypat
 
 def test_a_worker_waits_for_a_store_that_is_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = place.queue()
-    told: list[str] = []
+    complaints: list[str] = []
     tick, failures = place.scheduler.tick, iter([True, True])
 
     def shaky() -> Observed:
@@ -529,10 +529,10 @@ def test_a_worker_waits_for_a_store_that_is_away(place: Place, monkeypatch: pyte
         return tick()
 
     monkeypatch.setattr(place.scheduler, "tick", shaky)
-    worker = Worker(place.scheduler, until_idle=True, complain=told.append)
+    worker = Worker(place.scheduler, until_idle=True, complain=complaints.append)
     monkeypatch.setattr(worker, "_wait", lambda: None)
     worker.serve()
-    assert told == ["the store is away"] * 2
+    assert complaints == ["the store is away"] * 2
     assert place.store.get(run_id).state == S.COMPLETED
 
 

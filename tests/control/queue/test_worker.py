@@ -34,10 +34,10 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
-    told: list[str] = []
+    complaints: list[str] = []
     scheduler = Away(store, 10)
-    Worker(scheduler, until_idle=True, complain=told.append).serve()  # type: ignore[arg-type]
-    assert told == ["away"] * 10
+    Worker(scheduler, until_idle=True, complain=complaints.append).serve()  # type: ignore[arg-type]
+    assert complaints == ["away"] * 10
     assert scheduler.left == -1
 
 
@@ -60,6 +60,6 @@ def test_one_that_was_taken_to_be_gone_is_known_again_with_its_next_beat(store: 
 
 
 def test_a_background_worker_leaves_a_store_that_is_gone(store: Store) -> None:
-    told: list[str] = []
-    Worker(Away(store, float("inf")), until_idle=True, complain=told.append).serve()  # type: ignore[arg-type]
-    assert len(told) == module.GONE_SECONDS / module.TICK_SECONDS
+    complaints: list[str] = []
+    Worker(Away(store, float("inf")), until_idle=True, complain=complaints.append).serve()  # type: ignore[arg-type]
+    assert len(complaints) == module.GONE_SECONDS / module.TICK_SECONDS

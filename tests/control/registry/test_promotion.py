@@ -114,10 +114,10 @@ def test_gates_on_the_candidate_alone() -> None:
         return [0.0, 1.0] * (episodes // 2)
 
     assert judge(good, bad, CFG).promote
-    for told, wanted in {"min_return": 99.0, "max_std": 5.0, "worst_return": 60.0}.items():
-        verdict = judge(good, bad, PromotionConfig(**{told: wanted}))  # type: ignore[arg-type]
+    for gate, wanted in {"min_return": 99.0, "max_std": 5.0, "worst_return": 60.0}.items():
+        verdict = judge(good, bad, PromotionConfig(**{gate: wanted}))  # type: ignore[arg-type]
         assert not verdict.promote
-        assert verdict.reason.startswith(f"gate {told}: ")
+        assert verdict.reason.startswith(f"gate {gate}: ")
     first = judge(good, None, PromotionConfig(min_return=50.0, budget=40))
     assert (first.promote, first.episodes, first.incumbent) == (True, 40, None)
     assert not judge(bad, None, PromotionConfig(min_return=50.0, budget=40)).promote

@@ -74,8 +74,8 @@ def test_promotion_archives_what_was_there(registry: Registry) -> None:
     production = registry.production("walker")
     assert production is not None
     assert production.version == 3
-    told = [(decision.version, decision.kind, decision.stage) for decision in registry.history("walker")[3:]]
-    assert told == [
+    decisions = [(decision.version, decision.kind, decision.stage) for decision in registry.history("walker")[3:]]
+    assert decisions == [
         (1, "promote", "staging"),
         (1, "promote", "production"),
         (1, "archive", "archived"),
@@ -152,9 +152,9 @@ def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
         live = [entry for entry in reader.versions("walker") if entry.stage == Stage.PRODUCTION]
         assert len(live) <= 1
         looks += 1
-    told = [line for path in tmp_path.glob("told-*") for line in path.read_text().splitlines()]
-    assert len(told) == PROCESSES * DECISIONS
-    won = told.count("won")
+    outcomes = [line for path in tmp_path.glob("outcomes-*") for line in path.read_text().splitlines()]
+    assert len(outcomes) == PROCESSES * DECISIONS
+    won = outcomes.count("won")
     assert won >= 1
     changes = [decision for decision in reader.history("walker") if decision.stage == Stage.PRODUCTION]
     assert len(changes) == won
@@ -165,7 +165,7 @@ def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
 
 
 def _decide(url: str, number: int, place: Path) -> None:
-    registry, dice, told = Registry(Database(url)), random.Random(number), []
+    registry, dice, outcomes = Registry(Database(url)), random.Random(number), []
     for count in range(DECISIONS):
         try:
             if count % 5 == 4:
@@ -176,7 +176,7 @@ def _decide(url: str, number: int, place: Path) -> None:
                     made = registry.register("walker", digest(1000 + 100 * number + count)).version
                 current = registry.production("walker")
                 registry.promote("walker", made, Stage.PRODUCTION, if_current=current.version if current else 0)
-            told.append("won")
+            outcomes.append("won")
         except Conflict:
-            told.append("lost")
-    (place / f"told-{number}").write_text("\n".join(told))
+            outcomes.append("lost")
+    (place / f"outcomes-{number}").write_text("\n".join(outcomes))

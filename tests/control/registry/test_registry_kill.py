@@ -156,15 +156,17 @@ def test_every_refusal_of_the_disk(
         shutil.copytree(original, root)
         failpoint.restart()
         monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
-        told = ""
+        message = ""
         try:
             change(root)
             done = failpoint.passed() < point
         except StorageError as error:
-            told = str(error)
+            message = str(error)
         monkeypatch.delenv(failpoint.VARIABLE)
         remedies = ("free some space", "check the device", "check that its disk works and has room")
-        assert not told or (str(root) in told and "\n" not in told and any(part in told for part in remedies)), told
+        assert not message or (
+            str(root) in message and "\n" not in message and any(part in message for part in remedies)
+        ), message
         found = production(root)
         assert found in (2, after)
         if found == 2:

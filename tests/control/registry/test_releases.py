@@ -109,10 +109,10 @@ def test_versions_are_read_only_and_outlive_their_run(
 ) -> None:
     runs = tmp_path / "runs"
     orchestrator.run(TINY, runs_dir=runs, progress=False)
-    home = Workspace(runs)
-    releases = Releases(home)
-    version = releases.register_run("pole", home.folder_to_read("tiny"))
-    remove(home, home.find("tiny"))
+    workspace = Workspace(runs)
+    releases = Releases(workspace)
+    version = releases.register_run("pole", workspace.folder_to_read("tiny"))
+    remove(workspace, workspace.find("tiny"))
     bundle = releases.bundle(version)
     assert bundle.agent().act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
     for path in bundle.path.iterdir():

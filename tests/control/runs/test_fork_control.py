@@ -39,17 +39,17 @@ def train(session: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """With one finished run in it, called `parent`."""
-    home = Workspace(tmp_path_factory.mktemp("fork") / "runs")
-    train(start_session(home, config()))
-    yield home
-    home.store.database.close()
+    workspace = Workspace(tmp_path_factory.mktemp("fork") / "runs")
+    train(start_session(workspace, config()))
+    yield workspace
+    workspace.store.database.close()
 
 
 @pytest.fixture
-def parent(home: Workspace) -> RunRow:
-    return known_run(home, "parent")
+def parent(workspace: Workspace) -> RunRow:
+    return known_run(workspace, "parent")
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -57,44 +57,44 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if "store.db" not in name}
 
 
-def test_a_child_begins_where_its_parent_stands(home: Workspace, parent: RunRow) -> None:
-    before = everything(home.folder(parent.id).path)
-    session = fork(home, parent, "64", ["train.epochs=4", "train.lr=0.001", "name=child"])
+def test_a_child_begins_where_its_parent_stands(workspace: Workspace, parent: RunRow) -> None:
+    before = everything(workspace.folder(parent.id).path)
+    session = fork(workspace, parent, "64", ["train.epochs=4", "train.lr=0.001", "name=child"])
     assert session.status.env_steps == 64
-    child = home.store.get(train(session))
+    child = workspace.store.get(train(session))
     assert (child.state, child.epoch, child.name) == (S.COMPLETED, 4, "child")
     assert (child.parent_id, child.parent_step) == (parent.id, 64)
     assert child.state_hash != parent.state_hash
-    assert everything(home.folder(parent.id).path) == before
-    assert_history(home.store, child.id)
-    relatives = relatives_of(home.store, child)
+    assert everything(workspace.folder(parent.id).path) == before
+    assert_history(workspace.store, child.id)
+    relatives = relatives_of(workspace.store, child)
     assert [(depth, run.id) for depth, run in relatives] == [(0, parent.id), (1, child.id)]
-    grandchild = home.store.get(train(fork(home, child, "last", ["train.epochs=5"])))
-    assert [depth for depth, _ in relatives_of(home.store, grandchild)] == [0, 1, 2]
-    home.store.remove(grandchild.id)
-    home.folder(grandchild.id).remove()
-    home.store.remove(child.id)
-    home.folder(child.id).remove()
+    grandchild = workspace.store.get(train(fork(workspace, child, "last", ["train.epochs=5"])))
+    assert [depth for depth, _ in relatives_of(workspace.store, grandchild)] == [0, 1, 2]
+    workspace.store.remove(grandchild.id)
+    workspace.folder(grandchild.id).remove()
+    workspace.store.remove(child.id)
+    workspace.folder(child.id).remove()
 
 
-def test_a_child_registers_its_policy_where_its_experiment_says_so(home: Workspace, parent: RunRow) -> None:
-    child = train(fork(home, parent, "last", ["train.epochs=4", "register.model=forked"]))
-    (version,) = Releases(home).registry.versions("forked")
+def test_a_child_registers_its_policy_where_its_experiment_says_so(workspace: Workspace, parent: RunRow) -> None:
+    child = train(fork(workspace, parent, "last", ["train.epochs=4", "register.model=forked"]))
+    (version,) = Releases(workspace).registry.versions("forked")
     assert (version.model, version.run_id) == ("forked", child)
 
 
-def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Workspace, parent: RunRow) -> None:
+def test_a_child_in_the_queue_is_trained_by_a_scheduler(workspace: Workspace, parent: RunRow) -> None:
     """Equal settings lead to the state that the parent would have had."""
-    queued = fork_later(home, parent, "last", ["train.epochs=5"])
+    queued = fork_later(workspace, parent, "last", ["train.epochs=5"])
     assert (queued.state, queued.is_managed, queued.parent_step) == (S.QUEUED, True, parent.env_steps)
     assert queued.total_epochs == 5
-    scheduler = Scheduler(home.store, Slots(1, 0, 1000), InProcessLauncher(home))
+    scheduler = Scheduler(workspace.store, Slots(1, 0, 1000), InProcessLauncher(workspace))
     assert [run.id for run in scheduler.tick().started] == [queued.id]
-    child = home.store.get(queued.id)
+    child = workspace.store.get(queued.id)
     assert (child.state, child.epoch) == (S.COMPLETED, 5)
-    longer = home.store.get(train(start_session(home, config(epochs=5))))
+    longer = workspace.store.get(train(start_session(workspace, config(epochs=5))))
     assert child.state_hash == longer.state_hash
-    assert_history(home.store, child.id)
+    assert_history(workspace.store, child.id)
 
 
 @pytest.mark.parametrize(
@@ -110,21 +110,21 @@ def test_a_child_in_the_queue_is_trained_by_a_scheduler(home: Workspace, parent:
 )
 @pytest.mark.parametrize("how", [fork, fork_later])
 def test_what_does_not_fit_leaves_nothing_behind(
-    home: Workspace, parent: RunRow, how: Any, checkpoint: str, overrides: list[str], kind: type[Exception]
+    workspace: Workspace, parent: RunRow, how: Any, checkpoint: str, overrides: list[str], kind: type[Exception]
 ) -> None:
-    before, known = everything(home.runs_dir), home.store.ids()
-    with pytest.raises(kind) as told:
-        how(home, parent, checkpoint, overrides)
-    assert "\n" not in str(told.value)
-    assert home.store.ids() == known
-    assert everything(home.runs_dir) == before
+    before, known = everything(workspace.runs_dir), workspace.store.ids()
+    with pytest.raises(kind) as caught:
+        how(workspace, parent, checkpoint, overrides)
+    assert "\n" not in str(caught.value)
+    assert workspace.store.ids() == known
+    assert everything(workspace.runs_dir) == before
 
 
 @pytest.mark.parametrize("step", ["folder_of", "StoreLease", "copy_checkpoint"])
 def test_a_disk_that_refuses_leaves_nobody_starting(
-    home: Workspace, parent: RunRow, monkeypatch: pytest.MonkeyPatch, step: str
+    workspace: Workspace, parent: RunRow, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    known = home.store.ids()
+    known = workspace.store.ids()
     original = getattr(forking, step)
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -134,19 +134,19 @@ def test_a_disk_that_refuses_leaves_nobody_starting(
 
     monkeypatch.setattr(forking, step, refuse)
     with pytest.raises(StorageError):
-        fork(home, parent, "last", ["train.epochs=9"])
-    for run_id in home.store.ids() - known:
-        run = home.store.get(run_id)
+        fork(workspace, parent, "last", ["train.epochs=9"])
+    for run_id in workspace.store.ids() - known:
+        run = workspace.store.get(run_id)
         assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
-        home.store.remove(run_id)
+        workspace.store.remove(run_id)
     monkeypatch.undo()
-    for folder in home.unlisted():
+    for folder in workspace.unlisted():
         folder.folder.remove()
 
 
-def test_a_run_that_has_never_run_has_nothing_to_fork(home: Workspace) -> None:
-    queued = home.store.create(request(config_yaml="{}"))
+def test_a_run_that_has_never_run_has_nothing_to_fork(workspace: Workspace) -> None:
+    queued = workspace.store.create(request(config_yaml="{}"))
     with pytest.raises(UserError):
-        fork(home, queued)
-    assert home.store.count() == len(home.store.ids())
-    home.store.remove(queued.id)
+        fork(workspace, queued)
+    assert workspace.store.count() == len(workspace.store.ids())
+    workspace.store.remove(queued.id)

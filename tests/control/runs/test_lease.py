@@ -44,10 +44,10 @@ def config(epochs: int = 4, checkpoint_every: int | None = 1) -> ExperimentConfi
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Workspace]:
-    home = Workspace(tmp_path / "runs")
-    yield home
-    home.store.database.close()
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    workspace = Workspace(tmp_path / "runs")
+    yield workspace
+    workspace.store.database.close()
 
 
 @pytest.fixture(autouse=True)
@@ -70,16 +70,16 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def claimed(home: Workspace, epochs: int = 4) -> RunRow:
+def claimed(workspace: Workspace, epochs: int = 4) -> RunRow:
     """A queued run in the hands of this process, as in one that a worker started for it."""
-    run = enqueue(home, config(epochs))
-    token = home.store.claim(run.id, owner(1, HERE)).token
-    return home.store.hand_over(run.id, token, this_process())
+    run = enqueue(workspace, config(epochs))
+    token = workspace.store.claim(run.id, owner(1, HERE)).token
+    return workspace.store.hand_over(run.id, token, this_process())
 
 
-def leased(home: Workspace, **options: Any) -> tuple[RunRow, StoreLease]:
-    run = claimed(home)
-    return run, StoreLease(home.store, run, folder_of(home, run).path, **{"beat_seconds": NEVER, **options})
+def leased(workspace: Workspace, **options: Any) -> tuple[RunRow, StoreLease]:
+    run = claimed(workspace)
+    return run, StoreLease(workspace.store, run, folder_of(workspace, run).path, **{"beat_seconds": NEVER, **options})
 
 
 def take_away(store: Store, run_id: str) -> RunRow:
@@ -90,8 +90,8 @@ def take_away(store: Store, run_id: str) -> RunRow:
     return reaped
 
 
-def test_it_is_a_lease(home: Workspace) -> None:
-    run, lease = leased(home)
+def test_it_is_a_lease(workspace: Workspace) -> None:
+    run, lease = leased(workspace)
     with lease_closed(lease):
         typed: Lease = lease
         assert (typed.token, lease.run_id) == (run.token, run.id)
@@ -113,42 +113,42 @@ class lease_closed:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_frozen_owner_that_continues_changes_nothing(home: Workspace) -> None:
+def test_a_frozen_owner_that_continues_changes_nothing(workspace: Workspace) -> None:
     """Frozen between two updates, taken for dead, its run finished by another; then it goes on."""
-    session = start_session(home, config(epochs=50))
+    session = start_session(workspace, config(epochs=50))
     ticks = iter(session)
     while next(ticks).epoch < 2:
         pass
-    run = take_away(home.store, session.folder.id)
-    successor = resume_session(home, run)
+    run = take_away(workspace.store, session.folder.id)
+    successor = resume_session(workspace, run)
     with successor:
         for tick in successor:
             if tick.epoch > 4:
                 break
     before = everything(session.folder.path)
-    known = (home.store.get(run.id), home.store.events(run.id), home.store.checkpoints(run.id))
+    known = (workspace.store.get(run.id), workspace.store.events(run.id), workspace.store.checkpoints(run.id))
 
     with pytest.raises(LeaseLost):
         for _ in ticks:
             pass
     session.close()
     assert everything(session.folder.path) == before
-    assert (home.store.get(run.id), home.store.events(run.id), home.store.checkpoints(run.id)) == known
-    assert_history(home.store, run.id)
+    assert (workspace.store.get(run.id), workspace.store.events(run.id), workspace.store.checkpoints(run.id)) == known
+    assert_history(workspace.store, run.id)
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_everything_is_refused_after_a_reap_alone(home: Workspace) -> None:
+def test_everything_is_refused_after_a_reap_alone(workspace: Workspace) -> None:
     """The store knows it before anybody else has touched the folder."""
-    session = start_session(home, config(epochs=50))
+    session = start_session(workspace, config(epochs=50))
     ticks = iter(session)
     while next(ticks).epoch < 2:
         pass
     lease = session.writer.lease
     assert isinstance(lease, StoreLease)
-    take_away(home.store, session.folder.id)
+    take_away(workspace.store, session.folder.id)
     before = everything(session.folder.path)
-    known = (home.store.get(session.folder.id), home.store.checkpoints(session.folder.id))
+    known = (workspace.store.get(session.folder.id), workspace.store.checkpoints(session.folder.id))
 
     refused = {
         "check": lease.check,
@@ -164,7 +164,7 @@ def test_everything_is_refused_after_a_reap_alone(home: Workspace) -> None:
         assert everything(session.folder.path) == before, what
     session.close()
     assert everything(session.folder.path) == before
-    assert (home.store.get(session.folder.id), home.store.checkpoints(session.folder.id)) == known
+    assert (workspace.store.get(session.folder.id), workspace.store.checkpoints(session.folder.id)) == known
 
 
 def flush(recorder: Recorder) -> None:
@@ -172,10 +172,10 @@ def flush(recorder: Recorder) -> None:
     recorder.flush()
 
 
-def test_the_folder_fences_too(home: Workspace) -> None:
+def test_the_folder_fences_too(workspace: Workspace) -> None:
     """A store that was put back from an old copy would hand out a token again; the folder still knows better."""
-    run, lease = leased(home)
-    second = StoreLease(home.store, run, home.folder(run.id).path, beat_seconds=NEVER)
+    run, lease = leased(workspace)
+    second = StoreLease(workspace.store, run, workspace.folder(run.id).path, beat_seconds=NEVER)
     with pytest.raises(LeaseLost):
         lease.check()
     with pytest.raises(LeaseLost):
@@ -185,26 +185,26 @@ def test_the_folder_fences_too(home: Workspace) -> None:
     second.release()
 
 
-def test_the_heart_hears_of_a_loss_by_itself(home: Workspace) -> None:
+def test_the_heart_hears_of_a_loss_by_itself(workspace: Workspace) -> None:
     """A process that is stuck outside of any commit is told through `on_lost`, once."""
-    told = threading.Semaphore(0)
-    run, lease = leased(home, beat_seconds=0.01, on_lost=told.release)
+    losses = threading.Semaphore(0)
+    run, lease = leased(workspace, beat_seconds=0.01, on_lost=losses.release)
     with lease_closed(lease):
-        take_away(home.store, run.id)
-        assert told.acquire(timeout=PATIENCE)
+        take_away(workspace.store, run.id)
+        assert losses.acquire(timeout=PATIENCE)
         lease._heartbeat.join(PATIENCE)
         assert not lease._heartbeat.is_alive()
-        assert not told.acquire(blocking=False)
+        assert not losses.acquire(blocking=False)
         with pytest.raises(LeaseLost):
             lease.check()
 
 
-def test_an_end_that_the_heart_sees_first_is_no_loss(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_the_heart_sees_first_is_no_loss(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the commit of the last move and our knowing of it, a beat is refused: nobody took the run."""
     lost: list[bool] = []
-    run, lease = leased(home, on_lost=lambda: lost.append(True))
+    run, lease = leased(workspace, on_lost=lambda: lost.append(True))
     lease.move(S.RUNNING, Reason.NONE, "", {})
-    original = home.store.move
+    original = workspace.store.move
 
     def slowly(*args: Any) -> RunRow:
         moved = original(*args)
@@ -213,11 +213,11 @@ def test_an_end_that_the_heart_sees_first_is_no_loss(home: Workspace, monkeypatc
         beaten.join()
         return moved
 
-    monkeypatch.setattr(home.store, "move", slowly)
+    monkeypatch.setattr(workspace.store, "move", slowly)
     assert lease.move(S.COMPLETED, Reason.NONE, "", {}) == (S.COMPLETED, Reason.NONE)
     lease.release()
     assert lost == []
-    assert home.store.get(run.id).state == S.COMPLETED
+    assert workspace.store.get(run.id).state == S.COMPLETED
 
 
 def beat_once(lease: StoreLease) -> None:
@@ -263,46 +263,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.mark.usefixtures("long_beats")
 def test_a_store_that_is_away_for_a_moment_ends_no_run(
-    home: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = Away(home.store, monkeypatch)
-    with start_session(home, config(epochs=6)) as session:
+    away = Away(workspace.store, monkeypatch)
+    with start_session(workspace, config(epochs=6)) as session:
         for tick in session:
             if tick.epoch == 2 and not away.is_away:
                 away.is_away = True
                 clock.now += TTL_SECONDS / 2 - 1  # checkpoints and metrics go on
             if tick.epoch == 4:
                 away.is_away = False
-    run = home.store.get(session.folder.id)
+    run = workspace.store.get(session.folder.id)
     assert run.state == S.COMPLETED
     assert run.state_hash == session.folder.read_status().state_hash
-    newest = home.store.checkpoints(run.id)[0]
+    newest = workspace.store.checkpoints(run.id)[0]
     assert newest.state_hash == run.state_hash
 
 
 @pytest.mark.usefixtures("long_beats")
 def test_what_could_not_be_published_is_published_with_the_end(
-    home: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = Away(home.store, monkeypatch)
-    run, lease = leased(home)
+    away = Away(workspace.store, monkeypatch)
+    run, lease = leased(workspace)
     lease.move(S.RUNNING, Reason.NONE, "", {})
     found = {"step": 64, "state_hash": "abc", "manifest_sha256": "def"}
     away.is_away = True
     lease.publish([found])
-    assert home.store.checkpoints(run.id) == []
+    assert workspace.store.checkpoints(run.id) == []
     away.is_away = False
     lease.move(S.COMPLETED, Reason.NONE, "", {})
-    assert [checkpoint.step for checkpoint in home.store.checkpoints(run.id)] == [64]
+    assert [checkpoint.step for checkpoint in workspace.store.checkpoints(run.id)] == [64]
     lease.release()
 
 
 @pytest.mark.usefixtures("long_beats")
 def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
-    home: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = Away(home.store, monkeypatch)
-    session = start_session(home, config(epochs=50))
+    away = Away(workspace.store, monkeypatch)
+    session = start_session(workspace, config(epochs=50))
 
     def train() -> None:
         with session:
@@ -313,28 +313,30 @@ def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
 
     with pytest.raises(StorageError, match="away"):
         train()
-    assert home.store.get(session.folder.id).state == S.RUNNING  # it cannot be told; a reaper sees it
+    assert workspace.store.get(session.folder.id).state == S.RUNNING  # it cannot be told; a reaper sees it
     status = session.folder.read_status()
     assert (status.state, status.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
 
-def test_an_end_that_could_not_be_told_is_told_on_release(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_could_not_be_told_is_told_on_release(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As what it was, so that a scheduler tries again, and not as the wish of a user."""
-    away = Away(home.store, monkeypatch)
-    run, lease = leased(home)
+    away = Away(workspace.store, monkeypatch)
+    run, lease = leased(workspace)
     lease.move(S.RUNNING, Reason.NONE, "", {})
     away.is_away = True
     with pytest.raises(StorageError):
         lease.move(S.INTERRUPTED, Reason.STORAGE, "the store is away", {"env_steps": 96})
     away.is_away = False
     lease.release()
-    after = home.store.get(run.id)
+    after = workspace.store.get(run.id)
     assert (after.state, after.reason, after.env_steps) == (S.INTERRUPTED, Reason.STORAGE, 96)
     assert after.message == "the store is away"
     assert after.may_retry
 
 
-def test_the_heart_survives_a_store_that_is_away(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heart_survives_a_store_that_is_away(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     beats: list[int] = []
     two_failed, two_went_well = threading.Event(), threading.Event()
 
@@ -347,8 +349,8 @@ def test_the_heart_survives_a_store_that_is_away(home: Workspace, monkeypatch: p
             two_went_well.set()
         return Desired.RUN
 
-    monkeypatch.setattr(home.store, "beat", shaky)
-    _, lease = leased(home, beat_seconds=0.01)
+    monkeypatch.setattr(workspace.store, "beat", shaky)
+    _, lease = leased(workspace, beat_seconds=0.01)
     assert two_failed.wait(60)
     assert two_went_well.wait(60)
     assert not lease.safe_point()
@@ -360,58 +362,58 @@ def test_the_heart_survives_a_store_that_is_away(home: Workspace, monkeypatch: p
 
 @pytest.mark.parametrize(("desired", "state"), [(Desired.STOP, S.INTERRUPTED), (Desired.CANCEL, S.CANCELLED)], ids=str)
 def test_a_wish_comes_with_the_heartbeat(
-    home: Workspace, monkeypatch: pytest.MonkeyPatch, desired: Desired, state: RunState
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, desired: Desired, state: RunState
 ) -> None:
     """No signal: the run ends at its next safe point, with a checkpoint."""
     defaults = {"beat_seconds": 0.01, "on_lost": lambda: None}
     monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", defaults)
-    session = start_session(home, config(epochs=10**6, checkpoint_every=None))
+    session = start_session(workspace, config(epochs=10**6, checkpoint_every=None))
 
     def train() -> None:
         with session:
             for tick in session:
-                if tick.epoch == 1 and home.store.get(session.folder.id).desired == Desired.RUN:
-                    assert home.store.ask(session.folder.id, desired).state == S.STOPPING
+                if tick.epoch == 1 and workspace.store.get(session.folder.id).desired == Desired.RUN:
+                    assert workspace.store.ask(session.folder.id, desired).state == S.STOPPING
 
     with pytest.raises(Interrupted):
         train()
-    run, status = home.store.get(session.folder.id), session.folder.read_status()
+    run, status = workspace.store.get(session.folder.id), session.folder.read_status()
     assert (run.state, run.reason) == (status.state, status.reason) == (state, Reason.USER)
-    (checkpoint,) = home.store.checkpoints(run.id)
+    (checkpoint,) = workspace.store.checkpoints(run.id)
     assert checkpoint.state_hash == run.state_hash == status.state_hash
     assert run.env_steps == checkpoint.step > 0
     if desired == Desired.CANCEL:
         with pytest.raises(Conflict):
-            home.store.resume(run.id)
+            workspace.store.resume(run.id)
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_wish_from_before_it_began_needs_no_heartbeat(home: Workspace) -> None:
-    run = claimed(home, epochs=10**6)
-    home.store.ask(run.id, Desired.STOP)
-    with pytest.raises(Interrupted), serve(home, run, on_lost=lambda: None) as session:
+def test_a_wish_from_before_it_began_needs_no_heartbeat(workspace: Workspace) -> None:
+    run = claimed(workspace, epochs=10**6)
+    workspace.store.ask(run.id, Desired.STOP)
+    with pytest.raises(Interrupted), serve(workspace, run, on_lost=lambda: None) as session:
         for _ in session:
             pass
-    after = home.store.get(run.id)
+    after = workspace.store.get(run.id)
     assert (after.state, after.reason) == (S.INTERRUPTED, Reason.USER)
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_leaving_the_loop_interrupts(home: Workspace) -> None:
-    with start_session(home, config(epochs=50)) as session:
+def test_leaving_the_loop_interrupts(workspace: Workspace) -> None:
+    with start_session(workspace, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:
                 break
-    run = home.store.get(session.folder.id)
+    run = workspace.store.get(session.folder.id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
     assert not run.may_retry
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_released_without_a_word(home: Workspace) -> None:
-    session = start_session(home, config())
+def test_released_without_a_word(workspace: Workspace) -> None:
+    session = start_session(workspace, config())
     session.close()
-    run = home.store.get(session.folder.id)
+    run = workspace.store.get(session.folder.id)
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.USER)
     lease = session.writer.lease
     lease.release()  # twice is once
@@ -419,21 +421,21 @@ def test_released_without_a_word(home: Workspace) -> None:
         lease.check()
 
 
-def test_the_heart_ends_with_the_lease(home: Workspace) -> None:
-    _, lease = leased(home, beat_seconds=0.01)
+def test_the_heart_ends_with_the_lease(workspace: Workspace) -> None:
+    _, lease = leased(workspace, beat_seconds=0.01)
     assert len(hearts()) == 1
     lease.release()
     assert hearts() == []
 
 
-def test_the_heart_tells_how_far_it_is(home: Workspace) -> None:
-    run, lease = leased(home)
+def test_the_heart_tells_how_far_it_is(workspace: Workspace) -> None:
+    run, lease = leased(workspace)
     with lease_closed(lease):
         for _ in range(3):
             assert not lease.safe_point()
         lease.tell({"env_steps": 96, "epoch": 3})
         beat_once(lease)
-        after = home.store.get(run.id)
+        after = workspace.store.get(run.id)
         assert (after.progress, after.env_steps, after.epoch) == (3, 96, 3)
         assert after.heartbeat > run.heartbeat
 
@@ -442,14 +444,14 @@ def test_the_heart_tells_how_far_it_is(home: Workspace) -> None:
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_run_that_cannot_begin_says_why(home: Workspace) -> None:
+def test_a_run_that_cannot_begin_says_why(workspace: Workspace) -> None:
     """Not: its user stopped it. The configuration is looked at before anything is taken."""
-    run = claimed(home)
-    folder = folder_of(home, run)
+    run = claimed(workspace)
+    folder = folder_of(workspace, run)
     folder.write_config(folder.read_config().replace("CartPole-v1", "NoSuchWorld-v0"))
     with pytest.raises(UserError):
-        serve(home, run, on_lost=lambda: None)
-    after = home.store.get(run.id)
+        serve(workspace, run, on_lost=lambda: None)
+    after = workspace.store.get(run.id)
     assert (after.state, after.reason) == (S.FAILED, Reason.CONFIG)
     assert after.message
 
@@ -466,89 +468,94 @@ def test_a_run_that_cannot_begin_says_why(home: Workspace) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_whatever_breaks_while_a_session_is_built(
-    home: Workspace, monkeypatch: pytest.MonkeyPatch, error: BaseException, end: tuple[RunState, Reason]
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, error: BaseException, end: tuple[RunState, Reason]
 ) -> None:
-    run = claimed(home)
+    run = claimed(workspace)
     monkeypatch.setattr(Session, "_build", lambda *_, **__: (_ for _ in ()).throw(error))
     with pytest.raises(type(error)):
-        serve(home, run, on_lost=lambda: None)
-    after = home.store.get(run.id)
+        serve(workspace, run, on_lost=lambda: None)
+    after = workspace.store.get(run.id)
     assert (after.state, after.reason) == end
     assert after.message == (f"ZeroDivisionError: {error}" if end[1] == Reason.INTERNAL else str(error))
     assert after.may_retry == (end[1] in (Reason.ENV_FAULT, Reason.STORAGE))
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_foreground_run_without_room_on_the_disk(home: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreground_run_without_room_on_the_disk(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise StorageError("no space left on device")
 
     monkeypatch.setattr(RunFolder, "create", full)
     with pytest.raises(StorageError):
-        start_session(home, config())
-    (run,) = home.store.runs()
+        start_session(workspace, config())
+    (run,) = workspace.store.runs()
     assert (run.state, run.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
 
-def test_what_another_has_is_not_spoken_of(home: Workspace) -> None:
-    run = claimed(home)
-    take_away(home.store, run.id)
-    with pytest.raises(LeaseLost), recording_failure(home.store, run):
+def test_what_another_has_is_not_spoken_of(workspace: Workspace) -> None:
+    run = claimed(workspace)
+    take_away(workspace.store, run.id)
+    with pytest.raises(LeaseLost), recording_failure(workspace.store, run):
         raise LeaseLost("taken")
-    with pytest.raises(UserError), recording_failure(home.store, run):
+    with pytest.raises(UserError), recording_failure(workspace.store, run):
         raise UserError("a late word")
-    assert home.store.get(run.id).reason == Reason.ORPHANED
+    assert workspace.store.get(run.id).reason == Reason.ORPHANED
 
 
 # -- the runner, in this process --------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_the_runner_trains_what_was_claimed(home: Workspace) -> None:
-    queued = enqueue(home, config())
-    run = home.store.claim(queued.id, this_process())
-    assert InProcessLauncher(home).launch(run, []).poll() == 0
-    after = home.store.get(run.id)
+def test_the_runner_trains_what_was_claimed(workspace: Workspace) -> None:
+    queued = enqueue(workspace, config())
+    run = workspace.store.claim(queued.id, this_process())
+    assert InProcessLauncher(workspace).launch(run, []).poll() == 0
+    after = workspace.store.get(run.id)
     assert (after.state, after.epoch, after.has_process) == (S.COMPLETED, 4, True)
-    assert runner.main(run.id, run.token, home.runs_dir) == LeaseLost.exit_code
+    assert runner.main(run.id, run.token, workspace.runs_dir) == LeaseLost.exit_code
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_finished_run_is_extended_in_the_queue(home: Workspace) -> None:
+def test_a_finished_run_is_extended_in_the_queue(workspace: Workspace) -> None:
     """The row says for how long; the folder hears of it from the process that goes on."""
-    with start_session(home, config(epochs=2)) as session:
+    with start_session(workspace, config(epochs=2)) as session:
         for _ in session:
             pass
-    with start_session(home, config(epochs=4)) as straight:
+    with start_session(workspace, config(epochs=4)) as straight:
         for _ in straight:
             pass
-    queued = requeue(home, home.store.get(session.folder.id), ["train.epochs=4"])
+    queued = requeue(workspace, workspace.store.get(session.folder.id), ["train.epochs=4"])
     assert (queued.state, queued.reason, queued.total_epochs) == (S.QUEUED, Reason.EXTENDED, 4)
-    claimed_again = home.store.claim(queued.id, this_process())
+    claimed_again = workspace.store.claim(queued.id, this_process())
     # Even where the first process that is started for it dies at once.
-    reaped = home.store.reap(
-        queued.id, claimed_again.token, claimed_again.heartbeat, Reason.ORPHANED, "", home.folder_facts(claimed_again)
+    reaped = workspace.store.reap(
+        queued.id,
+        claimed_again.token,
+        claimed_again.heartbeat,
+        Reason.ORPHANED,
+        "",
+        workspace.folder_facts(claimed_again),
     )
     assert reaped is not None
     assert reaped.total_epochs == 4
-    home.store.resume(queued.id, Reason.RETRY)
-    run = home.store.claim(queued.id, this_process())
-    assert runner.main(run.id, run.token, home.runs_dir) == 0
-    after = home.store.get(run.id)
+    workspace.store.resume(queued.id, Reason.RETRY)
+    run = workspace.store.claim(queued.id, this_process())
+    assert runner.main(run.id, run.token, workspace.runs_dir) == 0
+    after = workspace.store.get(run.id)
     assert (after.state, after.epoch, after.total_epochs) == (S.COMPLETED, 4, 4)
-    assert after.state_hash == home.store.get(straight.folder.id).state_hash
+    assert after.state_hash == workspace.store.get(straight.folder.id).state_hash
     assert "epochs: 4" in session.folder.read_config()
 
 
 @pytest.mark.usefixtures("long_beats")
-def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(home: Workspace) -> None:
-    with start_session(home, config(epochs=50)) as session:
+def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(workspace: Workspace) -> None:
+    with start_session(workspace, config(epochs=50)) as session:
         for tick in session:
             if tick.epoch == 2:
                 break
-    session.folder.path.rename(home.runs_dir / "put-away")
+    session.folder.path.rename(workspace.runs_dir / "put-away")
     with pytest.raises(UserError, match="its folder is not in"):
-        resume_session(home, home.store.get(session.folder.id))
+        resume_session(workspace, workspace.store.get(session.folder.id))
     with pytest.raises(UserError, match="its folder is not in"):
-        requeue(home, home.store.get(session.folder.id))
+        requeue(workspace, workspace.store.get(session.folder.id))
     assert not session.folder.path.exists()

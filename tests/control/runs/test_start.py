@@ -20,16 +20,16 @@ PPO = {"train": {"epochs": 2, "steps_per_epoch": 32, "rollout_steps": 8, "batch_
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "runs")
 
 
-def ended(home: Workspace, at_epoch: int) -> tuple[RunRow, RunFolder]:
-    with start_session(home, config("ppo", "native", **PPO)) as session:
+def ended(workspace: Workspace, at_epoch: int) -> tuple[RunRow, RunFolder]:
+    with start_session(workspace, config("ppo", "native", **PPO)) as session:
         for tick in session:
             if tick.report and tick.epoch == at_epoch < 2:
                 break
-    return home.store.get(session.folder.id), session.folder
+    return workspace.store.get(session.folder.id), session.folder
 
 
 def files(folder: RunFolder) -> dict[str, tuple[bytes, int]]:
@@ -37,31 +37,31 @@ def files(folder: RunFolder) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
-def test_a_refusal_by_the_state_of_the_store_writes_nothing(home: Workspace) -> None:
-    run, folder = ended(home, at_epoch=2)
+def test_a_refusal_by_the_state_of_the_store_writes_nothing(workspace: Workspace) -> None:
+    run, folder = ended(workspace, at_epoch=2)
     assert run.state == RunState.COMPLETED
     folder.write_status(replace(folder.read_status(), state=RunState.INTERRUPTED, reason=Reason.SIGNAL))
     before = files(folder)
     for go_on in (resume_session, requeue):
         with pytest.raises(UserError, match="it completed its 2 epochs; extend it with"):
-            go_on(home, run)
+            go_on(workspace, run)
     assert files(folder) == before
-    assert home.store.get(run.id) == run
+    assert workspace.store.get(run.id) == run
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_a_folder_that_is_ahead_of_the_store_does_not_stop_a_run(home: Workspace, queued: bool) -> None:
+def test_a_folder_that_is_ahead_of_the_store_does_not_stop_a_run(workspace: Workspace, queued: bool) -> None:
     """The process wrote its last status and died before the store heard of it."""
-    run, folder = ended(home, at_epoch=1)
+    run, folder = ended(workspace, at_epoch=1)
     assert run.state == RunState.INTERRUPTED
     folder.write_status(replace(folder.read_status(), state=RunState.COMPLETED, epoch=2))
     if queued:
-        requeue(home, run)
-        token = home.store.claim(run.id, this_process()).token
-        session = serve(home, home.store.hand_over(run.id, token, this_process()), on_lost=lambda: None)
+        requeue(workspace, run)
+        token = workspace.store.claim(run.id, this_process()).token
+        session = serve(workspace, workspace.store.hand_over(run.id, token, this_process()), on_lost=lambda: None)
     else:
-        session = resume_session(home, run)
+        session = resume_session(workspace, run)
     with session:
         for _ in session:
             pass
-    assert (home.store.get(run.id).state, folder.read_status().state) == (RunState.COMPLETED, RunState.COMPLETED)
+    assert (workspace.store.get(run.id).state, folder.read_status().state) == (RunState.COMPLETED, RunState.COMPLETED)

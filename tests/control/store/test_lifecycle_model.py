@@ -162,8 +162,8 @@ class Lives(RuleBasedStateMachine):
 
     def check(self, life: Life) -> None:
         run = self.store.get(life.id)
-        told = (run.state, run.reason, run.desired, run.token, run.failures, run.is_managed)
-        assert told == (life.state, life.why, life.wish, life.token, life.failures, life.managed)
+        stored = (run.state, run.reason, run.desired, run.token, run.failures, run.is_managed)
+        assert stored == (life.state, life.why, life.wish, life.token, life.failures, life.managed)
         if life.is_open:
             assert (run.process, run.has_process, run.progress) == (life.owner, life.taken, life.progress)
         assert run.env_steps == life.steps

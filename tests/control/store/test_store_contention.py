@@ -35,7 +35,7 @@ def forget_sync(store: Store) -> None:
 # -- launches ---------------------------------------------------------------------------------------------------------
 
 
-def launches(url: str, number: int, told: Path) -> None:
+def launches(url: str, number: int, output: Path) -> None:
     """Some with a key that all share, some with a key of our own (and then again, as after a lost answer), most
     without."""
     store = Store(Database(url))
@@ -45,7 +45,7 @@ def launches(url: str, number: int, told: Path) -> None:
         got.append((key, store.create(request(), key=key).id))
         if count % 5 == 1:
             got.append((key, store.create(request(), key=key).id))
-    told.write_text(json.dumps(got))
+    output.write_text(json.dumps(got))
     store.database.close()
 
 

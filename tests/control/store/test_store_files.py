@@ -36,9 +36,9 @@ def opened(path: Path) -> Store:
 
 
 def one_line(caught: pytest.ExceptionInfo) -> str:
-    told = str(caught.value)
-    assert "\n" not in told
-    return told
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
@@ -69,9 +69,11 @@ def test_file_and_folders_are_private(tmp_path, umask):
 
 def test_settings_of_sqlite(path):
     with opened(path).database.read() as connection:
-        told = {name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")}
+        pragmas = {
+            name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")
+        }
         journal = connection.execute(text("PRAGMA journal_mode")).scalar()
-    assert told == {"synchronous": 2, "foreign_keys": 1}
+    assert pragmas == {"synchronous": 2, "foreign_keys": 1}
     assert journal == "delete"
 
 
@@ -339,14 +341,14 @@ def test_a_refused_connection_and_an_unknown_database(postgres):
 def test_no_password_is_ever_shown(url, monkeypatch):
     monkeypatch.setattr(migrations, "bring_up_to_date", lambda *_: None)
     try:
-        told = Database(url).where
-        assert told.startswith("postgresql")
-        assert "host" in told
+        message = Database(url).where
+        assert message.startswith("postgresql")
+        assert "host" in message
     except UserError as error:
-        told = str(error)
-        assert told.startswith("RLSTUDIO_DB: ")
-        assert "give postgresql://user@host/name" in told
-    assert "hunter2" not in told
+        message = str(error)
+        assert message.startswith("RLSTUDIO_DB: ")
+        assert "give postgresql://user@host/name" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize(
@@ -465,28 +467,26 @@ def test_an_older_store_is_brought_up_to_date_and_a_copy_kept(golden, version_2)
     assert not copy.exists()  # nothing to be done any more
 
 
-def test_two_bring_it_up_to_date_at_once(golden, version_2):
+def test_two_bring_it_up_to_date_at_once(golden, version_2, monkeypatch):
     before, steps = rows(golden), []
     step = migrations.STEPS[1]
     migrations.STEPS[1] = lambda connection: (steps.append(1), step(connection))
     together = threading.Barrier(4)
-    first_look = migrations._version
+    stored_version = migrations.stored_version
 
-    def look(connection):
-        found = first_look(connection)
+    def read_together(connection):
+        version = stored_version(connection)
         if connection.get_execution_options().get("rlstudio_reads"):
-            together.wait()  # all have seen version 1 before one of them begins
-        return found
+            together.wait()  # all have read version 1 before one of them begins
+        return version
 
-    migrations_version, migrations._version = migrations._version, look
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "stored_version", read_together)
         threads = [threading.Thread(target=opened, args=(golden,)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        migrations._version = migrations_version
     assert steps == [1]
     assert rows(golden.with_name("store-version-1.db")) == before  # the copy is of before, not of between
     assert rows(golden)["schema_version"] == [(2,)]

@@ -223,7 +223,7 @@ def test_a_number_that_is_none_is_left_out(store, bad):
 
 def test_facts_travel_whole(store):
     run = in_state(store, S.RUNNING)
-    told = Status(
+    status = Status(
         id=run.id,
         name="x",
         state=S.RUNNING,
@@ -238,10 +238,10 @@ def test_facts_travel_whole(store):
         exact=False,
         exact_reason="another machine",
     )
-    store.beat(run.id, run.token, 7, told.facts())
-    assert store.get(run.id).status.facts() == told.facts()
+    store.beat(run.id, run.token, 7, status.facts())
+    assert store.get(run.id).status.facts() == status.facts()
     assert store.get(run.id).progress == 7
-    ended = store.move(run.id, run.token, S.COMPLETED, facts=told.facts() | {"eval_interval": None, "exact": True})
+    ended = store.move(run.id, run.token, S.COMPLETED, facts=status.facts() | {"eval_interval": None, "exact": True})
     assert (ended.status.eval_interval, ended.exact, ended.epoch) == (None, True, 3)
 
 
@@ -390,15 +390,15 @@ def test_a_launch_waits_for_a_sign_of_life_and_no_longer(store, monkeypatch, liv
 
     monkeypatch.setattr(service.time, "sleep", sleep)
     monkeypatch.setattr(service, "ensure_directory", lambda path: pytest.fail("one is started") if lives else None)
-    home = SimpleNamespace(workers=workers, state_dir=None, url="sqlite:")
+    workspace = SimpleNamespace(workers=workers, state_dir=None, url="sqlite:")
     monkeypatch.setattr(service, "Folder", lambda path: (_ for _ in ()).throw(StorageError("started")))
     if lives:
-        service.ensure_worker(home)
-        service.ensure_worker(home)  # seen a moment ago: nothing to wait for
+        service.ensure_worker(workspace)
+        service.ensure_worker(workspace)  # seen a moment ago: nothing to wait for
         assert now[0] == 4 * service.WATCH_SECONDS
     else:
         with pytest.raises(StorageError, match="started"):
-            service.ensure_worker(home)
+            service.ensure_worker(workspace)
         assert now[0] == SILENT_SECONDS
         assert workers.alive() == []
 

@@ -113,7 +113,7 @@ def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, 
 
     disk.room()
     whole, points = decisions(swept(begin=True)), disk.count
-    told = Counter()
+    messages = Counter()
     visited = range(1, points + 1, every)
     for point in visited:
         disk.room()
@@ -122,7 +122,7 @@ def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, 
         disk.full_from(point)
         with pytest.raises(StorageError) as caught:
             swept(begin=True)
-        told[str(caught.value).removeprefix(database.where)] += 1
+        messages[str(caught.value).removeprefix(database.where)] += 1
         before = finished(database)
         disk.room()
         begun = bool(Sweeps(database).all())
@@ -132,9 +132,9 @@ def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, 
         assert_nothing_twice(place, worker)
     worker.store.database.close()
     assert points > 100
-    assert sum(told.values()) == len(visited)
+    assert sum(messages.values()) == len(visited)
     remedies = ("; free some space and try again", "; check the device before going on", "; check that its disk works")
-    assert all("\n" not in line and any(remedy in line for remedy in remedies) for line in told), told
+    assert all("\n" not in line and any(remedy in line for remedy in remedies) for line in messages), messages
 
 
 def finished(database: Database) -> dict[int, Trial]:
@@ -163,9 +163,9 @@ def test_what_stops_it_is_told_even_where_it_cannot_be_written(
     driver = new_driver(place.database, search)
     disk.watch(True)
     disk.full_from(1)
-    home: Any = SimpleNamespace(store=place)
+    workspace: Any = SimpleNamespace(store=place)
     with pytest.raises(StorageError, match=r"the disk is full|has room"):
-        hands.drive(home, driver)
+        hands.drive(workspace, driver)
     disk.watch(False)
     disk.room()
     assert Sweeps(place.database).get("toy").state == SweepState.RUNNING

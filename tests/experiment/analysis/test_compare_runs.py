@@ -284,10 +284,10 @@ def test_two_runs_as_a_whole(tmp_path: Path) -> None:
     assert compare_runs(left, right, {"host": "here"}, None).lineage is None
     other = run(tmp_path, "train: {lr: 0.2}")
     write(other.path, [(1, "a", 1.0)])
-    told = compare_runs(left, other).to_json()
-    assert told["equal"] is False
-    assert told["config"] == [{"field": "train.lr", "left": 0.1, "right": 0.2}]
-    assert told["metrics"] == {
+    document = compare_runs(left, other).to_json()
+    assert document["equal"] is False
+    assert document["config"] == [{"field": "train.lr", "left": 0.1, "right": 0.2}]
+    assert document["metrics"] == {
         "equal": True,
         "same_values": 1,
         "same_up_to": 1,

@@ -15,7 +15,7 @@ from rlstudio.core.spaces import Box
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
-from rlstudio.experiment.analysis.dataset import play
+from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -40,7 +40,7 @@ def trained(algo: str, env_id: str = CARTPOLE, env: dict[str, Any] | None = None
     cfg = tiny(algo, env={"id": env_id, **(env or {})}, **changes)
     if algo == "bc":
         other = trained("ppo", env_id)
-        episodes = play(other.agent, cfg.env, episodes=2, seed=0)
+        episodes = recorded_episodes(other.agent, cfg.env, episodes=2, seed=0)
         write_dataset(DATASET, episodes, other.agent.spaces, None, algorithm="", code="", description="")
     env = build_runtime(cfg)
     try:
@@ -83,7 +83,7 @@ def test_the_policy_of_every_algorithm_guides_a_plan(algo: str, env_id: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("algo", "env_id", "network", "kind", "told"),
+    ("algo", "env_id", "network", "kind", "message"),
     [
         ("a2c", CARTPOLE, {"memory": "gru", "memory_size": 8}, "guided", r"policy\.network\.memory .* use cem or mppi"),
         ("mpc", CARTPOLE, {}, "guided", "needs a policy to follow"),
@@ -92,16 +92,16 @@ def test_the_policy_of_every_algorithm_guides_a_plan(algo: str, env_id: str) -> 
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(
-    algo: str, env_id: str, network: dict[str, Any], kind: str, told: str
+    algo: str, env_id: str, network: dict[str, Any], kind: str, message: str
 ) -> None:
     agent, cfg = trained(algo, env_id, policy={"network": network})
-    with pytest.raises(Incompatible, match=told):
+    with pytest.raises(Incompatible, match=message):
         planning_agent(agent, cfg, [f"kind={kind}"])
 
 
 def test_a_run_that_plans_passes_on_what_its_plans_were_like() -> None:
-    told = {"kind": "cem", "horizon": 2, "candidates": 4, "iterations": 3, "elites": 0.5, "reward": "dense"}
-    agent, cfg = trained("mbmpc", train={"planner": told})
+    planner = {"kind": "cem", "horizon": 2, "candidates": 4, "iterations": 3, "elites": 0.5, "reward": "dense"}
+    agent, cfg = trained("mbmpc", train={"planner": planner})
 
     def planned(*settings: str) -> PlanningAgent:
         return planning_agent(agent, cfg, settings)
@@ -148,8 +148,8 @@ def test_a_value_of_an_unknown_scale_is_refused_only_where_it_is_used() -> None:
 
 def test_a_value_of_clipped_rewards_is_not_added_to_those_of_the_world() -> None:
     clipped = trained("a2c", PENDULUM, guardrails={"reward_clip": 1.0})
-    told = r"guardrails\.reward_clip was 1\.0 where it was learned, and the world's rewards are -16\.2736 to 0; use"
-    with pytest.raises(Incompatible, match=told):
+    message = r"guardrails\.reward_clip was 1\.0 where it was learned, and the world's rewards are -16\.2736 to 0; use"
+    with pytest.raises(Incompatible, match=message):
         planning_agent(*clipped, ["kind=cem"])
     assert planning_agent(*clipped, ["kind=cem", "value=none"]).score.value is None
     untouched = trained("a2c", CARTPOLE, guardrails={"reward_clip": 1.0})  # a step there earns 1
@@ -169,7 +169,7 @@ def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         ({"env_id": "rlstudio/CartPoleNoVel-v1"}, r"env\.id is CartPole-v1, here rlstudio/CartPoleNoVel-v1"),
         (
@@ -179,9 +179,9 @@ def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
         ({"env": {"wrappers": [{"StickyAction": {"repeat_action_probability": 0.5}}]}}, r"env\.wrappers is \[\], here"),
     ],
 )
-def test_a_model_of_another_world_is_refused_by_what_differs(other: dict[str, Any], told: str) -> None:
+def test_a_model_of_another_world_is_refused_by_what_differs(other: dict[str, Any], message: str) -> None:
     modeller, one = trained("mbmpc"), trained("a2c", **other)
-    with pytest.raises(Incompatible, match=told):
+    with pytest.raises(Incompatible, match=message):
         planning_agent(*one, ["kind=cem"], modeller=modeller)
 
 
@@ -194,7 +194,7 @@ def test_a_model_of_the_same_world_is_lent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "told"),
+    ("env", "message"),
     [
         ({"kwargs": {"g": 9.81}}, r"the equations of Pendulum-v1 know nothing of env\.kwargs \(g\);.*--dynamics RUN"),
         (
@@ -203,6 +203,6 @@ def test_a_model_of_the_same_world_is_lent() -> None:
         ),
     ],
 )
-def test_equations_know_only_the_plain_world(env: dict[str, Any], told: str) -> None:
-    with pytest.raises(Incompatible, match=told):
+def test_equations_know_only_the_plain_world(env: dict[str, Any], message: str) -> None:
+    with pytest.raises(Incompatible, match=message):
         dynamics_of(EnvConfig(id=PENDULUM, **env))

@@ -14,7 +14,7 @@ from rlstudio.core.contracts import Acted
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.analysis import video
-from rlstudio.experiment.analysis.video import record, record_seeds
+from rlstudio.experiment.analysis.video import film, film_seeds
 from rlstudio.experiment.judging.evaluate import evaluate
 
 CFG = EnvConfig(id="Fake-v0")
@@ -88,7 +88,7 @@ def decoded(path: Path) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def test_mp4_plays_everywhere(fake: type[FakeEnv], tmp_path: Path) -> None:
-    recording = record_seeds(FakeAgent(), CFG, tmp_path / "new" / "film.mp4", seeds=[4, 9])
+    recording = film_seeds(FakeAgent(), CFG, tmp_path / "new" / "film.mp4", seeds=[4, 9])
     assert recording.path == tmp_path / "new" / "film.mp4"
     assert (recording.seeds, recording.lengths, recording.returns) == ((4, 9), (5, 3), (10.0, 6.0))
     meta, frames = decoded(recording.path)
@@ -106,7 +106,7 @@ def test_mp4_plays_everywhere(fake: type[FakeEnv], tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("fake")
 def test_frame_rate_can_be_chosen(tmp_path: Path) -> None:
-    meta, _ = decoded(record_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1], fps=5).path)
+    meta, _ = decoded(film_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1], fps=5).path)
     assert meta["fps"] == 5
 
 
@@ -117,7 +117,7 @@ def test_webp_where_there_is_no_ffmpeg(tmp_path: Path, monkeypatch: pytest.Monke
         raise RuntimeError("No ffmpeg exe could be found")
 
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
-    recording = record_seeds(FakeAgent(), CFG, tmp_path / name, seeds=[4])
+    recording = film_seeds(FakeAgent(), CFG, tmp_path / name, seeds=[4])
     assert recording.path == tmp_path / "film.webp"
     with Image.open(recording.path) as image:
         assert image.size == (45, 31)
@@ -128,7 +128,7 @@ def test_webp_where_there_is_no_ffmpeg(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("fake")
 def test_long_webp_keeps_its_whole_length_with_fewer_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video, "WEBP_FRAMES", 4)
-    recording = record_seeds(FakeAgent(), CFG, tmp_path / "film.webp", seeds=[6])
+    recording = film_seeds(FakeAgent(), CFG, tmp_path / "film.webp", seeds=[6])
     with Image.open(recording.path) as image:
         brightness = []
         for number in range(image.n_frames):
@@ -141,7 +141,7 @@ def test_long_webp_keeps_its_whole_length_with_fewer_frames(tmp_path: Path, monk
 @pytest.mark.parametrize("name", ["film.avi", "film"])
 def test_other_formats_are_refused_before_anything_is_played(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=r"must end with \.mp4 or \.webp"):
-        record_seeds(FakeAgent(), CFG, tmp_path / name, seeds=[1])
+        film_seeds(FakeAgent(), CFG, tmp_path / name, seeds=[1])
 
 
 def test_a_world_without_pictures_is_refused(
@@ -149,7 +149,7 @@ def test_a_world_without_pictures_is_refused(
 ) -> None:
     monkeypatch.setattr(fake, "render", lambda self: None)
     with pytest.raises(UserError, match="Fake-v0: does not render as rgb_array"):
-        record_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1])
+        film_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1])
     assert not list(tmp_path.iterdir())
     assert fake.made[0].closed
 
@@ -165,7 +165,7 @@ def test_a_crash_in_the_middle_leaves_the_old_video(
 
     monkeypatch.setattr(fake, "step", crash)
     with pytest.raises(KeyboardInterrupt):
-        record_seeds(FakeAgent(), CFG, target, seeds=[1])
+        film_seeds(FakeAgent(), CFG, target, seeds=[1])
     assert [p.name for p in tmp_path.iterdir()] == ["film.mp4"]
     assert target.read_bytes() == b"old"
 
@@ -177,7 +177,7 @@ def test_an_encoder_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: 
     broken.chmod(0o755)
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(broken))
     with pytest.raises(StorageError, match=r"could not be written: Unknown encoder libx264$"):
-        record_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1])
+        film_seeds(FakeAgent(), CFG, tmp_path / "film.mp4", seeds=[1])
     assert [p.name for p in tmp_path.iterdir()] == ["broken-ffmpeg"]
 
 
@@ -192,7 +192,7 @@ def test_importing_loads_no_torch_no_pygame_no_ffmpeg() -> None:
 
 def test_the_film_shows_the_episodes_that_were_evaluated(tmp_path: Path) -> None:
     evaluation = evaluate(Chaser(), CARTPOLE, episodes=3, seed=5)
-    recording = record(Chaser(), CARTPOLE, tmp_path / "all.mp4", seed=5, episodes=3)
+    recording = film(Chaser(), CARTPOLE, tmp_path / "all.mp4", seed=5, episodes=3)
     assert recording.seeds == evaluation.seeds
     assert recording.returns == evaluation.returns
     assert recording.lengths == evaluation.lengths
@@ -202,7 +202,7 @@ def test_the_film_shows_the_episodes_that_were_evaluated(tmp_path: Path) -> None
 def test_best_and_worst(tmp_path: Path, choose: Any, pick: Any) -> None:
     evaluation = evaluate(Chaser(), CARTPOLE, episodes=4, seed=5)
     assert len(set(evaluation.returns)) > 1
-    recording = record(Chaser(), CARTPOLE, tmp_path / "one.mp4", seed=5, episodes=4, choose=choose)
+    recording = film(Chaser(), CARTPOLE, tmp_path / "one.mp4", seed=5, episodes=4, choose=choose)
     assert recording.returns == (pick(evaluation.returns),)
     meta, frames = decoded(recording.path)
     assert meta["size"] == (600, 400)
@@ -217,6 +217,6 @@ def test_our_own_worlds_can_be_filmed(tmp_path: Path) -> None:
             return Acted(np.ones(len(observations), np.int64), {}, None)
 
     cfg = EnvConfig(id="rlstudio/GridWorld-v0", max_episode_steps=10)
-    recording = record(Down(), cfg, tmp_path / "grid.mp4", seed=0, episodes=2)
+    recording = film(Down(), cfg, tmp_path / "grid.mp4", seed=0, episodes=2)
     assert recording.lengths == (10, 10)
     assert decoded(recording.path)[0]["size"] == (168, 168)

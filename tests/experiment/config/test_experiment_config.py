@@ -112,33 +112,33 @@ def test_sinks_are_one_line():
     ],
 )
 def test_mistakes_are_told_in_one_line_at_the_override(override, message):
-    told = problem(override)
-    assert message in told
-    assert told.startswith(f"override {override[:50]}")
-    assert "\n" not in told
+    reported = problem(override)
+    assert message in reported
+    assert reported.startswith(f"override {override[:50]}")
+    assert "\n" not in reported
 
 
 def test_mistakes_in_a_file_carry_line_and_column():
     assert (
         problem(text=CHARTER.replace("gamma:", "gama:")) == "f.yaml:16:3: train.gama: unknown key; did you mean gamma?"
     )
-    told = problem("env.num_envs=15")
-    assert told == "f.yaml:12:3: train.steps_per_epoch: 4096 is not a multiple of env.num_envs (15); 4095 is"
+    reported = problem("env.num_envs=15")
+    assert reported == "f.yaml:12:3: train.steps_per_epoch: 4096 is not a multiple of env.num_envs (15); 4095 is"
 
 
 def test_statements_must_fit_the_algorithm():
     assert problem("policy.algo=dqn").startswith("f.yaml:13:3: train.off_policy: dqn is off-policy")
-    told = problem("policy.algo=dqn", "train.off_policy=true", "policy.discrete=false", "train.batch_size=64")
-    assert told.startswith("override policy.discrete=false: policy.discrete: dqn takes discrete actions only")
+    reported = problem("policy.algo=dqn", "train.off_policy=true", "policy.discrete=false", "train.batch_size=64")
+    assert reported.startswith("override policy.discrete=false: policy.discrete: dqn takes discrete actions only")
     assert charter("policy.discrete=false").policy.discrete is False  # ppo takes both
-    told = problem("policy.algo=dqn", "train.off_policy=true", "buffer.capacity=100")
-    assert "train.batch_size: 2048 rows, but buffer.capacity has only 100" in told
+    reported = problem("policy.algo=dqn", "train.off_policy=true", "buffer.capacity=100")
+    assert "train.batch_size: 2048 rows, but buffer.capacity has only 100" in reported
 
 
 def test_problems_outside_train_come_first_and_without_torch():
-    told = problem("env.seed=x", "train.clipp=1", "zzz=1")
-    assert "clipp" not in told
-    assert len(told.splitlines()) == 2
+    reported = problem("env.seed=x", "train.clipp=1", "zzz=1")
+    assert "clipp" not in reported
+    assert len(reported.splitlines()) == 2
 
 
 def test_everything_outside_train_is_validated_without_torch(tmp_path):
@@ -281,10 +281,10 @@ def test_a_damaged_file_is_valid_or_refused_line_by_line(edits):
     try:
         experiment_from(read_text(text, "f.yaml"))
     except ConfigError as error:
-        told = str(error).split("\n")
+        lines = str(error).split("\n")
     else:
-        told = []
-    assert all(line.startswith("f.yaml") and line.isprintable() and len(line) < 400 for line in told)
+        lines = []
+    assert all(line.startswith("f.yaml") and line.isprintable() and len(line) < 400 for line in lines)
 
 
 def test_importing_the_config_leaves_the_filters_of_warnings_alone() -> None:

@@ -19,9 +19,9 @@ from rlstudio.experiment.folder.status import Status, parse_status
 from rlstudio.storage import failpoint
 
 
-def create(runs_dir, state=RunState.STARTING, **changes):
+def create(runs_dir, state=RunState.STARTING, run_id=None, **changes):
     values = {"name": "cartpole", "algo": "ppo", "env_id": "CartPole-v1", "config_yaml": "algo: ppo\n"}
-    return RunFolder.create(runs_dir, NewRun(**{**values, **changes}), state=state)
+    return RunFolder.create(runs_dir, NewRun(**{**values, **changes}), state=state, run_id=run_id)
 
 
 def test_a_new_run_is_whole_and_private(tmp_path):
@@ -56,15 +56,27 @@ def test_ids_are_plain_whatever_the_env_is_called(tmp_path, env_id):
     assert run.read_status().env_id == env_id
 
 
-def test_ids_are_unique_and_sort_by_time(tmp_path):
+def test_ids_are_unique(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         ids = [run.id for run in pool.map(lambda _: create(tmp_path), range(60))]
     assert len(set(ids)) == 60
     assert len(list_runs(tmp_path)) == 60
-    first, second = create(tmp_path), None
-    while second is None or second.id[:18] == first.id[:18]:
-        second = create(tmp_path)
-    assert first.id < second.id
+
+
+def test_runs_of_one_millisecond_sort_in_the_order_they_were_made(tmp_path, monkeypatch):
+    from rlstudio.experiment.folder import run_folder
+
+    moments = iter(range(999))
+
+    class Microseconds(run_folder.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 1, microsecond=next(moments), tzinfo=tz)
+
+    monkeypatch.setattr(run_folder, "datetime", Microseconds)
+    older = create(tmp_path, run_id="20260101-000000000-ppo-cartpole-v1-ffff")  # an id as it was made before
+    made = [older, *(create(tmp_path) for _ in range(20))]
+    assert [status.id for status in list_runs(tmp_path)] == [run.id for run in reversed(made)]
 
 
 def test_a_taken_id_is_never_written_into(tmp_path, monkeypatch):

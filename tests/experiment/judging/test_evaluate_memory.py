@@ -7,7 +7,7 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single, make_vec_env
-from rlstudio.experiment.analysis.video import record_seeds
+from rlstudio.experiment.analysis.video import film_seeds
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
@@ -46,5 +46,5 @@ def test_episodes_side_by_side_and_in_turn_are_those_played_alone():
 def test_a_film_shows_what_was_judged(tmp_path):
     remembering = agent()
     evaluation = evaluate(remembering, CFG, episodes=3, seed=1)
-    film = record_seeds(remembering, CFG, tmp_path / "film.webp", seeds=evaluation.seeds)
+    film = film_seeds(remembering, CFG, tmp_path / "film.webp", seeds=evaluation.seeds)
     assert film.lengths == evaluation.lengths

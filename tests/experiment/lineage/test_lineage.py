@@ -44,12 +44,12 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_it_is_json_and_holds_each_key() -> None:
-    told = lineage()
-    assert set(told) == KEYS
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert set(told["hardware"]) == {"cpu", "cores", "memory", "gpus"}
-    assert told["hardware"]["memory"] > 1 << 28
-    assert told["host"] == os.uname().nodename
+    document = lineage()
+    assert set(document) == KEYS
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert set(document["hardware"]) == {"cpu", "cores", "memory", "gpus"}
+    assert document["hardware"]["memory"] > 1 << 28
+    assert document["host"] == os.uname().nodename
 
 
 def test_it_imports_nothing_that_takes_long() -> None:
@@ -61,12 +61,12 @@ def test_it_imports_nothing_that_takes_long() -> None:
 def test_an_event_keeps_it_and_the_last_start_counts(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, NewRun(name="a", algo="ppo", env_id="CartPole-v1", config_yaml="{}"))
     assert recorded_lineage(folder) is None
-    told = lineage()
-    folder.event(EVENT, **{**told, "host": "elsewhere"})
-    folder.event(EVENT, **told)
+    document = lineage()
+    folder.event(EVENT, **{**document, "host": "elsewhere"})
+    folder.event(EVENT, **document)
     folder.event("resumed")
     folder.close()
-    assert recorded_lineage(folder) == told
+    assert recorded_lineage(folder) == document
 
 
 # -- packages ---------------------------------------------------------------------------------------------------------

@@ -17,20 +17,9 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.core.contracts import Acted, Array, Player
-    from rlstudio.delivery.bundle import Bundle
+    from rlstudio.delivery.policies import TrainedPolicy
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.judging.evaluate import Evaluation
-    from rlstudio.experiment.run.load import Agent
-
-
-class _LoadedPolicy(NamedTuple):
-    """A policy and where it was trained."""
-
-    id: str
-    agent: Agent
-    cfg: ExperimentConfig
-    env_steps: int
-    reward_scale: float | None  # None: not known
 
 
 class _Played(NamedTuple):
@@ -86,7 +75,7 @@ def evaluate(
             raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
     if dynamics is not None and planner is None:
         raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
-    loaded = _load(run, checkpoint, runs_dir, imports or (), model=planner is not None)
+    loaded = _load(run, checkpoint, runs_dir, imports or (), networks=planner is not None)
     used = loaded.cfg.env.seed if seed is None else seed
     planning = None
     if planner is not None:
@@ -104,7 +93,7 @@ def evaluate(
         stdout().line(f"  {line}")
 
 
-def _planning(loaded: _LoadedPolicy, kind: str, settings: Sequence[str], lender: _LoadedPolicy | None) -> Agent:
+def _planning(loaded: TrainedPolicy, kind: str, settings: Sequence[str], lender: TrainedPolicy | None) -> Player:
     """An agent that plans with this kind of planner; in the model that `lender` learned, where it is given."""
     from rlstudio.experiment.analysis.replan import Trained, planning_agent
 
@@ -141,7 +130,7 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
         yield f"time      {per_plan}; {planned.at_once} planned together"
 
 
-def _played(agent: Agent, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:
+def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:
     from statistics import median
 
     from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
@@ -165,24 +154,26 @@ def play(
     json: Json = False,
 ) -> None:
     """Film the policy of a run, bundle or version. Needs no display."""
-    from rlstudio.experiment.analysis.video import SUFFIXES, record
+    from rlstudio.experiment.analysis.video import SUFFIXES, film
     from rlstudio.storage.output_file import output_path
 
     output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
     loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
-    film = record(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
+    filmed = film(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
     out = stdout()
     if json:
-        document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(film.path)}
-        out.document({**document, "seeds": film.seeds, "returns": film.returns, "lengths": film.lengths})
+        document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(filmed.path)}
+        out.document({**document, "seeds": filmed.seeds, "returns": filmed.returns, "lengths": filmed.lengths})
         return
-    returns = ", ".join(text.number(value) for value in film.returns)
-    out.line(f"{film.path}: {sum(film.lengths):,} steps, return {returns}")
+    returns = ", ".join(text.number(value) for value in filmed.returns)
+    out.line(f"{filmed.path}: {sum(filmed.lengths):,} steps, return {returns}")
 
 
-def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, model: bool = False) -> _LoadedPolicy:
-    """`model`: also load the networks, which a planner needs; the graph of a bundle can only act."""
+def _load(
+    run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, networks: bool = False
+) -> TrainedPolicy:
+    """`networks`: a planner needs them; the graph of a bundle can only act."""
     from rlstudio.cli.arguments.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
@@ -191,22 +182,12 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
     if bundle is not None:
         if checkpoint != "last":
             raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
-        return _load_bundle(bundle, imports, model)
+        from rlstudio.delivery.policies import policy_of_bundle
+
+        return policy_of_bundle(bundle, imports, networks=networks)
     from rlstudio.control.workspace import Workspace
 
     folder = Workspace(runs_dir).folder_to_read(run)
-    from rlstudio.experiment.run.load import load_run
+    from rlstudio.delivery.policies import policy_of_run
 
-    loaded = load_run(folder, checkpoint)
-    return _LoadedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
-
-
-def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _LoadedPolicy:
-    cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
-    from rlstudio.experiment.training.machine import set_threads
-
-    set_threads(cfg.runtime.threads)
-    agent = bundle.agent() if model else bundle.policy()
-    return _LoadedPolicy(
-        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale
-    )
+    return policy_of_run(folder, checkpoint)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rlstudio.cli.arguments.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
-from rlstudio.cli.commands.launch import Detach, print_queued
+from rlstudio.cli.commands.launch import Detach, EmptyReplay, print_queued
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -21,6 +21,7 @@ def fork(
             "--at", metavar="last|best|STEP", help="Which checkpoint to begin at.", callback=checkpoint_choice
         ),
     ] = "last",
+    empty_replay: EmptyReplay = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -41,8 +42,9 @@ def fork(
     from rlstudio.control.runs import fork as forking
 
     if detach:
-        return print_queued(workspace, [forking.fork_later(workspace, parent, at, overrides or ())], style)
+        child = forking.fork_later(workspace, parent, at, overrides or (), empty_replay=empty_replay)
+        return print_queued(workspace, [child], style)
     from rlstudio.cli.watch import run_seeds
 
-    session = forking.fork(workspace, parent, at, overrides or ())
+    session = forking.fork(workspace, parent, at, overrides or (), empty_replay=empty_replay)
     return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)

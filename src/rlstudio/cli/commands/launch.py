@@ -35,6 +35,9 @@ Detach = Annotated[
 Key = Annotated[
     str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
 ]
+EmptyReplay = Annotated[
+    bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete configuration; train and write nothing.")]
 
 
@@ -116,6 +119,7 @@ def resume(
     allow_inexact: Annotated[
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
+    empty_replay: EmptyReplay = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -129,20 +133,25 @@ def resume(
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
     workspace = Workspace(runs_dir)
     known = known_run(workspace, reference)
-    if detach and allow_inexact:
-        raise UserError("--allow-inexact with --detach: accept it where you can see it; leave one of them out")
-    return _continue(workspace, known, given, detach, allow_inexact, OutputStyle(quiet, json))
+    accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
+    for name in [name for name, is_given in accepted.items() if is_given and detach]:
+        option = f"--{name.replace('_', '-')}"
+        raise UserError(f"{option} with --detach: accept it where you can see it; leave one of them out")
+    style = OutputStyle(quiet, json)
+    if detach:
+        from rlstudio.control.runs.start import requeue
+
+        return print_queued(workspace, [requeue(workspace, known, given)], style)
+    return _continue(workspace, known, given, accepted, style)
 
 
 def _continue(
-    workspace: Workspace, run: RunRow, overrides: list[str], detach: bool, allow_inexact: bool, style: OutputStyle
+    workspace: Workspace, run: RunRow, overrides: list[str], accepted: dict[str, bool], style: OutputStyle
 ) -> int:
     from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs.start import requeue, resume_session
+    from rlstudio.control.runs.start import resume_session
 
-    if detach:
-        return print_queued(workspace, [requeue(workspace, run, overrides)], style)
-    session = resume_session(workspace, run, overrides, allow_inexact=allow_inexact)
+    session = resume_session(workspace, run, overrides, **accepted)
     origin = "resumed"
     if overrides:
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from rlstudio.control.queue.scheduler import Observed
     from rlstudio.control.store.records import RunRow as StoredRun
     from rlstudio.control.workspace import Entry, Workspace
-    from rlstudio.core.process import Owner
 
 STOP_SECONDS = 6.0
 """A run leaves within 5 s of the signal, saved or not."""
@@ -46,7 +43,7 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     if entry.status.state not in OWNED and not waits_for_retry:
         hint = f"; take it out of the queue with: rlctl cancel {entry.id}" if entry.status.state == "QUEUED" else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
-    after = _ask(workspace, entry, Desired.STOP).status
+    after = _end(workspace, entry.id, Desired.STOP).status
     again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {entry.id}{in_runs_dir(runs_dir)}"
     stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps{again}")
 
@@ -54,60 +51,29 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     """Take a run out of the queue, or end it for good; what it has written stays."""
     from rlstudio.control.lifecycle import Desired
-    from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    entry = workspace.find(known_run(workspace, run).id)
-    after = _ask(workspace, entry, Desired.CANCEL).status
-    stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps")
+    run_id = workspace.find(run).id
+    after = _end(workspace, run_id, Desired.CANCEL).status
+    stdout().line(f"run {run_id}: {after.state} at {after.env_steps:,} steps")
 
 
-def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
+def _end(workspace: Workspace, run_id: str, desired: Desired) -> Entry:
     """Request the end of a run and wait for it: `STOP_SECONDS` after a signal, else `ELSEWHERE_SECONDS`."""
-    from rlstudio.core.process import Owner
+    from rlstudio.control.runs.stop import EndRequest
 
-    if entry.run is not None:
-        workspace.store.ask(entry.id, desired)
-    elif entry.status.host != os.uname().nodename:
-        raise UserError(f"run {entry.id}: runs on {entry.status.host} without the store; stop it there")
+    request = EndRequest(workspace, run_id, desired)
     started = time.monotonic()
-    signalled: set[Owner] = set()
-    has_signal = True
-    while (after := _reaped(workspace, entry.id)).status.state in OWNED:
-        status = after.status
-        owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
-        # Until a run has a process of its own, its owner is the worker that starts it, which must not stop.
-        if owner not in signalled and (after.run is None or after.run.has_process):
-            signalled.add(owner)  # a second signal would end it without a checkpoint
-            has_signal = _signal(after, owner)
-        patience = STOP_SECONDS if has_signal else ELSEWHERE_SECONDS
+    while (after := request.deliver()).status.state in OWNED:
+        patience = STOP_SECONDS if request.has_signal else ELSEWHERE_SECONDS
         if time.monotonic() - started >= patience:
             raise RLStudioError(
-                f"run {entry.id}: process {status.pid} was asked to stop and is still there after {patience:g} s;"
-                f" look again with: rlctl show {entry.id}{in_runs_dir(workspace.runs_dir)}"
+                f"run {run_id}: process {after.status.pid} was asked to stop and is still there after {patience:g} s;"
+                f" look again with: rlctl show {run_id}{in_runs_dir(workspace.runs_dir)}"
             )
         time.sleep(POLL_SECONDS)
     return after
-
-
-def _reaped(workspace: Workspace, run_id: str) -> Entry:
-    """The run as it is now; if its process is gone, that is recorded first."""
-    workspace.reap()
-    return workspace.find(run_id)
-
-
-def _signal(entry: Entry, owner: Owner) -> bool:
-    """Send SIGTERM. False where it does not reach the process, which then reads the request from the store."""
-    from rlstudio.core.process import send
-
-    try:
-        send(owner, signal.SIGTERM)
-    except PermissionError as error:
-        if entry.run is None:
-            raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
-        return False
-    return owner.host == os.uname().nodename
 
 
 def queue(

@@ -28,7 +28,7 @@ def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
     if json:
         tree = [{"depth": depth, **_relative(relative)} for depth, relative in relatives]
         history = [vars(event) for event in events]
-        out.document({"id": entry.id, "lineage": recorded, "family": tree, "history": history})
+        out.document({"id": entry.id, "lineage": recorded, "relatives": tree, "history": history})
         return
     for depth, relative in relatives:
         _print_relative(out, depth, relative, relative.id == entry.id)

@@ -1,1 +1,1 @@
-"""Runs that the store knows: started, resumed, forked, adopted, removed."""
+"""Runs that the store knows: started, resumed, stopped, forked, adopted, removed."""

@@ -21,9 +21,16 @@ from rlstudio.experiment.run.session import Session
 
 
 def fork(
-    workspace: Workspace, parent: RunRow, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any
+    workspace: Workspace,
+    parent: RunRow,
+    checkpoint: str = "last",
+    overrides: Sequence[str] = (),
+    *,
+    empty_replay: bool = False,
+    **origin: Any,
 ) -> Session:
-    """The child, ready to train. What does not fit leaves nothing behind. `origin`: its sweep and trial."""
+    """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
+    if that is damaged. `origin`: its sweep and trial."""
     source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
@@ -31,7 +38,7 @@ def fork(
         folder = folder_of(workspace, child)
         lease = StoreLease(workspace.store, child, folder.path)
     try:
-        info = copy_checkpoint(source, checkpoint, folder, lease)
+        info = copy_checkpoint(source, checkpoint, folder, lease, empty_replay=empty_replay)
         workspace.store.set_origin(child.id, child.token, info.step)
         epoch = int(info.fields["epoch"])
         if epoch >= cfg.train.epochs:
@@ -55,8 +62,15 @@ def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed
         raise Incompatible(f"fork with {changed}: {error}; such a change needs a new run") from error
 
 
-def fork_later(workspace: Workspace, parent: RunRow, checkpoint: str = "last", overrides: Sequence[str] = ()) -> RunRow:
+def fork_later(
+    workspace: Workspace,
+    parent: RunRow,
+    checkpoint: str = "last",
+    overrides: Sequence[str] = (),
+    *,
+    empty_replay: bool = False,
+) -> RunRow:
     """The child in the queue."""
-    session = fork(workspace, parent, checkpoint, overrides)
+    session = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay)
     session.close()
     return workspace.store.resume(session.folder.id, Reason.RESUMED)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -47,32 +48,39 @@ def enqueue(workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = No
 
 def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) -> Session:
     """A new run in this process."""
-    built = build(cfg)
-    try:
+    with ExitStack() as unopened:
+        built = build(cfg)
+        unopened.callback(built.close)
         request = request_of(cfg, **origin)
         run = workspace.store.create(request, owner=this_process())
         with recording_failure(workspace.store, run):
             folder = RunFolder.create(workspace.runs_dir, request, run_id=run.id)
             folder.event(EVENT, **workspace.store.lineage(run.id))
-            lease = StoreLease(workspace.store, run, folder.path)
-    except BaseException:
-        built.close()
-        raise
-    return with_registration(workspace, Session.open(folder, cfg, built=built, lease=lease))
+            session = Session.open(folder, cfg, built=built, lease=StoreLease(workspace.store, run, folder.path))
+        unopened.pop_all()
+    return with_registration(workspace, session)
 
 
 def resume_session(
-    workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, allow_inexact: bool = False
+    workspace: Workspace,
+    run: RunRow,
+    overrides: Sequence[str] = (),
+    *,
+    allow_inexact: bool = False,
+    empty_replay: bool = False,
 ) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
     folder = folder_of(workspace, run)
-    going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
+    accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
+    going = continuation_of(folder, overrides, state=run.state, **accepted)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
-    with recording_failure(workspace.store, claimed):
-        session = going.open(StoreLease(workspace.store, claimed, folder.path))
-    folder.event(EVENT, **lineage())
+    with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
+        with recording_failure(workspace.store, claimed):
+            session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
+            folder.event(EVENT, **lineage())
+        opened.pop_all()
     return with_registration(workspace, session)
 
 

@@ -43,7 +43,7 @@ _LOCK = 0x524C5354  # any number, the same in every process: the others wait for
 def bring_up_to_date(engine: Engine, path: Path | None) -> None:
     """Make the tables, or migrate them to this version; costs one read where nothing is to be done."""
     with engine.connect().execution_options(rlstudio_reads=True) as connection:
-        version = _version(connection)
+        version = stored_version(connection)
     if version == VERSION:
         return
     if version is not None and version > VERSION:
@@ -63,13 +63,13 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 def bring_copy_up_to_date(connection: Connection) -> None:
     """Migrate a private copy, inside the transaction that reads it."""
-    if _version(connection) != VERSION:
+    if stored_version(connection) != VERSION:
         _migrate(connection, None)
 
 
 def version_to_read(connection: Connection) -> int | None:
     """The version of a store that is read where it lies; None for an empty database."""
-    version = _version(connection)
+    version = stored_version(connection)
     if version is not None and version > VERSION:
         raise _newer(version)
     if version is not None and version < VERSION:
@@ -83,7 +83,7 @@ def version_to_read(connection: Connection) -> int | None:
 def _migrate(connection: Connection, path: Path | None) -> None:
     """In one transaction: a step that fails leaves the store as it was. Another process may have
     migrated meanwhile, so the version is read again."""
-    version = _version(connection)
+    version = stored_version(connection)
     if version is None:
         # Their own rooms import them; here they must be known before all tables are made.
         from rlstudio.control.store import registry_tables, sweep_tables  # noqa: F401
@@ -100,7 +100,7 @@ def _migrate(connection: Connection, path: Path | None) -> None:
         connection.execute(update(schema.version).values(number=number + 1))
 
 
-def _version(connection: Connection) -> int | None:
+def stored_version(connection: Connection) -> int | None:
     """None for an empty database."""
     if not connection.execute(_HAS_TABLE[connection.dialect.name]).scalar_one():
         return None

@@ -151,6 +151,12 @@ class ReplayBuffer:
         facts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
         return {**self.store.state_dict(), **counts, **facts}
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of this buffer as if its rows had never been added."""
+        kept = {name: value for name, value in state.items() if name != "counts"}
+        return {**kept, "added": 0, "ends": {}, "segments": []}
+
     def load_state_dict(self, state: State) -> None:
         if int(state["capacity"]) != self.capacity:
             raise ValueError(f"checkpoint holds a replay of {state['capacity']} rows, this one has {self.capacity}")

@@ -118,6 +118,11 @@ class Priorities:
         values = self.tree.leaves[self.numbering.held() % self.slots].astype(np.float32)
         return {"added": self.added, "highest": self.highest, "values": values}
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of these priorities as if no row had been added; `highest` stays, for the rows to come."""
+        return {**state, "added": 0, "values": np.zeros(0, np.float32)}
+
     def load_state_dict(self, state: State) -> None:
         """After the ring has its rows back."""
         self.counts, self.added = self.numbering.counts.copy(), int(state["added"])

@@ -119,10 +119,22 @@ class ReplaySource:
             parts["open"] = {str(first): decisions.state_dict() for first, decisions in self._open.items()}
         return parts
 
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state of this source as if its rows had never been added."""
+        emptied = {**state, "replay": ReplayBuffer.without_rows(state["replay"])}
+        if "priorities" in state:
+            emptied["priorities"] = Priorities.without_rows(state["priorities"])
+        return emptied
+
     def load_state_dict(self, state: State) -> None:
         self.collector.load_state_dict(state["collector"])
         self.replay.load_state_dict(state["replay"])
         self.samples = int(state["samples"])
+        if not self.replay.added:
+            # Emptied: the next sample is the one that is due `warmup` steps from here, so that no burst of samples from
+            # a few rows follows.
+            self.samples = max(self.samples, -(-self.env_steps // self.plan.every) * self.plan.updates)
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
         for first, decisions in state.get("open", {}).items():

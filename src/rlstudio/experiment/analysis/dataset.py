@@ -38,7 +38,7 @@ def record_run(
     check_new(dataset)
     loaded = load_run(folder, checkpoint)
     seed = loaded.cfg.env.seed if seed is None else seed
-    played = play(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
+    played = recorded_episodes(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
     lineage = recorded_lineage(folder) or {}
     code = (lineage.get("code") or {}).get("rlstudio") or {}
     commit = f"{code.get('commit') or 'unknown'}{'+' if code.get('dirty') else ''}"
@@ -56,7 +56,7 @@ def record_run(
     return RecordedDataset(path, len(played), sum(len(episode.rewards) for episode in played), float(np.mean(returns)))
 
 
-def play(
+def recorded_episodes(
     agent: Player, env_cfg: EnvConfig, *, episodes: int, seed: int, vectorization: Vectorization = "auto"
 ) -> list[RecordedEpisode]:
     """The episodes of an evaluation with this seed, in the order of their numbers."""

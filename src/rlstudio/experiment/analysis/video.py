@@ -43,7 +43,7 @@ WEBP_FRAMES = 600
 
 
 @dataclass(frozen=True)
-class Recording:
+class Filmed:
     """What was filmed, in the order of the film."""
 
     path: Path
@@ -52,7 +52,7 @@ class Recording:
     lengths: tuple[int, ...]
 
 
-def record(
+def film(
     agent: Player,
     env_cfg: EnvConfig,
     path: str | Path,
@@ -61,19 +61,19 @@ def record(
     episodes: int = 1,
     choose: Literal["all", "best", "worst"] = "all",
     fps: float | None = None,
-) -> Recording:
+) -> Filmed:
     """Film all of `episodes` one after the other, or only the one of them with the highest or lowest return."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization="sync") as evaluator:
         seeds = evaluator.seeds
         if choose != "all":
             evaluation = evaluator.run(agent)
             seeds = (seeds[evaluation.best if choose == "best" else evaluation.worst],)
-    return record_seeds(agent, env_cfg, path, seeds=seeds, fps=fps)
+    return film_seeds(agent, env_cfg, path, seeds=seeds, fps=fps)
 
 
-def record_seeds(
+def film_seeds(
     agent: Player, env_cfg: EnvConfig, path: str | Path, *, seeds: Sequence[int], fps: float | None = None
-) -> Recording:
+) -> Filmed:
     """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`)."""
     target = output_path(path, SUFFIXES)
     ffmpeg = _ffmpeg() if target.suffix.lower() == ".mp4" else None
@@ -90,7 +90,7 @@ def record_seeds(
             sink(first)
             for frame in frames:
                 sink(frame)
-    return Recording(target, tuple(seeds), tuple(f.total for f in films), tuple(f.length for f in films))
+    return Filmed(target, tuple(seeds), tuple(f.total for f in films), tuple(f.length for f in films))
 
 
 class _Film:

@@ -66,6 +66,7 @@ SWAPPED = ".swapped-"
 class Loaded:
     content: Content
     info: CheckpointInfo
+    replay_damage: str | None = None  # why its replay was left out
 
 
 class Rejected(NamedTuple):
@@ -242,39 +243,44 @@ class Checkpoints:
         """What the manifests say, newest first. The data itself is not read; unreadable ones are left out."""
         return read_manifests(self._folder, self._run_id)
 
-    def load(self, step: int) -> Loaded:
-        """The checkpoint at `step`; CheckpointError names the file and the reason when it does not verify."""
+    def load(self, step: int, *, segments: bool = True) -> Loaded:
+        """The checkpoint at `step`; CheckpointError names the file and the reason when it does not verify. Without
+        `segments` only its own files do, which hold all but the rows of a replay: enough to act, not to go on."""
         info = read_manifest(self._folder, step, self._run_id)
         where = folder_name(step)
-        with self._verified(info) as files:
+        with self._verified(info, segments) as files:
             tensors = read_tensors(files[TENSORS], f"{where}/{TENSORS}")
             sections = _parse(files[STATE].read(), f"{where}/{STATE}")
         tree = Tree(sections, tensors, [self._segments.opened(ref) for ref in info.segments])
         content = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
         content = migrated(content, where)
-        self._segments.adopt(info.segments)
+        self._segments.adopt(info.segments if segments else ())
         self._stand_at(info)
         return Loaded(content, info)
 
+    def damaged_segment(self, info: CheckpointInfo) -> str | None:
+        """Why one of its segments does not verify; None where all do."""
+        return self._segments.damage(info.segments)
+
     @contextmanager
-    def _verified(self, info: CheckpointInfo) -> Iterator[dict[str, BufferedReader]]:
-        """The checkpoint's files, open, after each of them and every segment verified."""
+    def _verified(self, info: CheckpointInfo, segments: bool = True) -> Iterator[dict[str, BufferedReader]]:
+        """The checkpoint's files, open, after each of them and, if asked for, every segment verified."""
         with ExitStack() as stack:
             where = folder_name(info.step)
             opened = {
                 name: stack.enter_context(open_verified(self._folder, f"{where}/{name}", info.files[name]))
                 for name in FILES
             }
-            for ref in set(info.segments):
+            for ref in set(info.segments) if segments else ():
                 self._segments.verify(ref)
             yield opened
 
-    def newest_good(self) -> NewestGood | None:
-        """The newest checkpoint that verifies; None where there never was one."""
+    def newest_good(self, *, segments: bool = True) -> NewestGood | None:
+        """The newest checkpoint that verifies (see `load` for `segments`); None where there never was one."""
         rejected: list[Rejected] = []
         for step in self._steps():
             try:
-                return NewestGood(self.load(step), rejected)
+                return NewestGood(self.load(step, segments=segments), rejected)
             except TooNew:
                 raise
             except CheckpointError as error:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from rlstudio.core.contracts import Segment
-from rlstudio.core.errors import StorageError
+from rlstudio.core.errors import CheckpointError, StorageError
 from rlstudio.experiment.checkpoint.manifest import SegmentRef, segment_file
 from rlstudio.storage.folder import Folder, temporary
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
@@ -70,6 +70,15 @@ class Segments:
     def verify(self, ref: SegmentRef) -> None:
         with open_verified(self._folder, ref.file, Written(ref.size, ref.sha256)):
             pass
+
+    def damage(self, refs: Iterable[SegmentRef]) -> str | None:
+        """The first of them, by name, that does not verify, and why; None where all do."""
+        try:
+            for ref in sorted(set(refs), key=lambda ref: ref.name):
+                self.verify(ref)
+        except CheckpointError as error:
+            return str(error)
+        return None
 
     def _read(self, ref: SegmentRef) -> dict[str, np.ndarray]:
         with open_verified(self._folder, ref.file, Written(ref.size, ref.sha256)) as file:

@@ -33,6 +33,7 @@ from rlstudio.storage.refusals import errno_of, is_users_mistake
 from rlstudio.storage.writers import is_full
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
+LONGEST_SLUG = 37  # what a time and four digits leave of the 64 characters
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
 TRACEBACK = "traceback.txt"
 SEEDED = "seeded"
@@ -198,10 +199,10 @@ def run_ids(runs_dir: Path) -> list[str]:
 
 
 def new_run_id(algo: str, env_id: str) -> str:
-    """An id that sorts by time, names algorithm and environment, and ends in random digits."""
-    now = datetime.now(UTC)
-    slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:40].strip("-")
-    moment = now.strftime("%Y%m%d-%H%M%S") + f"{now.microsecond // 1000:03d}"
+    """An id that sorts by time, names algorithm and environment, and ends in random digits. The time has microseconds:
+    a script makes several runs within a millisecond, and the random digits would decide their order."""
+    slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:LONGEST_SLUG].strip("-")
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S%f")
     return "-".join(filter(None, (moment, slug, secrets.token_hex(2))))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rlstudio.core.config import config_hash, to_yaml
@@ -11,6 +12,7 @@ from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.failures import recording_failed_opening
 from rlstudio.experiment.run.load import StoredConfig, read_stored
 from rlstudio.experiment.run.session import Session
 
@@ -24,19 +26,29 @@ class Continuation:
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
     allow_inexact: bool
+    empty_replay: bool
 
     @property
     def cfg(self) -> ExperimentConfig:
         return self.stored.cfg
 
     def open(self, lease: Lease | None = None) -> Session:
-        session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+        with ExitStack() as opened:
+            session = Session.open(
+                self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact, empty_replay=self.empty_replay
+            )
+            opened.callback(session.close)
+            with recording_failed_opening(self.folder, session.writer.lease):
+                self._write_changes(session)
+            opened.pop_all()
+        return session
+
+    def _write_changes(self, session: Session) -> None:
         if self.edited:
             session.writer.mark_inexact("config.yaml was edited")
             session.writer.update(config_hash=self.stored.hash_of(self.cfg))
         if self.extended:
             session.extend(to_yaml(self.cfg), config_hash(self.cfg))
-        return session
 
 
 def continuation_of(
@@ -45,9 +57,10 @@ def continuation_of(
     *,
     state: RunState | None = None,
     allow_inexact: bool = False,
+    empty_replay: bool = False,
 ) -> Continuation:
     """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
-    folder's: a process that died may not have written its last one."""
+    folder's: a process that died may not have written its last one. `empty_replay`: if a segment of it is damaged."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -69,7 +82,8 @@ def continuation_of(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
-    return Continuation(folder, stored, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
+    extended = cfg.train.epochs != status.total_epochs
+    return Continuation(folder, stored, edited, extended, allow_inexact, empty_replay)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

@@ -9,6 +9,8 @@ crash before it leaves a run without any, whose metrics and segments mean nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, UserError
@@ -18,36 +20,68 @@ from rlstudio.experiment.checkpoint.segments import Segments
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import copy_metrics
 from rlstudio.experiment.metrics.writer import MetricsWriter
+from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.run.load import choose
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.storage.folder import Folder, temporary
 
 
-def copy_checkpoint(source: RunFolder, checkpoint: str, target: RunFolder, lease: Lease) -> CheckpointInfo:
+def copy_checkpoint(
+    source: RunFolder, checkpoint: str, target: RunFolder, lease: Lease, *, empty_replay: bool = False
+) -> CheckpointInfo:
     """The state and the metrics of `source` at `checkpoint` (`last`, `best` or a number of environment steps) as those
     of the new run `target`, which `lease` is of. Whole or not at all; what does not verify is refused by its name.
 
     With it come the checkpoints that its state goes back to: the best so far, and the one for a run that diverges.
+    `empty_replay`: what has a damaged replay is copied without it, and the child is not exact.
     """
     parent = Checkpoints(source.path, source.id, lease=None)
     while True:
         steps = [info.step for info in parent.list()]
         try:
-            return _copied(source, choose(parent, source, checkpoint), parent, target, lease)
+            chosen = choose(parent, source, checkpoint, segments=not empty_replay)
+            if empty_replay:
+                chosen = emptied_if_damaged(parent, chosen)
+            info = _copied(source, chosen, parent, target, lease, empty_replay)
         except CheckpointError as error:
             # A run in training may prune what was just chosen: then choose again.
             if steps == [info.step for info in parent.list()]:
-                raise type(error)(f"fork of run {source.id}: {error}") from error
+                raise _named(error, source, checkpoint, parent) from error
+        else:
+            if chosen.replay_damage is not None:
+                _mark_emptied(target, info.step, chosen.replay_damage)
+            return info
 
 
-def _copied(source: RunFolder, chosen: Loaded, parent: Checkpoints, target: RunFolder, lease: Lease) -> CheckpointInfo:
+def _named(error: CheckpointError, source: RunFolder, checkpoint: str, parent: Checkpoints) -> CheckpointError:
+    """The error with the run that it is of; where nothing but the replay is damaged, with the way to do without it."""
+    with suppress(CheckpointError):
+        chosen = choose(parent, source, checkpoint, segments=False)
+        damage = parent.damaged_segment(chosen.info)
+        if damage is not None:
+            return type(error)(
+                f"fork of run {source.id}: its replay is damaged ({damage}), its weights at {chosen.info.step:,} steps"
+                f" are not; fork it with an emptied replay, which is not exact: rlctl fork {source.id} --empty-replay"
+            )
+    return type(error)(f"fork of run {source.id}: {error}")
+
+
+def _mark_emptied(target: RunFolder, step: int, damage: str) -> None:
+    reason = f"forked with an emptied replay: {damage}"
+    target.event("replay_emptied", env_steps=step, reason=damage)
+    target.write_status(replace(target.read_status(), exact=False, exact_reason=reason))
+
+
+def _copied(
+    source: RunFolder, chosen: Loaded, parent: Checkpoints, target: RunFolder, lease: Lease, empty_replay: bool
+) -> CheckpointInfo:
     folder, part = Folder(target.path), temporary(str(lease.token))
     _clear(folder, target, lease)
     try:
         folder.make(part)
         copies = Checkpoints(folder.path(part), target.id, lease)
-        for older in _kept(chosen, parent):
-            _save(older, copies, target.id)
+        for older in _kept(chosen, parent, segments=not empty_replay):
+            _save(emptied_if_damaged(parent, older) if empty_replay else older, copies, target.id)
         info = _save(chosen, copies, target.id)
         copy_metrics(Folder(source.path), folder, chosen.info.meta["metrics"]["jsonl"])
         folder.rename(f"{part}/segments", "segments")
@@ -68,13 +102,13 @@ def _clear(folder: Folder, target: RunFolder, lease: Lease) -> None:
     Segments(folder).collect(set())
 
 
-def _kept(chosen: Loaded, parent: Checkpoints) -> Iterator[Loaded]:
+def _kept(chosen: Loaded, parent: Checkpoints, segments: bool) -> Iterator[Loaded]:
     """The checkpoints that the chosen state refers to, oldest first, as far as the parent kept them."""
     milestones = Milestones()
     milestones.load_state_dict(chosen.content["trainer_state"]["session"])
     there = {info.step for info in parent.list()} - {chosen.info.step}
     for step in sorted(milestones.keeps() & there):
-        yield parent.load(step)
+        yield parent.load(step, segments=segments)
 
 
 def _save(loaded: Loaded, copies: Checkpoints, run_id: str) -> CheckpointInfo:
@@ -82,5 +116,7 @@ def _save(loaded: Loaded, copies: Checkpoints, run_id: str) -> CheckpointInfo:
     info, meta = loaded.info, loaded.content["meta"]
     content = loaded.content | {"meta": {**meta, "run_id": run_id, "metrics": {"jsonl": meta["metrics"]["jsonl"]}}}
     fields = {name: value for name, value in info.fields.items() if name not in OWN}
+    if loaded.replay_damage is not None:
+        fields |= {"exact": False, "exact_reason": f"forked with an emptied replay: {loaded.replay_damage}"}
     origin = Origin(info.run_id, info.step, info.sha256, info.state_hash)
     return copies.save(content, step=info.step, manifest=fields, origin=origin)

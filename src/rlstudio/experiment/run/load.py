@@ -2,7 +2,7 @@
 
 from rlstudio import load_agent
 
-agent = load_agent("runs/20261115-093012123-ppo-cartpole-v1-3f2a")
+agent = load_agent("runs/20261115-093012123456-ppo-cartpole-v1-3f2a")
 action = agent.act(observation)
 """
 
@@ -24,8 +24,6 @@ from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.experiment.run.rebuild import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
-
-__all__ = ["Agent", "LoadedAgent", "choose", "load_agent", "load_run", "read_config", "read_stored"]
 
 
 class LoadedAgent(NamedTuple):
@@ -51,10 +49,11 @@ def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
 
 
 def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
-    """The agent with its config. Nothing of the run is changed, and it may be training meanwhile."""
+    """The agent with its config. Nothing of the run is changed, and it may be training meanwhile. The rows of a replay
+    are not read: acting needs none of them, and they may be damaged or missing."""
     cfg = read_config(folder)
     set_threads(cfg.runtime.threads)
-    loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint)
+    loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint, segments=False)
     agent, reward_scale = agent_of(cfg, loaded)
     return LoadedAgent(agent, cfg, loaded, reward_scale)
 
@@ -82,11 +81,12 @@ def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentC
     return read_stored(folder, overrides).cfg
 
 
-def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loaded:
-    """The checkpoint of this name: `last` (that verifies), `best` or a number of environment steps."""
+def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int, *, segments: bool = True) -> Loaded:
+    """The checkpoint of this name: `last` (that verifies), `best` or a number of environment steps. `segments`: those
+    verify too, which only a run that goes on needs."""
     which = str(which)
     if which == "last":
-        return _newest(checkpoints, folder)
+        return _newest(checkpoints, folder, segments)
     if which == "best":
         best = _best_step(checkpoints, folder)
         if best is None:
@@ -94,10 +94,10 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loa
                 f"run {folder.id}: no `best` checkpoint yet: it is chosen at the first evaluation during training"
                 " (eval.every_epochs); use `last`"
             )
-        return checkpoints.load(best)
+        return checkpoints.load(best, segments=segments)
     is_step = which.isascii() and which.isdigit() and len(which) < 20
     if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
-        return checkpoints.load(int(which))  # also one that cannot be listed: its damage is named
+        return checkpoints.load(int(which), segments=segments)  # also one that cannot be listed: its damage is named
     names = ["last", *(["best"] if _best_step(checkpoints, folder) is not None else [])]
     there = ", ".join([*names, *map(str, _steps(checkpoints))])
     raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: {there}")
@@ -105,16 +105,16 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int) -> Loa
 
 def _best_step(checkpoints: Checkpoints, folder: RunFolder) -> int | None:
     """The step of the best checkpoint so far, if it was kept; NoValidCheckpoint where the run has none at all."""
-    best = _newest(checkpoints, folder).content["trainer_state"]["session"]["best"]
+    best = _newest(checkpoints, folder, segments=False).content["trainer_state"]["session"]["best"]
     return int(best["step"]) if best is not None and int(best["step"]) in _steps(checkpoints) else None
 
 
-def _newest(checkpoints: Checkpoints, folder: RunFolder) -> Loaded:
+def _newest(checkpoints: Checkpoints, folder: RunFolder, segments: bool) -> Loaded:
     """The newest good checkpoint. A run in training may prune what was just listed: then look again."""
     while True:
         steps = _steps(checkpoints)
         try:
-            newest = checkpoints.newest_good()
+            newest = checkpoints.newest_good(segments=segments)
         except NoValidCheckpoint:
             if _steps(checkpoints) == steps:
                 raise

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import Incompatible, StorageError
+from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
@@ -52,9 +54,9 @@ class RunWriter:
     def holds(self, step: int) -> bool:
         return any(info.step == step for info in self.checkpoints.list())
 
-    def newest(self, topology: dict[str, Any], allow_inexact: bool) -> Loaded | None:
+    def newest(self, topology: dict[str, Any], allow_inexact: bool, empty_replay: bool = False) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
-        newest: NewestGood | None = self.checkpoints.newest_good()
+        newest = self._newest_without_replay() if empty_replay else self._newest()
         if newest is None:
             return None
         for rejected in newest.rejected:
@@ -72,6 +74,41 @@ class RunWriter:
             self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
         self.folder.event("resumed", env_steps=newest.loaded.info.step, state_hash=newest.loaded.info.state_hash)
         return newest.loaded
+
+    def _newest(self) -> NewestGood | None:
+        try:
+            return self.checkpoints.newest_good()
+        except NoValidCheckpoint as error:
+            raise self._with_offer(error) from error
+
+    def _with_offer(self, error: NoValidCheckpoint) -> NoValidCheckpoint:
+        """The error, or, where nothing but the replay is damaged, what is and how to go on without it."""
+        with suppress(NoValidCheckpoint):
+            newest = self._reader.newest_good(segments=False)
+            damage = None if newest is None else self._reader.damaged_segment(newest.loaded.info)
+            if newest is not None and damage is not None:
+                step = newest.loaded.info.step
+                return NoValidCheckpoint(
+                    f"run {self.folder.id}: its replay is damaged ({damage}), its weights at {step:,} steps are not; go"
+                    f" on with an emptied replay, which is not exact: rlctl resume {self.folder.id} --empty-replay"
+                )
+        return error
+
+    def _newest_without_replay(self) -> NewestGood | None:
+        """The newest checkpoint whose own files verify; its replay is left out if a segment of it is damaged."""
+        newest = self._reader.newest_good(segments=False)
+        if newest is None or self._reader.damaged_segment(newest.loaded.info) is None:
+            return self._newest()
+        step = newest.loaded.info.step
+        emptied = emptied_if_damaged(self.checkpoints, self.checkpoints.load(step, segments=False))
+        self.folder.event("replay_emptied", env_steps=step, reason=emptied.replay_damage)
+        self.mark_inexact(f"resumed with an emptied replay: {emptied.replay_damage}")
+        return NewestGood(emptied, newest.rejected)
+
+    @property
+    def _reader(self) -> Checkpoints:
+        """To look only: what it loads is not taken for what the run goes on from."""
+        return Checkpoints(self.folder.path, self.folder.id, lease=None)
 
     # -- status -----------------------------------------------------------------------------------------------------
 

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import signal
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import Any
 
 from rlstudio.core.contracts import Lease, Trainer
-from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.errors import Diverged, LeaseLost, StorageError
 from rlstudio.core.rng import seed_all
-from rlstudio.core.run_state import Reason, RunState, end_of
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
@@ -36,6 +34,7 @@ from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.evaluations import RunEvaluations
+from rlstudio.experiment.run.failures import end_by, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
@@ -54,6 +53,7 @@ class Session:
         *,
         built: Built | None = None,
         allow_inexact: bool = False,
+        empty_replay: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
         seeds = seed_all(cfg.env.seed, env_seeds=first_seeds(cfg.env.seed, cfg.env.num_envs))
@@ -74,11 +74,13 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, allow_inexact)
+            loaded = self.writer.newest(self.topology, allow_inexact, empty_replay)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
+                if loaded.replay_damage is not None:
+                    self._keep_emptied(loaded.info.step)
             self._opened = ExitStack()
             self._opened.callback(lease.release)
             self._opened.push(opened.pop_all())
@@ -92,19 +94,17 @@ class Session:
         lease: Lease | None = None,
         built: Built | None = None,
         allow_inexact: bool = False,
+        empty_replay: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
-        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open."""
         with ExitStack() as held:
+            if built is not None:
+                held.callback(built.close)
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
-            try:
-                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact)
-            except NoValidCheckpoint as error:
-                status = folder.read_status()
-                state, reason = lease.move(*end_of(error), str(error), status.facts())
-                folder.write_status(replace(status, state=state, reason=reason, message=str(error)))
-                raise
+            with recording_failed_opening(folder, lease):
+                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact, empty_replay=empty_replay)
             held.pop_all()
         return session
 
@@ -147,6 +147,13 @@ class Session:
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
 
+    def _keep_emptied(self, step: int) -> None:
+        """Replace the damaged checkpoint by the state that the run goes on from: a later resume finds it whole, and a
+        run that diverges goes back to it."""
+        self.milestones.good_step = step
+        self.writer.update()
+        self._save()
+
     # -- the run ----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Tick]:
@@ -175,13 +182,8 @@ class Session:
 
     def _record_failure(self, error: Exception) -> None:
         """Write how the run ended, as far as the disk allows; the caller raises the error in any case."""
-        (state, reason), message = end_of(error), str(error)
-        if reason == Reason.INTERNAL:
-            message = f"{type(error).__name__}: {error}"
-            with suppress(StorageError):
-                self.folder.keep_traceback("".join(traceback.format_exception(error)))
         with suppress(StorageError):
-            self.writer.set_state(state, reason, message)
+            self.writer.set_state(*end_by(error, self.folder))
 
     def _train(self) -> Iterator[Tick]:
         while True:

@@ -9,7 +9,7 @@ What training computes with is in it; a difference in an operation that is missi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import sha256
 from itertools import product
@@ -46,7 +46,7 @@ IMAGE_LAYERS = ((4, 32, 8, 4, 36), (32, 64, 4, 2, 8), (64, 64, 3, 1, 3))
 
 def fingerprint(device: str) -> str:
     """The probe and 16 hex digits, computed once per process, device and number of threads (as they are set now)."""
-    return f"{PROBE}-{_digest(device, torch.get_num_threads())}"
+    return f"{PROBE}-{_once(device, torch.get_num_threads())}"
 
 
 def probe_of(fingerprint: str) -> str:
@@ -54,7 +54,12 @@ def probe_of(fingerprint: str) -> str:
 
 
 @cache
-def _digest(device: str, _threads: int) -> str:
+def _once(device: str, _threads: int) -> str:
+    return measured(device)
+
+
+def measured(device: str) -> str:
+    """The 16 hex digits, computed now."""
     digest = sha256()
     with torch.enable_grad():
         for result in _results(device):
@@ -64,11 +69,12 @@ def _digest(device: str, _threads: int) -> str:
 
 def _results(device: str) -> Iterator[np.ndarray]:
     """NumPy and the start of networks are the CPU's business wherever the run trains."""
-    yield from _in_numpy()
-    yield from _acting()
+    for part in NUMPY_PARTS.values():
+        yield from part()
     for place in sorted({"cpu", device}):
-        for tensor in _in_torch(torch.device(place)):
-            yield tensor.detach().cpu().numpy()
+        for torch_part in TORCH_PARTS.values():
+            for tensor in torch_part(torch.device(place)):
+                yield tensor.detach().cpu().numpy()
 
 
 def _numbers(*shape: int, part: int = 0, device: torch.device = CPU) -> Tensor:
@@ -129,13 +135,6 @@ def _fill(model: nn.Module) -> None:
 # -- by torch, on any device ------------------------------------------------------------------------------------------
 
 
-def _in_torch(device: torch.device) -> Iterator[Tensor]:
-    yield from _products(device)
-    yield from _functions(device)
-    yield from _convolutions(device)
-    yield from _updates(device)
-
-
 def _products(device: torch.device) -> Iterator[Tensor]:
     """The products of a layer forward and backward; then of several networks at once."""
     for rows, inputs, outputs in (*product(ROWS, WIDTHS, WIDTHS), *LAYERS):
@@ -191,3 +190,13 @@ def _updates(device: torch.device) -> Iterator[Tensor]:
         for _ in range(2):
             yield optimizer.step((model(x) - 1).square().mean())
         yield optimizer.flat.data
+
+
+NUMPY_PARTS: dict[str, Callable[[], Iterator[np.ndarray]]] = {"functions": _in_numpy, "acting": _acting}
+TORCH_PARTS: dict[str, Callable[[torch.device], Iterator[Tensor]]] = {
+    "products": _products,
+    "elementwise": _functions,
+    "convolutions": _convolutions,
+    "updates": _updates,
+}
+"""What is asked, in this order. It is part of the fingerprint: another order is another PROBE."""

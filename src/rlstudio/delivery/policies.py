@@ -1,0 +1,36 @@
+"""A trained policy and the experiment it was trained by, from a run or from a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rlstudio.agents.agent import Agent
+from rlstudio.delivery.bundle import Bundle
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.load import load_run
+from rlstudio.experiment.training.machine import set_threads
+
+
+class TrainedPolicy(NamedTuple):
+    id: str  # of its run; the name of a bundle that comes from no run
+    agent: Agent
+    cfg: ExperimentConfig
+    env_steps: int
+    reward_scale: float | None  # None: not known
+
+
+def policy_of_run(folder: RunFolder, checkpoint: str = "last") -> TrainedPolicy:
+    loaded = load_run(folder, checkpoint)
+    return TrainedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
+
+
+def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: bool = False) -> TrainedPolicy:
+    """`networks`: build the agent with its networks, which a planner needs; the graph of a bundle can only act."""
+    cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
+    set_threads(cfg.runtime.threads)
+    agent = bundle.agent() if networks else bundle.policy()
+    return TrainedPolicy(
+        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale
+    )
