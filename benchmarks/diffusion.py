@@ -36,7 +36,7 @@ from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
@@ -100,7 +100,7 @@ class Noting:
 
 def trained(cfg: ExperimentConfig) -> tuple[Diffusion, float]:
     """The trainer at its end, and what the episodes that it learned from returned."""
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     assert isinstance(trainer, Diffusion)
     returns: list[float] = []
@@ -199,7 +199,7 @@ def cloning() -> dict[str, Any]:
         "train": {**CLONED, "dataset": "cartpole/expert-v0"},
     }
     cfg = experiment_from(base)
-    env = build_env(cfg)
+    env = build_runtime(cfg)
     planner = build_planner(PlannerConfig(kind="random_shooting", horizon=15, candidates=128), env.spaces.action)
     expert = PlanningAgent(planner, Score(analytic_dynamics("CartPole-v1")), env.spaces)
     shown = recorded_episodes(expert, cfg.env, episodes=50, seed=SEED, vectorization="native")

@@ -2,7 +2,7 @@
 
 from rlstudio.experiment.config.experiment import load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.training.build import build_env, build_trainer
+from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
 SMALL = ["train.epochs=2", "train.planner.candidates=48", "train.planner.iterations=2"]
@@ -17,7 +17,7 @@ SWAPS = {
 
 for name, line in SWAPS.items():
     cfg = load_experiment("configs/mbmpc/cartpole.yaml", [*SMALL, line])
-    trainer = build_trainer(cfg, build_env(cfg))
+    trainer = build_trainer(cfg, build_runtime(cfg))
     for _ in train(trainer, cfg.train, Position()):
         pass
     world = cfg.env.model_copy(update={"max_episode_steps": 50})

@@ -183,7 +183,7 @@ def test_an_agent_of_somebody_elses_is_built_by_its_own_trainer(tmp_path, monkey
             acted = super().step(observations, carry, noise)
             return acted._replace(actions=1 - acted.actions)
 
-    monkeypatch.setattr("rlstudio.algos.ppo.PolicyAgent", Contrary)
+    monkeypatch.setattr("rlstudio.algos.parts.on_policy.PolicyAgent", Contrary)
     folder = trained("ppo", tmp_path)
     agent = load_run(folder).agent
     assert type(agent) is Contrary

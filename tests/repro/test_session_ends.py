@@ -100,7 +100,7 @@ def test_a_session_that_cannot_be_built_leaves_no_env_and_no_lock(tmp_path, monk
         return env
 
     monkeypatch.setattr("rlstudio.experiment.run.session.Recorder", refused)
-    monkeypatch.setattr("rlstudio.experiment.run.session.build_env", watched)
+    monkeypatch.setattr("rlstudio.experiment.run.session.build_runtime", watched)
     with pytest.raises(UserError, match="no such sink"):
         resume(run)
     assert len(closed) == 1
@@ -187,7 +187,7 @@ def test_reading_a_run_in_training_outlives_a_pruned_checkpoint(tmp_path, monkey
     later, load = run.path / "later", Checkpoints.load
     new.rename(later)
 
-    def load_late(self, step):
+    def load_late(self, step, **options):
         if later.exists():
             later.rename(new)
             old.rename(run.path / "pruned")
