@@ -1,6 +1,7 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,10 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 os.environ.setdefault("PYTEST_TIMEOUT", f"{TEST_LIMIT:.0f}")
+
+# Compiled modules are kept: the tests start many processes, and each would compile RLStudio anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")
