@@ -37,3 +37,9 @@ def _no_settings_from_outside(monkeypatch):
     """Variables of whoever runs the tests decide nothing."""
     for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def instant_sync(monkeypatch):
+    """A kill does not need the disk, and a power cut is modelled: the sync is counted, the waiting left out."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
