@@ -60,7 +60,10 @@ def test_the_same_processor_gives_the_same_fingerprint_in_every_process(play):
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "MKL without AVX-512")) for name in PROCESSORS],
+)
 def test_where_a_run_ends_in_other_bits_the_fingerprint_differs(play, name):
     (here, ends), (there, other_ends) = play("this"), play(name)
     assert ends == other_ends or here != there
