@@ -3,6 +3,8 @@
 PY := .venv/bin/python
 PYTEST_WORKERS ?= 2
 PYTEST := $(PY) -m pytest
+# Neighbours stay together, so that what a file's tests share is made once, not once in each worker.
+SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-envs setup-dev run test test-all coverage test-gpu check lint types layers format bench bench-learning clean distclean
@@ -30,13 +32,13 @@ test test-all coverage check: export SDL_VIDEODRIVER := dummy
 test test-all coverage check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
 
 test: lint types layers ## lint, types, layers and tests
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not gpu"
 
 test-all: lint types layers ## the same with the slow tests
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not gpu"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not gpu"
 
 coverage: setup-dev ## the tests of `make test` once more, with the lines and branches that they ran
-	$(PYTEST) -n $(PYTEST_WORKERS) -m "not slow and not gpu" --cov=rlstudio --cov-report=term:skip-covered
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not gpu" --cov=rlstudio --cov-report=term:skip-covered
 
 test-gpu: setup-dev ## the tests that need CUDA
 	$(PYTEST) -m gpu tests/gpu

@@ -1,6 +1,7 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,10 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 os.environ.setdefault("PYTEST_TIMEOUT", f"{TEST_LIMIT:.0f}")
+
+# Compiled modules are kept: the tests start many processes, and each would compile RLStudio anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")
@@ -32,3 +37,9 @@ def _no_settings_from_outside(monkeypatch):
     """Variables of whoever runs the tests decide nothing."""
     for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def instant_sync(monkeypatch):
+    """A kill does not need the disk, and a power cut is modelled: the sync is counted, the waiting left out."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)

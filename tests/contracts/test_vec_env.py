@@ -36,7 +36,8 @@ PLAIN = [
 EXACT = [
     *((id, "native") for id in NATIVE),
     *((id, "sync") for id in PLAIN),
-    *((id, "async") for id in ("CartPole-v1", "toys/Views-v0")),
+    ("toys/Views-v0", "async"),
+    pytest.param(("CartPole-v1", "async"), marks=pytest.mark.slow),  # every env starts processes
 ]
 INEXACT = [(id, "envpool") for id in ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "LunarLander-v3")]
 CASES = EXACT + INEXACT
@@ -268,7 +269,16 @@ def test_it_says_what_it_is(case, vec):
     assert vec.num_envs == B
 
 
-@pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "toys/Choices-v0", "toys/Views-v0", "toys/Leftover-v0"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        "toys/Choices-v0",
+        "toys/Views-v0",
+        "toys/Leftover-v0",
+        pytest.param("CartPole-v1", marks=pytest.mark.slow),
+        pytest.param("Pendulum-v1", marks=pytest.mark.slow),
+    ],
+)
 def test_workers_give_the_same_bits_as_one_process(id):
     here, there = made((id, "sync"), 5), made((id, "async"), 5)
     assert equal(here.reset(), there.reset())

@@ -239,7 +239,9 @@ def test_a_killed_runner_is_found_and_resumed(place: Path, undisturbed: str) -> 
     wait_for(lambda: nobody_serves(workspace))
 
 
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT], ids=lambda signum: signum.name)
+@pytest.mark.parametrize(
+    "signum", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT], ids=lambda signum: signum.name
+)
 def test_runs_outlive_their_worker(place: Path, undisturbed: str, signum: signal.Signals) -> None:
     """As Ctrl-C does it, to everything at that terminal, or worse. The next one serves the rest; nothing runs twice."""
     workspace = workspace_of(place)

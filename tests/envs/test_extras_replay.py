@@ -23,6 +23,8 @@ CASES = {
     "ALE/Pong-v5": (40, {"kwargs": {"max_num_frames_per_episode": 60}}),  # with sticky actions
     "ALE/Pong-v5 steady": (40, {"kwargs": {"frameskip": 1, "repeat_action_probability": 0.0}, "wrappers": ATARI}),
 }
+REPEATED = {"LunarLanderContinuous-v3", "CarRacing-v3", "Ant-v5", "BabyAI-GoToObj-v0", "ALE/Pong-v5 steady"}
+"""The same engines once more: in the slow suite."""
 ONE_EPISODE = {"LunarLanderContinuous-v3", "CarRacing-v3", "ALE/Pong-v5 steady"}  # is all there is time for
 B = 2
 
@@ -48,7 +50,7 @@ def taken(env, actions):
     ]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in REPEATED)) for name in CASES])
 def test_a_position_goes_on_bit_for_bit(name):
     steps, fields = CASES[name]
     first, second = made(name, fields), made(name, fields)

@@ -45,12 +45,13 @@ def test_a_worker_maps_no_torch():
     vec.close()
 
 
-def test_nothing_is_left_after_close():
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_nothing_is_left_after_close(rounds):
     warm = cartpole(1)
     warm.close()
     gc.collect()  # what earlier tests left to the collector is not ours to count
     before = len(os.listdir("/proc/self/fd"))  # the shared memory is a descriptor too
-    for _ in range(3):
+    for _ in range(rounds):
         vec = cartpole()
         pids = [handle.process.pid for handle in vec._handles]
         vec.reset()

@@ -22,6 +22,9 @@ from support.processes import in_child
 
 pytestmark = pytest.mark.usefixtures("instant_sync")
 
+EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+"""The quick suite visits every third change of the disk."""
+
 
 class Parent(NamedTuple):
     run: RunFolder
@@ -94,11 +97,12 @@ def copied(blank, tmp_path, name):
 
 
 @pytest.mark.real_process
+@EVERY
 @pytest.mark.parametrize("kind", ["kill", "torn"])
-def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kind):
-    point, status, seen = 0, 9, []
+def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kind, every):
+    point, status, seen = 1 - every, 9, []
     while status == 9:
-        point += 1
+        point += every
         run_dir = copied(blank, tmp_path, point)
 
         def killed(run_dir=run_dir, point=point):
@@ -122,11 +126,12 @@ def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kind):
     assert not seen[0]
 
 
+@EVERY
 @pytest.mark.parametrize("kind", ["eio", "enospc"])
-def test_every_refusal(parent, blank, tmp_path, monkeypatch, kind):
-    point, done = 0, False
+def test_every_refusal(parent, blank, tmp_path, monkeypatch, kind, every):
+    point, done = 1 - every, False
     while not done:
-        point += 1
+        point += every
         run_dir = copied(blank, tmp_path, point)
         with FileLease(run_dir) as lease:
             failpoint.restart()

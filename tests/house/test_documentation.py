@@ -27,7 +27,8 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.cartpole import CartPole
 from rlstudio.envs.worlds.native import NativeVecEnv
 from rlstudio.experiment.checkpoint.state_hash import state_hash
-from rlstudio.experiment.config.experiment import experiment_from, load_experiment
+from rlstudio.experiment.config import experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.models.config import NetworkConfig
 
 ROOT = Path(__file__).parents[2]
@@ -180,10 +181,20 @@ def test_the_environment_shown_is_fit_to_train_on_and_to_film() -> None:
     env.close()
 
 
+SHORTER = ["steps_per_epoch=30", "learning_starts=30", "train_every=10", "gradient_steps=2", "planner.horizon=5"]
+
+
 @pytest.mark.learning
+@pytest.mark.parametrize("shorter", [SHORTER, pytest.param([], marks=pytest.mark.slow)], ids=["shorter", "whole"])
 def test_the_scripts_of_the_examples_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shorter: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The six trainings from a file, in `swap_planner`, take most of the time: by default they are shorter ones."""
+
+    def load_shorter(source: str, overrides: list[str]) -> ExperimentConfig:
+        return load_experiment(source, [*overrides, *(f"train.{setting}" for setting in shorter)])
+
+    monkeypatch.setattr(experiment, "load_experiment", load_shorter)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", ["script"])

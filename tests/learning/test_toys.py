@@ -117,7 +117,7 @@ def test_identity(algo, seed):
     assert evaluation.summary.mean >= 0.99 * np.mean(evaluation.lengths)  # one point per step is perfect
 
 
-@pytest.mark.parametrize("algo", ["dqn", "qrdqn"])
+@pytest.mark.parametrize("algo", ["dqn", pytest.param("qrdqn", marks=pytest.mark.slow)])
 def test_the_parts_of_q_learning_solve_it_together(algo):
     trainer, cfg = trained(algo, "rlstudio/Identity-v0", epochs=8, dueling=True, prioritized={}, n_step=2, double=True)
     evaluation = evaluate(trainer.agent, cfg.env, episodes=20, seed=9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,8 +253,18 @@ def test_scores_of_a_model_are_what_is_maximised() -> None:
     assert planned.actions.item() < -0.8
 
 
-@pytest.mark.parametrize("space", [Box((1,), "float32", (-1.0,), (1.0,)), CHOICES], ids=["numbers", "choices"])
-@pytest.mark.parametrize("kind", KINDS)
+def kinds_and_spaces() -> list[Any]:
+    """Every kind, with numbers and choices in turn; the other half in the slow suite."""
+    spaces = {"numbers": Box((1,), "float32", (-1.0,), (1.0,)), "choices": CHOICES}
+    pairs = [(kind, name) for kind in KINDS for name in spaces]
+    turns = {pairs[2 * number + number % 2] for number in range(len(KINDS))}
+    return [
+        pytest.param(kind, spaces[name], id=f"{kind}-{name}", marks=[pytest.mark.slow] * ((kind, name) not in turns))
+        for kind, name in pairs
+    ]
+
+
+@pytest.mark.parametrize(("kind", "space"), kinds_and_spaces())
 def test_a_compiled_plan_is_the_same(kind: str, space: Space) -> None:
     """Shapes depend on the settings alone and noise comes from outside, so a whole plan is one graph."""
     torch.compiler.reset()  # compilations of other tests count towards its limit

@@ -20,11 +20,14 @@ pytestmark = pytest.mark.real_process
 
 CASES = [(algo, vectorization) for algo in ("ppo", "dqn") for vectorization in ("native", "sync", "async")]
 CASES += [(algo, "native") for algo in TRAIN if algo not in ("ppo", "dqn")]
+QUICK = [case for case in CASES if case not in (("ppo", "sync"), ("dqn", "async"))]
+"""Every algorithm, and every way to step environments; the other two are among the two hundred kills."""
 
 
-@pytest.mark.parametrize(("algo", "vectorization"), CASES)
-def test_random_kills(algo, vectorization, tmp_path):
-    cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
+@pytest.mark.parametrize(("algo", "vectorization"), QUICK)
+def test_random_kills(algo, vectorization, tmp_path, instant_sync):
+    train = {**TRAIN[algo], "epochs": 6}  # beyond the first evaluation and the first point to roll back to
+    cfg = config(algo, vectorization, train=train, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also inside epochs
     reference, span = timed_reference(cfg, tmp_path / "whole")
     kill_until_done(cfg, tmp_path / "killed", kills=2, span=span, seed=CASES.index((algo, vectorization)))
     assert_same_result(only_run(tmp_path / "killed"), reference)
@@ -46,7 +49,7 @@ def test_two_hundred_random_kills(algo, vectorization, tmp_path):
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch, every):
+def test_kill_at_every_file_system_operation(algo, tmp_path, instant_sync, every):
     """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status.
 
     The quick suite visits every seventh: an odd number, so that whole and torn writes take turns.
@@ -54,7 +57,7 @@ def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch, every)
     cfg = config(
         algo,
         "native",
-        train={**TRAIN[algo], "epochs": 4},
+        train={**TRAIN[algo], "epochs": 4, "steps_per_epoch": 64},
         ckpt={"every_seconds": None, "every_epochs": 2, "keep_last": 1},
         eval={"every_epochs": 2, "episodes": 1, "final_episodes": 1},
     )
@@ -82,10 +85,11 @@ def test_kill_at_every_file_system_operation(algo, tmp_path, monkeypatch, every)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path):
-    whole = run_to_the_end(config(algo, "native"), tmp_path / "whole")
+def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path, instant_sync):
+    train = {**TRAIN[algo], "epochs": 6}
+    whole = run_to_the_end(config(algo, "native", train=train), tmp_path / "whole")
     for i, ckpt in enumerate([{"every_seconds": 1e-9}, {"every_seconds": None}, {"every_epochs": 1, "keep_last": 9}]):
-        other = run_to_the_end(config(algo, "native", ckpt=ckpt), tmp_path / str(i))
+        other = run_to_the_end(config(algo, "native", train=train, ckpt=ckpt), tmp_path / str(i))
         assert_same_result(other, whole)
 
 

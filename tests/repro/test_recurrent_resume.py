@@ -10,18 +10,19 @@ from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_t
 pytestmark = pytest.mark.real_process
 
 
-def recurrent(memory: str, algo: str = "ppo", **sections):
+def recurrent(memory: str, algo: str = "ppo", epochs: int = 6, **sections):
     network = {"hidden_sizes": [16], "normalize_observations": True, "memory": memory, "memory_size": 8}
-    train = {**TRAIN[algo], "sequence_length": 8} if algo == "ppo" else TRAIN[algo]
+    train = {**TRAIN[algo], "epochs": epochs} | ({"sequence_length": 8} if algo == "ppo" else {})
     env = {"id": "rlstudio/CartPoleNoVel-v1", "num_envs": 2, "seed": 7}
     return config(algo, "native", env=env, policy={"algo": algo, "network": network}, train=train, **sections)
 
 
+@pytest.mark.parametrize(("kills", "epochs"), [(2, 6), pytest.param(3, 12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("algo", "memory"), [("ppo", "gru"), ("a2c", "lstm")])
-def test_random_kills(algo, memory, tmp_path):
-    cfg = recurrent(memory, algo, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
+def test_random_kills(algo, memory, kills, epochs, tmp_path, instant_sync):
+    cfg = recurrent(memory, algo, epochs, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
     reference, span = timed_reference(cfg, tmp_path / "whole")
-    kill_until_done(cfg, tmp_path / "killed", kills=3, span=span, seed=1)
+    kill_until_done(cfg, tmp_path / "killed", kills=kills, span=span, seed=1)
     assert_same_result(only_run(tmp_path / "killed"), reference)
 
 

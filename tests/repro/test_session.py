@@ -143,7 +143,9 @@ def diverge_once_at(monkeypatch, epoch: int) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "back_to"), [(7, 5 * 128), (3, 0)])
-def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(epoch, back_to, tmp_path, monkeypatch):
+def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(
+    epoch, back_to, tmp_path, monkeypatch, instant_sync
+):
     plain = run_to_the_end(config("ppo", "native"), tmp_path / "plain")
     diverge_once_at(monkeypatch, epoch)
     healed = run_to_the_end(config("ppo", "native"), tmp_path / "healed")
@@ -291,11 +293,12 @@ def test_a_second_process_is_refused(tmp_path):
 
 
 @pytest.mark.real_process
-def test_a_full_disk_leaves_the_previous_checkpoint_and_the_run_goes_on_later(tmp_path, monkeypatch):
+@pytest.mark.parametrize("every", [13, pytest.param(7, marks=pytest.mark.slow)])
+def test_a_full_disk_leaves_the_previous_checkpoint_and_the_run_goes_on_later(tmp_path, monkeypatch, every):
     from rlstudio.storage import failpoint
 
     whole = run_to_the_end(config("ppo", "native"), tmp_path / "whole")
-    for number in range(60, 100, 7):
+    for number in range(60, 100, every):
         runs_dir = tmp_path / str(number)
 
         def full(number=number, runs_dir=runs_dir):

@@ -191,7 +191,7 @@ def test_reading_a_run_in_training_outlives_a_pruned_checkpoint(tmp_path, monkey
         if later.exists():
             later.rename(new)
             old.rename(run.path / "pruned")
-        return load(self, step)
+        return load(self, step, **options)
 
     monkeypatch.setattr(Checkpoints, "load", load_late)
     assert load_agent(run.path).act(np.zeros(4, np.float32)) in (0, 1)

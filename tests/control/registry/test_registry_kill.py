@@ -24,7 +24,10 @@ from support.processes import in_child
 from support.registry_world import write_policy
 from support.sqlite_faults import sqlite_passes_failpoints
 
-pytestmark = pytest.mark.timeout(900 * SLOWNESS)  # each visits up to a hundred points
+pytestmark = [
+    pytest.mark.timeout(900 * SLOWNESS),  # each visits up to a hundred points
+    pytest.mark.usefixtures("instant_sync"),
+]
 
 QUICK = PromotionConfig(budget=20, margin=-100.0)
 EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
@@ -35,12 +38,6 @@ EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.s
 def counted() -> Iterator[None]:
     with sqlite_passes_failpoints():
         yield
-
-
-@pytest.fixture(autouse=True)
-def _instant_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill does not need the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="module")

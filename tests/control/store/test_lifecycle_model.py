@@ -621,7 +621,7 @@ def play(database: Database, examples: int, shrink: bool = True) -> Counter[str]
     return Machine.hits
 
 
-@pytest.mark.parametrize(("lives", "least"), [(120, 5), pytest.param(480, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("lives", "least"), [(60, 2), pytest.param(480, 50, marks=pytest.mark.slow)])
 def test_lives(sqlite_database, lives, least):
     hits = play(sqlite_database, lives)
     steps = hits.pop("steps")
