@@ -36,10 +36,9 @@ def check_params(world: World, params: Mapping[str, float]) -> None:
     """Unknown names are refused, and numbers with which the equations give none."""
     for name in params:
         if name not in world.params:
-            known = ", ".join(world.params)
-            hint = suggest(name, world.params) if known else ""
-            known = f"; known: {known}" if known else "; it has none"
-            raise ConfigError(f"env.params: {world.id} has no parameter {name!r}{hint or known}")
+            known = f"known: {', '.join(world.params)}" if world.params else "it has none, leave env.params out"
+            near = suggest(name, world.params)
+            raise ConfigError(f"env.params: {world.id} has no parameter {name!r}{near or ';'} {known}")
     if params:
         p = {**world.params, **params}
         with np.errstate(all="ignore"):
