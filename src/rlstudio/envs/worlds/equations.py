@@ -124,10 +124,11 @@ def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
     changed = {"env.wrappers": [name for name, _ in world.wrapper_calls()], "env.kwargs": kwargs}
     for field, names in changed.items():
         if names:
+            instead = f" or set env.params ({', '.join(dynamics.params)})" if field == "env.kwargs" else ""
             raise Incompatible(
                 f"dynamics analytic: the equations of {world.id} know nothing of {field} ({', '.join(names)}); leave"
-                " them out, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has learned"
-                " (rlctl eval --dynamics RUN)"
+                f" them out{instead}, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has"
+                " learned (rlctl eval --dynamics RUN)"
             )
     return dynamics
 
