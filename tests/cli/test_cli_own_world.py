@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rlstudio import open_bundle
 from support.cli_scenario import Rlctl
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,3 +46,6 @@ def test_parameters_by_command(rlctl: Rlctl, place: Path) -> None:
     launched = rlctl("launch", "-f", "tiny.yaml", "env.params.gravity=9.0")
     assert launched.code == 0, launched.err
     assert "CartPole-v1 (native world)" in launched.out  # evaluated there too
+    exported = rlctl("export", "last", "--format", "bundle", "-o", place / "bundle")
+    assert exported.code == 0, exported.err
+    assert open_bundle(place / "bundle").experiment().env.params == {"gravity": 9.0}
