@@ -59,7 +59,9 @@ def timed(case: str, envs: int, device: str, seconds: float) -> float:
     score = build_score(cfg, model_of(case, world.spaces, device), ENV, gamma=1.0)
     agent = PlanningAgent(build_planner(cfg, world.spaces.action), score, world.spaces, device=device)
     generator = np.random.default_rng(0)
-    seen = world.observe(world.initial(generator.random((envs, world.noise_size)))).astype(np.float32)
+    seen = world.observe(
+        world.initial(generator.random((envs, world.noise_size)), world.params, np), world.params, np
+    ).astype(np.float32)
     noise, carry, times = agent.noise(generator, 0, envs), None, []
     began, number = time.perf_counter(), 0
     while number < 6 or time.perf_counter() - began < seconds:

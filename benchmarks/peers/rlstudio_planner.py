@@ -21,8 +21,8 @@ def main() -> None:
     planner = build_planner(PlannerConfig(**told["planner"]), world.spaces.action)
     score = Score(analytic_dynamics(told["env_id"]))
     generator = np.random.default_rng(0)
-    states = world.initial(generator.random((envs, world.noise_size)))
-    observations = torch.from_numpy(world.observe(states).astype(np.float32))
+    states = world.initial(generator.random((envs, world.noise_size)), world.params, np)
+    observations = torch.from_numpy(world.observe(states, world.params, np).astype(np.float32))
     carry = None
 
     def plan() -> None:

@@ -26,14 +26,14 @@ def test_cartpole_steps_equal_gymnasium(rng):
     world, env = CartPole(), gymnasium.make("CartPole-v1").unwrapped
     states = rng.uniform([-2.5, -3, -0.22, -3], [2.5, 3, 0.22, 3], (4000, 4))
     actions = rng.integers(0, 2, 4000)
-    ours = world.dynamics(states, actions)
+    ours = world.dynamics(states, actions, world.params, np)
     env.reset(seed=0)
     ends = 0
     for row, (state, action) in enumerate(zip(states, actions, strict=True)):
         env.state, env.steps_beyond_terminated = state, None
         observation, reward, terminated, _, _ = env.step(action)
         np.testing.assert_allclose(ours.states[row], env.state, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(world.observe(ours.states[row]), observation, rtol=1e-6)
+        np.testing.assert_allclose(world.observe(ours.states[row], world.params, np), observation, rtol=1e-6)
         assert (ours.rewards[row], ours.terminated[row]) == (reward, terminated)
         ends += terminated
     assert 300 < ends < 3700
@@ -43,13 +43,13 @@ def test_pendulum_steps_equal_gymnasium(rng):
     world, env = Pendulum(), gymnasium.make("Pendulum-v1").unwrapped
     states = rng.uniform([-20, -8], [20, 8], (3000, 2))
     actions = rng.uniform(-3, 3, (3000, 1)).astype(np.float32)  # beyond the bounds too: both clip
-    ours = world.dynamics(states, actions)
+    ours = world.dynamics(states, actions, world.params, np)
     env.reset(seed=0)
     for row, (state, action) in enumerate(zip(states, actions, strict=True)):
         env.state = state
         observation, reward, terminated, _, _ = env.step(action)
         np.testing.assert_allclose(ours.states[row], env.state, rtol=1e-7, atol=1e-7)
-        np.testing.assert_allclose(world.observe(ours.states[row]), observation, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(world.observe(ours.states[row], world.params, np), observation, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(ours.rewards[row], reward, rtol=1e-6)
         assert not terminated
         assert not ours.terminated[row]
@@ -99,24 +99,24 @@ def test_truncated_exactly_at_the_limit(world, limit):
 
 
 def test_the_kernel_gives_the_bits_of_the_pure_dynamics(rng):
-    kernel, world = CartPoleKernel(32), CartPole()
+    kernel, world = CartPoleKernel(32, CartPole.params), CartPole()
     states = rng.uniform([-2, -3, -0.2, -3], [2, 3, 0.2, 3], (32, 4))
     kernel.place(np.arange(32), states)
     for _ in range(50):
         actions = rng.integers(0, 2, 32)
-        states, rewards, terminated = world.dynamics(states, actions)
+        states, rewards, terminated, _ = world.dynamics(states, actions, world.params, np)
         kernel.advance(actions)
         assert np.array_equal(kernel.states(), states)
         assert np.array_equal(kernel.terminated, terminated)
         assert np.array_equal(kernel.rewards, rewards)
-        assert np.array_equal(kernel.observations, world.observe(states).astype(np.float32))
+        assert np.array_equal(kernel.observations, world.observe(states, world.params, np).astype(np.float32))
 
 
 def test_dynamics_take_any_leading_dimensions(rng):
     for world, actions in ((CartPole(), rng.integers(0, 2, (2, 3, 5))), (Pendulum(), rng.uniform(-2, 2, (2, 3, 5, 1)))):
-        states = world.initial(rng.random((2, 3, 5, world.noise_size)))
-        following = world.dynamics(states, actions)
-        flat = world.dynamics(states.reshape(30, -1), actions.reshape(30, *actions.shape[3:]))
+        states = world.initial(rng.random((2, 3, 5, world.noise_size)), world.params, np)
+        following = world.dynamics(states, actions, world.params, np)
+        flat = world.dynamics(states.reshape(30, -1), actions.reshape(30, *actions.shape[3:]), world.params, np)
         assert np.array_equal(following.states.reshape(30, -1), flat.states)
         assert following.rewards.shape == following.terminated.shape == (2, 3, 5)
 

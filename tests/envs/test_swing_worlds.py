@@ -44,12 +44,12 @@ def test_steps_equal_gymnasium(world, rng):
     env.reset(seed=0)
     states = rng.uniform(*STATES[world.id], (3000, world.state_size))
     actions = draw_actions(world, rng, 3000)
-    ours = world.dynamics(states, actions)
+    ours = world.dynamics(states, actions, world.params, np)
     ends = 0
     for row, (state, action) in enumerate(zip(states, actions, strict=True)):
         env.state = state.copy()
         observation, reward, terminated, _, _ = env.step(action)
-        np.testing.assert_allclose(world.observe(ours.states[row]), observation, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(world.observe(ours.states[row], world.params, np), observation, rtol=1e-5, atol=1e-5)
         assert ours.rewards[row] == pytest.approx(reward, rel=1e-6)
         assert ours.terminated[row] == terminated
         ends += terminated
@@ -69,13 +69,13 @@ def test_starts_fill_gymnasiums_range(world):
 def test_numpy_and_torch_agree_with_any_leading_dimensions(world, rng):
     states = rng.uniform(*STATES[world.id], (4, 5, world.state_size))
     actions = draw_actions(world, rng, 4, 5)
-    ours = world.dynamics(states, actions)
-    torchs = world.dynamics(torch.from_numpy(states), torch.from_numpy(actions), torch)
-    for one, other in zip(ours, torchs, strict=True):
+    ours = world.dynamics(states, actions, world.params, np)
+    torchs = world.dynamics(torch.from_numpy(states), torch.from_numpy(actions), world.params, torch)
+    for one, other in zip(ours[:3], torchs[:3], strict=True):
         np.testing.assert_allclose(np.asarray(one), other.numpy(), rtol=1e-6, atol=1e-9)
     assert ours.rewards.shape == ours.terminated.shape == (4, 5)
 
 
 def test_the_wall_stops_the_car():
-    following = MountainCar().dynamics(np.array([[-1.19, -0.07]]), np.array([0]))
+    following = MountainCar().dynamics(np.array([[-1.19, -0.07]]), np.array([0]), MountainCar().params, np)
     assert following.states.tolist() == [[-1.2, 0.0]]

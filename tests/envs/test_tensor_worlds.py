@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from rlstudio.core.catalog import WORLDS
 from rlstudio.core.spaces import Discrete
-from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.envs.worlds.catalog import make_world
 from rlstudio.envs.worlds.native import NativeVecEnv
 from support.tensor_env import TensorEnv
 
@@ -19,7 +20,7 @@ def actions_for(world, steps):
     return rng.uniform(*world.spaces.action.bounds(), (steps, B, *world.spaces.action.shape)).astype(np.float32)
 
 
-@pytest.mark.parametrize("id", WORLDS)
+@pytest.mark.parametrize("id", WORLDS.names())
 def test_float64_tensors_follow_numpy(id):
     world = make_world(id, {})
     tensor, native = TensorEnv(world, B, 3, 60, torch.float64), NativeVecEnv(world, B, 3, limit=60)

@@ -18,7 +18,7 @@ def test_chain_values_solve_bellmans_equation(n, endless):
     world = Chain(n, endless)
     states = np.repeat(np.arange(n), 2)[:, None].astype(float)
     actions = np.tile([0, 1], n)
-    following = world.dynamics(states, actions)
+    following = world.dynamics(states, actions, world.params, np)
     values = chain_values(GAMMA, n, endless)
     bootstrap = np.where(following.terminated, 0, values[following.states[:, 0].astype(int)])
     expected = following.rewards + GAMMA * bootstrap
@@ -46,7 +46,7 @@ def optimal_values(world: GridWorld) -> np.ndarray:
     rows, columns, actions = (a.ravel() for a in np.meshgrid(range(size), range(size), range(4), indexing="ij"))
     values = np.zeros(size * size)
     faces = [np.array([rows, columns, np.full(len(rows), dice)], float).T for dice in (0, 1000, 2000, 3000)]
-    outcomes = [world.dynamics(states, actions) for states in faces]
+    outcomes = [world.dynamics(states, actions, world.params, np) for states in faces]
     for _ in range(400):
         backups = [
             o.rewards + GAMMA * ~o.terminated * values[(o.states[:, 0] * size + o.states[:, 1]).astype(int)]

@@ -17,7 +17,7 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
 from rlstudio.envs.worlds.catalog import make_world
-from rlstudio.envs.worlds.equations import REWARD_RANGES, analytic_dynamics
+from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import TrajectoryModel
@@ -71,7 +71,9 @@ def test_diffusion_is_guided_by_a_value_that_it_learns(tmp_path: Path) -> None:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", sorted(REWARD_RANGES))
+@pytest.mark.parametrize(
+    "env_id", ["Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
+)
 def test_the_equations_are_the_same_everywhere(env_id: str) -> None:
     model, space = analytic_dynamics(env_id), make_world(env_id, {}).spaces.observation
     generator = torch.Generator().manual_seed(0)

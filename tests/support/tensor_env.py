@@ -8,17 +8,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Step
+from rlstudio.core.contracts import Step, World
 from rlstudio.envs.seeds import episode_key, episode_words, to_uniform
-from rlstudio.envs.worlds.native import World
 
 
 class TensorEnv:
     """Every env computes its reset in every step, and a mask picks who takes it: nothing waits for a device."""
 
-    def __init__(self, world: World, num_envs: int, seed: int, limit: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, world: World, num_envs: int, seed: int, limit: int, dtype: torch.dtype, params: dict | None = None
+    ) -> None:
         """float64 follows the NumPy vector to the last digits."""
         self._world = world
+        self._p = {**world.params, **(params or {})}
         self._limit = limit
         self._key = episode_key(seed)
         self._dtype = dtype
@@ -32,7 +34,7 @@ class TensorEnv:
         return self._observe(self._states)
 
     def step(self, actions: Tensor) -> Step:
-        states, rewards, terminated = self._world.dynamics(self._states, actions, torch)
+        states, rewards, terminated, _ = self._world.dynamics(self._states, actions, self._p, torch)
         elapsed = self._elapsed + 1
         truncated = elapsed >= self._limit
         ended = terminated | truncated
@@ -43,7 +45,7 @@ class TensorEnv:
 
     def _first_states(self) -> Tensor:
         words = episode_words(self._key, self._envs, self.episodes[:, None], self._draws)
-        return self._world.initial(to_uniform(words, Tensor.double), torch).to(self._dtype)
+        return self._world.initial(to_uniform(words, Tensor.double), self._p, torch).to(self._dtype)
 
     def _observe(self, states: Tensor) -> Tensor:
-        return self._world.observe(states, torch).float()
+        return self._world.observe(states, self._p, torch).float()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
+from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.contracts import Acted, Array, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
@@ -29,6 +30,10 @@ class PlanningAgent(Agent):
         self, planner: Planner, score: Score, spaces: Spaces, model: nn.Module | None = None, device: str = "cpu"
     ) -> None:
         """`model` is what was learned of all that it plans with, on `device`."""
+        if ActionMask.of(spaces) is not None:
+            raise Incompatible(
+                "a planner knows no action mask, and would search forbidden choices; use ppo, a2c, dqn or qrdqn"
+            )
         if not isinstance(spaces.observation, Box):
             raise Incompatible(f"a planner needs numbers to start from; the env shows {describe(spaces.observation)}")
         self.spaces = spaces

@@ -5,6 +5,8 @@ so `rlctl algos` does not pay for torch. Another package adds a part without a c
 
     [project.entry-points."rlstudio.algos"]
     my_algo = "my_package.my_algo:MyAlgo"
+
+and a module that is only imported calls `register`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Catalog:
         self.kind = kind
         self.builtin = {name: Part(target, "rlstudio") for name, target in builtin.items()}
         self.group = f"rlstudio.{kind}s"
+        self._registered: dict[str, Part] = {}
 
     @cached_property
     def _plugins(self) -> dict[str, list[Part]]:
@@ -53,13 +56,29 @@ class Catalog:
                 parts.append(part)
         return parts_by_name
 
+    def register(self, name: str, part: type | str) -> None:
+        """Make a part known in this process, for a module that is named by `--import`: a class at the top level of a
+        module, or `module:Attribute`. It is kept as text, so that other processes can load it too."""
+        target = part if isinstance(part, str) else f"{part.__module__}:{part.__qualname__}"
+        if "<" in target:
+            raise UserError(f"{self.kind} {name!r}: {target} cannot be imported; define it at the top of a module")
+        entry = Part(target, target.partition(".")[0].partition(":")[0])
+        if self._registered.setdefault(name, entry) != entry:
+            raise UserError(f"{self.kind} {name!r} is registered as {self._registered[name].target}; rename {target}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.builtin or name in self._plugins or name in self._registered
+
     def names(self) -> list[str]:
         """All names, in order."""
-        return sorted({*self.builtin, *self._plugins})
+        return sorted({*self.builtin, *self._plugins, *self._registered})
 
     def find(self, name: str) -> Part:
         """Where a name's code lies. A name that two packages offer is refused: chance must not decide which runs."""
         parts = [*filter(None, [self.builtin.get(name)]), *self._plugins.get(name, [])]
+        registered = self._registered.get(name)
+        if registered and all(part.target != registered.target for part in parts):  # a package may do both
+            parts.append(registered)
         if not parts:
             hint = suggest(name, self.names()) or f"; known: {', '.join(self.names())}"
             raise UnknownName(f"unknown {self.kind} {name!r}{hint}")
@@ -99,7 +118,8 @@ class Catalog:
             return str(error)
         except (OSError, SyntaxError, ValueError) as error:
             return f"cannot be read: {' '.join(str(error).split())} (package {part.package})"
-        all_parts = [*self.builtin.values(), *(part for parts in self._plugins.values() for part in parts)]
+        plugins = (part for parts in self._plugins.values() for part in parts)
+        all_parts = [*self.builtin.values(), *self._registered.values(), *plugins]
         shared = sum(other.module == part.module for other in all_parts) > 1
         own = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part.attribute]
         text = ast.get_docstring(own[0] if shared and own else tree) or ""
@@ -144,5 +164,21 @@ SINKS = Catalog(
     {
         "csv": "rlstudio.experiment.metrics.sinks:CsvSink",
         "tensorboard": "rlstudio.experiment.metrics.sinks:TensorBoardSink",
+    },
+)
+WORLDS = Catalog(
+    "world",
+    {
+        "Acrobot-v1": "rlstudio.envs.worlds.acrobot:Acrobot",
+        "CartPole-v1": "rlstudio.envs.worlds.cartpole:CartPole",
+        "MountainCar-v0": "rlstudio.envs.worlds.mountaincar:MountainCar",
+        "MountainCarContinuous-v0": "rlstudio.envs.worlds.mountaincar:MountainCarContinuous",
+        "Pendulum-v1": "rlstudio.envs.worlds.pendulum:Pendulum",
+        "rlstudio/CartPoleNoVel-v1": "rlstudio.envs.worlds.cartpole:CartPoleNoVel",
+        "rlstudio/Chain-v0": "rlstudio.envs.worlds.chain:Chain",
+        "rlstudio/GridWorld-v0": "rlstudio.envs.worlds.gridworld:GridWorld",
+        "rlstudio/Identity-v0": "rlstudio.envs.worlds.identity:Identity",
+        "rlstudio/IdentityBox-v0": "rlstudio.envs.worlds.identity:IdentityBox",
+        "rlstudio/Recall-v0": "rlstudio.envs.worlds.recall:Recall",
     },
 )

@@ -48,6 +48,10 @@ class Config(BaseModel):
     """Fields of earlier versions. A file that names one is refused. A stored config may have them, and hashes still
     count them, so that the hash of an older run stays what it was."""
 
+    hashed_if_set: ClassVar[tuple[str, ...]] = ()
+    """Fields that a section got after runs were stored: hashes count them only where they differ from their default, so
+    that the hash of an older run stays what it was."""
+
     usual: ClassVar[dict[str, type[Config]]] = {}
     """For sections whose class other data decides: the one that most have, for hints on a misplaced key."""
 
@@ -153,7 +157,12 @@ def canonical(cfg: Config, stored: Any = None) -> str:
     """
     data = cfg.model_dump(mode="json")
     for name, section in cfg:
-        if isinstance(section, Config) and section.retired:
+        if not isinstance(section, Config):
+            continue
+        for field in section.hashed_if_set:
+            if getattr(section, field) == type(section).model_fields[field].get_default(call_default_factory=True):
+                data[name].pop(field)
+        if section.retired:
             earlier = {key: field.default for key, field in section.retired.items()}
             given = (stored or {}).get(name) or {}
             data[name] |= earlier | {key: given[key] for key in earlier.keys() & given.keys()}

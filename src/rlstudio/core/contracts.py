@@ -7,10 +7,11 @@ checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from rlstudio.core.arrays import Namespace
 from rlstudio.core.run_state import Reason, RunState
 
 if TYPE_CHECKING:
@@ -48,15 +49,18 @@ class Step(NamedTuple):
 
     `observations` is what to act on next (already reset where an episode ended); `successors` is the true next
     observation of the transition, never a reset one. Where no episode ended the two hold equal rows.
+
+    `active` is there where one environment has several agents, a column each: False where an agent has no transition
+    in this step, because it is out of its episode or waits for its turn.
     """
 
-    observations: Any
-    successors: Any
-    rewards: Any
-    terminated: Any
-    truncated: Any
-    infos: dict[int, dict[str, Any]]  # env index -> its info, only for envs that have one worth keeping
-    active: np.ndarray | None = None  # False where no transition is: the agent is gone or waits; None: one everywhere
+    observations: Array
+    successors: Array
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[int, dict[str, object]]  # env index -> its info, only for envs that have one worth keeping
+    active: np.ndarray | None = None
 
 
 class VecEnv(Protocol):
@@ -443,3 +447,45 @@ class Lease(Protocol):
         ...
 
     def release(self) -> None: ...
+
+
+A = TypeVar("A")
+
+
+class Transition(NamedTuple, Generic[A]):
+    """One step of a World. With several agents all but the states have an axis of agents more."""
+
+    states: A  # [..., S]
+    rewards: A  # [...]
+    terminated: A  # [...] bool; of an agent among several: out of the episode, which goes on until all are
+    active: A | None = None  # [...] bool, of several agents: who takes part in this step; None: all that are not out
+
+
+class World(Protocol[A]):
+    """Mathematics without memory: pure functions over arrays `A` with any leading dimensions, written once for NumPy
+    and torch; `xp` is the module. A world with randomness keeps its dice in the state.
+
+    `p` has the parameters by name: floats, or arrays with a number per environment, shaped to go with the leading
+    dimensions. Dims: S numbers of state, K uniform numbers that start an episode.
+
+    With `agents` > 1 there is still one state per environment. Observations, actions and rewards are per agent, in an
+    axis behind the leading dimensions, and `spaces` are those of one agent.
+    """
+
+    id: str
+    spaces: Spaces
+    state_size: int
+    noise_size: int
+    limit: int | None  # steps after which an episode is truncated
+    agents: int
+    params: Mapping[str, float]  # the parameters there are, and their values where nobody sets them
+
+    def initial(self, noise: A, p: Mapping[str, float | A], xp: Namespace) -> A:
+        """First states [..., S] from uniform noise [..., K]."""
+        ...
+
+    def dynamics(self, states: A, actions: A, p: Mapping[str, float | A], xp: Namespace) -> Transition[A]: ...
+
+    def observe(self, states: A, p: Mapping[str, float | A], xp: Namespace) -> A | dict[str, A]:
+        """What the spaces say; a dict where they are a Dict, for example with the entry `action_mask`."""
+        ...

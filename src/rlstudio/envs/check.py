@@ -6,7 +6,7 @@ An error breaks training or exact resume and a warning is worth a look. Each che
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium
 import numpy as np
@@ -73,7 +73,7 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
     findings: set[str] = set()
     elapsed, ends = 0, 0
 
-    def look(observation: Any) -> None:
+    def look(observation: object) -> None:
         try:
             deliver(observation)
         except Misfit as misfit:
@@ -100,7 +100,7 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
         report.add(severity, what)  # type: ignore[arg-type]
 
 
-def _oddities(reward: Any, terminated: Any, truncated: Any) -> set[str]:
+def _oddities(reward: object, terminated: object, truncated: object) -> set[str]:
     findings = set()
     if not isinstance(reward, int | float | np.integer | np.floating):
         findings.add(f"error: the reward is a {type(reward).__name__}, not a number")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue, field_validator
 
@@ -55,16 +55,16 @@ ELSEWHERE = {
     "RecordEpisodeStatistics": "leave it out: episode returns and lengths are always recorded",
 }
 
-OWN_WORLDS = "rlstudio/"
-"""Ids under this name exist only here; other ids with a native world are versions of Gymnasium's."""
-
 ID_PATTERN = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 Kwargs = dict[str, JsonValue]
+Wrappers = tuple[str | dict[str, Kwargs], ...]
 
 
 class EnvConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("params",)
+
     id: str = Field(max_length=200)
     """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them)."""
 
@@ -82,7 +82,11 @@ class EnvConfig(Config):
     kwargs: Kwargs = {}
     """Arguments of the environment's constructor."""
 
-    wrappers: tuple[str | dict[str, Kwargs], ...] = Field((), max_length=32)
+    params: dict[str, float] = {}
+    """Parameters of a native world by name, for example `{gravity: 9.0}`; the same numbers go to a planner that uses
+    its equations. Training and evaluation are then both in our own world, never in Gymnasium's."""
+
+    wrappers: Wrappers = Field((), max_length=32)
     """Wrappers of Gymnasium and MiniGrid from the inside out: names, or `{name: {argument: value}}`."""
 
     action_mask: Literal["none", "info", "method"] = "none"
@@ -93,13 +97,10 @@ class EnvConfig(Config):
     """Truncate episodes after this many steps instead of the registered limit."""
 
     @property
-    def is_own_world(self) -> bool:
-        return self.id.startswith(OWN_WORLDS)
-
-    @property
     def task(self) -> tuple[object, ...]:
         """What decides how much can be earned."""
-        return self.id, self.kwargs, self.max_episode_steps, [c for c in self.wrapper_calls() if "Reward" in c[0]]
+        rewards = [call for call in self.wrapper_calls() if "Reward" in call[0]]
+        return self.id, self.kwargs, self.params, self.max_episode_steps, rewards
 
     @field_validator("id")
     @classmethod
@@ -113,7 +114,7 @@ class EnvConfig(Config):
 
     @field_validator("wrappers")
     @classmethod
-    def _known_wrappers(cls, value: tuple[str | dict[str, Any], ...]) -> tuple[str | dict[str, Any], ...]:
+    def _known_wrappers(cls, value: Wrappers) -> Wrappers:
         for name, _ in _pairs(value):
             if name in ELSEWHERE:
                 raise ValueError(f"wrapper {name}: {ELSEWHERE[name]}")
@@ -122,13 +123,13 @@ class EnvConfig(Config):
                 raise ValueError(f"unknown wrapper {name!r}{suggest(name, known) or '; known: ' + ', '.join(known)}")
         return value
 
-    def wrapper_calls(self) -> list[tuple[str, dict[str, Any]]]:
+    def wrapper_calls(self) -> list[tuple[str, Kwargs]]:
         """The wrappers as (name, arguments), from the inside out."""
         return _pairs(self.wrappers)
 
 
-def _pairs(wrappers: tuple[str | dict[str, Any], ...]) -> list[tuple[str, dict[str, Any]]]:
-    pairs: list[tuple[str, dict[str, Any]]] = []
+def _pairs(wrappers: Wrappers) -> list[tuple[str, Kwargs]]:
+    pairs: list[tuple[str, Kwargs]] = []
     for wrapper in wrappers:
         if isinstance(wrapper, str):
             pairs.append((wrapper, {}))

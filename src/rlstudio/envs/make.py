@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv
-from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.errors import ConfigError, UserError, suggest
 from rlstudio.envs import extras
-from rlstudio.envs.config import OWN_WORLDS, EnvConfig
-from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.envs.worlds.native import NativeVecEnv
+from rlstudio.envs.worlds.team import TeamVecEnv
 
 if TYPE_CHECKING:
     import gymnasium
@@ -49,7 +51,9 @@ def make_vec_env(
     seed = cfg.seed if seed is None else seed
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
-        return NativeVecEnv(make_world(cfg.id, dict(cfg.kwargs)), num_envs, seed, cfg.max_episode_steps)
+        world = make_world(cfg.id, cfg.kwargs, cfg.params)
+        vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
+        return vector(world, num_envs, seed, cfg.max_episode_steps, cfg.params)
     from rlstudio.envs.gym.recipe import Recipe
 
     recipe = Recipe(cfg)
@@ -69,14 +73,19 @@ def make_vec_env(
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     """What runs: `native`, `sync`, `async` or `envpool`."""
     wanted = wanted or cfg.vectorization
+    if cfg.params and (cfg.id not in WORLDS or wanted == "envpool"):
+        where = "EnvPool" if wanted == "envpool" else cfg.id
+        raise ConfigError(f"env.params: {where} has no world of ours, and only those have parameters; use env.kwargs")
     masked = cfg.action_mask != "none"
     if masked and wanted in ("native", "envpool"):
         raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
     if wanted == "auto":
-        changed = masked or cfg.wrappers or (not cfg.is_own_world and (cfg.kwargs or cfg.max_episode_steps is not None))
-        return "native" if cfg.id in WORLDS and not changed else "sync"
+        if cfg.id not in WORLDS or masked or cfg.wrappers:
+            return "sync"
+        unlike_gymnasium = cfg.kwargs or cfg.max_episode_steps is not None
+        return "sync" if unlike_gymnasium and not exists_only_here(cfg) else "native"
     if wanted == "native" and cfg.id not in WORLDS:
-        near = suggest(cfg.id, WORLDS) or f"; native are: {', '.join(WORLDS)}"
+        near = suggest(cfg.id, WORLDS.names()) or f"; native are: {', '.join(WORLDS.names())}"
         raise ConfigError(f"env.vectorization: {cfg.id} has no native world, use auto{near}")
     if wanted == "native" and cfg.wrappers:
         raise ConfigError("env.vectorization: a native world takes no env.wrappers, use auto or sync")
@@ -95,7 +104,7 @@ def known_envs() -> list[EnvInfo]:
     import gymnasium
 
     extras.register_installed()
-    by_id = {id: EnvInfo(id, "rlstudio", True) for id in WORLDS if id.startswith(OWN_WORLDS)}
+    by_id = {id: EnvInfo(id, _package(id), True) for id in WORLDS.names()}
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved
@@ -106,7 +115,15 @@ def known_envs() -> list[EnvInfo]:
     return [by_id[id] for id in sorted(by_id)]
 
 
-def _origin(entry_point: Any) -> str:
+def _package(id: str) -> str:
+    """Who offers a World; a list must not fail where two do, as its use would."""
+    try:
+        return WORLDS.find(id).package
+    except UserError:
+        return "several packages"
+
+
+def _origin(entry_point: object) -> str:
     """`gymnasium.envs.classic_control.cartpole:CartPoleEnv` is of `gymnasium.classic_control`."""
     module = entry_point.partition(":")[0] if isinstance(entry_point, str) else str(entry_point.__module__)
     parts = module.split(".")

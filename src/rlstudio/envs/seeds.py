@@ -8,10 +8,11 @@ much as computing a thousand, so few resets are served from small tiles computed
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 import numpy as np
 
+from rlstudio.core.arrays import AnyArray
 from rlstudio.core.rng import Rng
 
 TILE_ENVS, TILE_EPISODES = 64, 16
@@ -21,21 +22,25 @@ GOLDEN = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed word: int64 wraps
 FIRST, SECOND = -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
-def _mix(word: Any) -> Any:
+ToFloat64 = Callable[[AnyArray], AnyArray]
+NUMPY_FLOAT64 = cast(ToFloat64, np.float64)
+
+
+def _mix(word: AnyArray) -> AnyArray:
     """SplitMix64's finaliser on int64 words; the masks make the arithmetic shifts logical."""
     word = (word ^ ((word >> 30) & 0x3FFFFFFFF)) * FIRST
     word = (word ^ ((word >> 27) & 0x1FFFFFFFFF)) * SECOND
     return word ^ ((word >> 31) & 0x1FFFFFFFF)
 
 
-def episode_words(key: int, envs: Any, episodes: Any, draws: Any) -> Any:
+def episode_words(key: int, envs: AnyArray, episodes: AnyArray, draws: AnyArray) -> AnyArray:
     """Random int64 words; the index arrays broadcast against each other."""
     word = _mix(envs * GOLDEN + key)
     word = _mix(word + episodes * GOLDEN)
     return _mix(word + draws * GOLDEN)
 
 
-def to_uniform(words: Any, to_float64: Callable[[Any], Any] = np.float64) -> Any:
+def to_uniform(words: AnyArray, to_float64: ToFloat64 = NUMPY_FLOAT64) -> AnyArray:
     """Words to float64 in [0, 1) with 53 random bits; torch would fall back to float32, so it brings its own cast."""
     return to_float64((words >> 11) & (2**53 - 1)) * 2.0**-53
 
@@ -99,5 +104,5 @@ class EpisodeNoise:
         return tile
 
     def _hash(self, envs: np.ndarray, episodes: np.ndarray) -> np.ndarray:
-        uniform: np.ndarray = to_uniform(episode_words(self.key, envs, episodes, self._draws))
-        return uniform
+        places = (cast(AnyArray, numbers) for numbers in (envs, episodes, self._draws))
+        return cast(np.ndarray, to_uniform(episode_words(self.key, *places)))

@@ -7,7 +7,7 @@ from math import ceil
 from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
-from rlstudio.envs.worlds.equations import dense_reward, physical_value
+from rlstudio.envs.worlds.equations import AnalyticDynamics, dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
 from rlstudio.planners.guide import Acting, Guide
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal, Proposal
@@ -62,16 +62,22 @@ def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: flo
         dynamics,
         gamma=gamma,
         reward=dense_reward(env_id) if cfg.reward == "dense" else None,
-        value=_value(cfg, env_id, own),
+        value=_value(cfg, env_id, own, dynamics),
         pessimism=cfg.pessimism,
     )
 
 
-def _value(cfg: ScoreConfig, env_id: str, own: Value | None) -> Value | None:
+def _value(cfg: ScoreConfig, env_id: str, own: Value | None, dynamics: Dynamics) -> Value | None:
     match cfg.value:
         case "own":
             return own
         case "physics":
+            if isinstance(dynamics, AnalyticDynamics) and dynamics.changed:
+                names = ", ".join(dynamics.changed)
+                raise Incompatible(
+                    f"planner value physics: knows {env_id} only as it is without env.params ({names}); use value own"
+                    " or none"
+                )
             return physical_value(env_id)
     return None
 

@@ -26,6 +26,7 @@ from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.envs.worlds.kernel import write
 
 ENVPOOL = Extra("envpool", "envpool")
 NEVER = 2**62  # a limit no episode reaches
@@ -88,13 +89,13 @@ class EnvPoolVecEnv:
         rows.truncated |= self._clock - self._started >= self._limit
         ended = rows.ended()
         if ended is None:
-            _write(rows.observations, slice(None), observations)
+            write(rows.observations, slice(None), observations)
             return self._quiet
-        _write(rows.successors, slice(None), observations)
-        _write(rows.observations, slice(None), observations)
+        write(rows.successors, slice(None), observations)
+        write(rows.observations, slice(None), observations)
         (envs,) = ended.nonzero()
         first, info = self._pool.reset(envs.astype(np.int32))
-        _write(rows.observations, info["env_id"], first)
+        write(rows.observations, info["env_id"], first)
         self._episodes[envs] += 1
         self._started[envs] = self._clock
         return self._eventful
@@ -123,21 +124,12 @@ class EnvPoolVecEnv:
         self._clock = 0
         self._started[:] = 0
         observations, _ = self._pool.reset()
-        _write(self._rows.observations, slice(None), observations)
+        write(self._rows.observations, slice(None), observations)
         return self._rows.observations
 
     def close(self) -> None:
         """Its threads end with the object."""
         self._pool = None
-
-
-def _write(rows: Array, where: Any, values: Any) -> None:
-    """Observations as EnvPool has them (float64, int32) into rows of our kinds."""
-    if isinstance(rows, dict):
-        for name, array in rows.items():
-            array[where] = values[name]
-    else:
-        rows[where] = values
 
 
 def plain_spaces(recipe: Recipe) -> Spaces:
@@ -159,7 +151,7 @@ def check_spaces(plain: Spaces, pooled: Spaces, task: Task) -> None:
         )
 
 
-def _layout(space: Space) -> Any:
+def _layout(space: Space) -> object:
     """A space without its bounds."""
     match space:
         case Dict():

@@ -7,8 +7,8 @@ pair is translated. Anything else is refused: training would see another env tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError
 from rlstudio.envs.gym.recipe import Recipe
 
@@ -24,7 +24,7 @@ ALE_OPTIONS = ("repeat_action_probability", "full_action_space", "mode", "diffic
 @dataclass(frozen=True)
 class Task:
     id: str
-    options: dict[str, Any]
+    options: State
     limit: int | None
     """Steps after which an episode is truncated; None leaves that to EnvPool."""
 

@@ -6,7 +6,8 @@ Envs that show the mask there need no wrapper. Others tell it beside the observa
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import SupportsFloat
 
 import gymnasium
 import numpy as np
@@ -47,19 +48,21 @@ class ActionMaskObservation(gymnasium.Wrapper):
             {**entries, ACTION_MASK: gym_spaces.Box(0, 1, (self._size,), np.uint8)}
         )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[object, dict[str, object]]:
         observation, info = self.env.reset(seed=seed, options=options)
         return self._with_mask(observation, info), info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._with_mask(observation, info), reward, terminated, truncated, info
 
-    def _with_mask(self, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
-        entries = observation if self._nested else {OBSERVATION: observation}
+    def _with_mask(self, observation: object, info: dict[str, object]) -> dict[str, object]:
+        entries = observation if isinstance(observation, dict) and self._nested else {OBSERVATION: observation}
         return {**entries, ACTION_MASK: self._mask(info)}
 
-    def _mask(self, info: dict[str, Any]) -> np.ndarray:
+    def _mask(self, info: dict[str, object]) -> np.ndarray:
         if self._method is not None:
             given = self._method()
         elif ACTION_MASK in info:
@@ -79,8 +82,9 @@ class ActionMaskObservation(gymnasium.Wrapper):
         return mask
 
 
-def _method(env: gymnasium.Env, id: str) -> Any:
+def _method(env: gymnasium.Env, id: str) -> Callable[[], object]:
     try:
-        return env.get_wrapper_attr(METHOD)
+        method: Callable[[], object] = env.get_wrapper_attr(METHOD)
+        return method
     except AttributeError as error:
         raise ConfigError(f"env.action_mask: {id} has no method {METHOD}(); set it to info or none") from error

@@ -8,7 +8,7 @@ next one to `observations` in the same step. Whatever an env does wrong becomes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, SupportsFloat, TypeVar
 from zlib import crc32
 
 import gymnasium
@@ -18,10 +18,13 @@ from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
-from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, leaves, plain, row_views
+from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, leaves, plain_info, row_views
 from rlstudio.envs.seeds import EpisodeNoise
 
-Infos = dict[int, dict[str, Any]]
+Infos = dict[int, dict[str, object]]
+StepFunction = Callable[[object], tuple[object, SupportsFloat, bool, bool, dict[str, object]]]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class EnvBlock:
@@ -48,7 +51,7 @@ class EnvBlock:
         count = len(rows.rewards)
         self._seeds = EpisodeNoise(seed, first + count, 1)
         self._envs: list[gymnasium.Env | None] = [None] * count
-        self._steps: list[Any] = [None] * count
+        self._steps: list[StepFunction] = [_not_built] * count
         mask = ActionMask.of(spaces)
         self._deliver = [deliverer(spaces.observation, rows.observations, i, mask) for i in range(count)]
         self._deliver_last = [deliverer(spaces.observation, rows.successors, i) for i in range(count)]
@@ -85,19 +88,19 @@ class EnvBlock:
                 if terminated or truncated or clock >= due:
                     self._end(index, observation, terminated, truncated or clock >= due)
                     if info:
-                        infos[self._first + index] = plain(info)
+                        infos[self._first + index] = plain_info(info)
                 else:
                     deliver(observation)
         except (Exception, SystemExit) as error:
             raise self._fault(index, choices[index], error) from error
         return infos
 
-    def _choices(self, actions: np.ndarray) -> Any:
+    def _choices(self, actions: np.ndarray) -> list[object] | np.ndarray:
         """The actions one by one, as Gymnasium's own vector env passes them: NumPy integers, or rows of an array of
         their own, since an env that changes its action in place must not reach the caller's."""
         return list(actions) if self._scalar else actions.copy()
 
-    def _end(self, index: int, observation: Any, terminated: bool, truncated: bool) -> None:
+    def _end(self, index: int, observation: object, terminated: bool, truncated: bool) -> None:
         self._rows.terminated[index] = terminated
         self._rows.truncated[index] = truncated
         self._deliver_last[index](observation)
@@ -149,13 +152,13 @@ class EnvBlock:
         self._started[index] = clock
         self._due[index] = clock + self._limit
 
-    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _guarded(self, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         try:
-            return call(*arguments)
+            return call(*arguments, **named)
         except (Exception, SystemExit) as error:
             raise self._fault(self._current, None, error) from error
 
-    def _fault(self, index: int, action: Any, error: BaseException) -> RLStudioError:
+    def _fault(self, index: int, action: object, error: BaseException) -> RLStudioError:
         if isinstance(error, RLStudioError):
             return error
         what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}"
@@ -173,11 +176,15 @@ class EnvBlock:
         )
 
 
+def _not_built(action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:
+    raise AssertionError("an env is stepped before its first reset")
+
+
 class BrokenContract(EnvFault):
     """The env delivered what its spaces do not allow; trying again is pointless."""
 
 
-def describe_fault(id: str, env: int, episode: int, step: int, seed: int, action: Any, what: str) -> str:
+def describe_fault(id: str, env: int, episode: int, step: int, seed: int, action: object, what: str) -> str:
     """The one line by which every broken env is reported."""
     printed = action.tolist() if isinstance(action, np.ndarray) else action
     return (

@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -98,7 +97,7 @@ class ProcessVecEnv:
         except WorkerDown as down:
             raise EnvFault(f"env {self._recipe.cfg.id}: a worker {down} while it started") from None
 
-    def _probe(self) -> dict[str, Any]:
+    def _probe(self) -> State:
         """Spaces and habits of the env, found out where a crash does no harm; if trying it out fails, spaces alone."""
         reason = ""
         for habits in (True, False):
@@ -149,7 +148,7 @@ class ProcessVecEnv:
 
     # -- requests and recovery --------------------------------------------------------------------------------------
 
-    def _ask(self, request: Request, *, resume: bool = True) -> list[dict[str, Any]]:
+    def _ask(self, request: Request, *, resume: bool = True) -> list[State]:
         """The same question to all workers at once; those that fail are replaced and asked again.
 
         With `resume` a replaced worker first puts its envs where they were; without, the question itself places them.
@@ -164,7 +163,7 @@ class ProcessVecEnv:
             self.close()  # unread answers would be taken for those of the next question
             raise
 
-    def _answer(self, worker: int, request: Request, resume: bool) -> dict[str, Any]:
+    def _answer(self, worker: int, request: Request, resume: bool) -> State:
         while True:
             try:
                 if self._lost[worker]:
@@ -184,7 +183,7 @@ class ProcessVecEnv:
             self._replace(worker)
             self._lost[worker] = True
 
-    def _reply(self, worker: int) -> dict[str, Any]:
+    def _reply(self, worker: int) -> State:
         return self._handles[worker].reply(self._step_timeout, lambda: int(self._progress[worker, 1]))
 
     def _prepare(self, worker: int, resume: bool) -> None:
@@ -210,7 +209,7 @@ class ProcessVecEnv:
         }
         return b"P" + json.dumps(header).encode() + b"\n" + np.concatenate(histories).tobytes()
 
-    def _settle(self, worker: int, reply: dict[str, Any]) -> None:
+    def _settle(self, worker: int, reply: State) -> None:
         for env, digest in zip(self._spans[worker], reply["digests"], strict=True):
             self.exact = self._journal.settle(env, digest) or self.exact
 

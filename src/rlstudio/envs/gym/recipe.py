@@ -10,17 +10,20 @@ import contextlib
 import copy
 import importlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from rlstudio.core.catalog import WORLDS
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.gym.action_mask import ActionMaskObservation
 from rlstudio.envs.gym.spaces import Renumbered
-from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
 
 class Recipe:
@@ -29,15 +32,14 @@ class Recipe:
     def __init__(self, cfg: EnvConfig, spec: EnvSpec | None = None) -> None:
         self.cfg = cfg
         extras.prepare(cfg.id)
-        ours = cfg.is_own_world and cfg.id in WORLDS
-        self.spec = spec if spec is not None or ours else find_spec(cfg.id)
+        self.spec = spec if spec is not None or exists_only_here(cfg) else find_spec(cfg.id)
 
     @property
     def limit(self) -> int | None:
         """Steps after which an episode is truncated."""
-        if self.cfg.max_episode_steps is not None or self.spec is None:
-            return self.cfg.max_episode_steps or WORLDS[self.cfg.id].limit  # type: ignore[attr-defined]
-        return self.spec.max_episode_steps
+        if self.cfg.max_episode_steps is not None:
+            return self.cfg.max_episode_steps
+        return make_world(self.cfg.id, self.cfg.kwargs).limit if self.spec is None else self.spec.max_episode_steps
 
     def build(self, render_mode: str | None = None, time_limit: bool = True) -> gymnasium.Env:
         """A fresh env. Without `time_limit` the caller counts steps itself; only allowed without wrappers."""
@@ -65,7 +67,7 @@ class Recipe:
         if self.spec is None:
             from rlstudio.envs.worlds.world_env import WorldEnv
 
-            return WorldEnv(make_world(id, kwargs), render_mode)
+            return WorldEnv(make_world(id, kwargs, self.cfg.params), self.cfg.params, render_mode)
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False  # the vector env keeps the order itself; the wrapper costs time on every step
         spec.max_episode_steps = None
@@ -83,19 +85,23 @@ class Recipe:
                 raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
             raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> State:
         """Plain values from which `from_json` makes the same recipe in a process that registered nothing."""
         if self.spec is None:
-            return {"cfg": self.cfg.model_dump(mode="json"), "spec": None}
+            return {"cfg": self.cfg.model_dump(mode="json"), "spec": None, "world": WORLDS.find(self.cfg.id).target}
         spec = copy.deepcopy(self.spec)
         spec.entry_point = _importable(spec.entry_point, self.cfg.id)
         spec.vector_entry_point = None
         return {"cfg": self.cfg.model_dump(mode="json"), "spec": spec.to_json()}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Recipe:
-        spec = None if value["spec"] is None else EnvSpec.from_json(value["spec"])
-        return cls(EnvConfig.model_validate(value["cfg"]), spec)
+    def from_json(cls, value: State) -> Recipe:
+        cfg = EnvConfig.model_validate(value["cfg"])
+        if value["spec"] is None:
+            if cfg.id not in WORLDS:
+                WORLDS.register(cfg.id, value["world"])
+            return cls(cfg)
+        return cls(cfg, EnvSpec.from_json(value["spec"]))
 
 
 def find_spec(id: str) -> EnvSpec:
@@ -103,16 +109,17 @@ def find_spec(id: str) -> EnvSpec:
         extras.register_installed()  # a name of theirs that does not look like one, or one to suggest
     if id in gymnasium.registry:
         return gymnasium.registry[id]
-    known = [*gymnasium.registry, *WORLDS]
+    known = [*gymnasium.registry, *WORLDS.names()]
     raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
 
 
-def _wrapper(name: str) -> Any:
+def _wrapper(name: str) -> Callable[..., gymnasium.Env]:
     """The class of an allowed name."""
     if name in MINIGRID_WRAPPERS:
         extras.MINIGRID.load("env.wrappers", name)
-        return getattr(importlib.import_module("minigrid.wrappers"), name)
-    return getattr(gymnasium.wrappers, name)
+    module = importlib.import_module("minigrid.wrappers" if name in MINIGRID_WRAPPERS else "gymnasium.wrappers")
+    wrapper: Callable[..., gymnasium.Env] = getattr(module, name)
+    return wrapper
 
 
 def _check_renders(spec: EnvSpec, render_mode: str) -> None:
@@ -124,7 +131,7 @@ def _check_renders(spec: EnvSpec, render_mode: str) -> None:
         raise UserError(f"env.id: {spec.id} has render_modes {offered}; to be filmed it needs {render_mode}")
 
 
-def _importable(entry_point: Any, id: str) -> str:
+def _importable(entry_point: object, id: str) -> str:
     """`module:name` of an entry point, since a worker must import what it builds."""
     if isinstance(entry_point, str):
         return entry_point

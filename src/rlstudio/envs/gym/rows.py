@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
+from mmap import mmap
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array
 from rlstudio.core.spaces import Box, Dict, Leaf, Space, Spaces
 
-Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
-Deliver = Callable[[Any], None]
+Allocate = Callable[[tuple[int, ...], DTypeLike], np.ndarray]
+Deliver = Callable[[object], None]
 
 ALIGN = 64
 
@@ -69,11 +70,11 @@ def leaves(rows: Array) -> list[np.ndarray]:
 class Carver:
     """Cuts aligned arrays out of one block of memory; without a block it only measures how much is needed."""
 
-    def __init__(self, memory: Any = None) -> None:
+    def __init__(self, memory: mmap | None = None) -> None:
         self.size = 0
         self._memory = memory
 
-    def __call__(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         count = prod(shape)
         offset, kind = self.size, np.dtype(dtype)
         self.size += -(-count * kind.itemsize // ALIGN) * ALIGN
@@ -106,17 +107,16 @@ def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
     kinds = "biu" if not isinstance(leaf, Box) else "bu" if leaf.dtype == "uint8" else "biuf"
     usual = view.dtype  # replaced by the dtype that the env delivers, once its kind is known to fit
 
-    def deliver(value: Any) -> None:
+    def deliver(value: object) -> None:
         nonlocal usual
-        if type(value) is not np.ndarray:
-            value = _array(value, name)
-        if value.shape != shape:
-            raise Misfit(f"{name} has shape {value.shape}, its space says {shape}")
-        if value.dtype is not usual:
-            if value.dtype.kind not in kinds or (leaf.dtype == "uint8" and value.dtype.itemsize > 1):
-                raise Misfit(f"{name} has dtype {value.dtype}, its space needs {leaf.dtype}")
-            usual = value.dtype
-        view[...] = value
+        array = value if type(value) is np.ndarray else _array(value, name)
+        if array.shape != shape:
+            raise Misfit(f"{name} has shape {array.shape}, its space says {shape}")
+        if array.dtype is not usual:
+            if array.dtype.kind not in kinds or (leaf.dtype == "uint8" and array.dtype.itemsize > 1):
+                raise Misfit(f"{name} has dtype {array.dtype}, its space needs {leaf.dtype}")
+            usual = array.dtype
+        view[...] = array
 
     return deliver
 
@@ -128,7 +128,7 @@ def _dict_deliverer(space: Dict, views: list[np.ndarray], mask: ActionMask | Non
     ]
     names = {name for name, _ in parts}
 
-    def deliver(value: Any) -> None:
+    def deliver(value: object) -> None:
         if not isinstance(value, dict) or value.keys() != names:
             got = sorted(value) if isinstance(value, dict) else type(value).__name__
             raise Misfit(f"observation is {got}, its space says a dict of {sorted(names)}")
@@ -142,7 +142,7 @@ def _dict_deliverer(space: Dict, views: list[np.ndarray], mask: ActionMask | Non
     return deliver
 
 
-def _array(value: Any, name: str) -> np.ndarray:
+def _array(value: object, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -152,12 +152,16 @@ def _array(value: Any, name: str) -> np.ndarray:
     return array
 
 
-def plain(value: Any) -> Any:
+def plain_info(info: dict[str, object]) -> dict[str, object]:
     """An info as JSON values: what cannot travel between processes or sit in a file is left out."""
+    return {str(key): inner for key, entry in info.items() if (inner := _plain(entry)) is not None}
+
+
+def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {str(key): inner for key, entry in value.items() if (inner := plain(entry)) is not None}
+        return plain_info(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if value.dtype.kind in "biufU" else None
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [_plain(entry) for entry in value]
     return value if isinstance(value, str | int | float | bool) else None

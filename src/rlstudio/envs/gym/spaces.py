@@ -8,7 +8,7 @@ agent ever sees an offset.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import SupportsFloat, cast
 
 import gymnasium
 import numpy as np
@@ -117,8 +117,9 @@ def _bounds(values: np.ndarray, dtype: str) -> tuple[float, ...]:
     return tuple(float(value) for value in flat)
 
 
-def _start(space: gym_spaces.Space) -> Any:
-    return getattr(space, "start", 0)
+def _start(space: gym_spaces.Space) -> int | np.ndarray:
+    start: int | np.ndarray = getattr(space, "start", 0)
+    return start
 
 
 class Renumbered(gymnasium.Wrapper):
@@ -133,14 +134,18 @@ class Renumbered(gymnasium.Wrapper):
     def needed(env: gymnasium.Env) -> bool:
         return any(np.any(_start(space)) for space in (env.action_space, env.observation_space))
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:
         observation, reward, terminated, truncated, info = self.env.step(action + self._action_start)
         return self._from_zero(observation), reward, terminated, truncated, info
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[object, dict[str, object]]:
         observation, info = self.env.reset(seed=seed, options=options)
         return self._from_zero(observation), info
 
-    def _from_zero(self, observation: Any) -> Any:
+    def _from_zero(self, observation: object) -> object:
         """Where only the actions start elsewhere, the observation may be anything, a dict too."""
-        return observation - self._observation_start if np.any(self._observation_start) else observation
+        if not np.any(self._observation_start):
+            return observation
+        return cast(np.ndarray, observation) - self._observation_start

@@ -18,10 +18,10 @@ import signal
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any
 
 import numpy as np
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
@@ -36,7 +36,7 @@ from rlstudio.envs.seeds import worker_seed
 class SharedRows:
     """The layout of the shared memory: all rows, and per worker the env it runs and how far it got."""
 
-    def __init__(self, spaces: Spaces, num_envs: int, workers: int, memory: Any = None) -> None:
+    def __init__(self, spaces: Spaces, num_envs: int, workers: int, memory: mmap.mmap | None = None) -> None:
         carver = Carver(memory)
         self.rows = Buffers(spaces, num_envs, carver)
         self.progress = carver((workers, 2), np.int64)  # env in work, calls begun
@@ -50,7 +50,7 @@ class EnvWorker:
         self._block: EnvBlock | None = None
         self._actions = np.empty(0)
 
-    def probe(self, payload: bytes) -> dict[str, Any]:
+    def probe(self, payload: bytes) -> State:
         """The env's spaces, and whether it must be rebuilt for every episode (its habits, if asked for)."""
         job = json.loads(payload)
         recipe = Recipe.from_json(job["recipe"])
@@ -62,7 +62,7 @@ class EnvWorker:
             rebuild = used_differs(recipe, spaces, lambda: self._control.send_bytes(b"+"))
         return {"spaces": spaces_to_json(spaces), "rebuild": rebuild}
 
-    def map(self, payload: bytes) -> dict[str, Any]:
+    def map(self, payload: bytes) -> State:
         job = json.loads(payload)
         recipe, spaces = Recipe.from_json(job["recipe"]), spaces_from_json(job["spaces"])
         size = SharedRows(spaces, job["num_envs"], job["workers"]).size
@@ -80,14 +80,14 @@ class EnvWorker:
         self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch)
         return {}
 
-    def reset(self, _: bytes) -> dict[str, Any]:
+    def reset(self, _: bytes) -> State:
         self.block.reset()
         return {}
 
-    def step(self, _: bytes) -> dict[str, Any]:
+    def step(self, _: bytes) -> State:
         return {str(env): info for env, info in self.block.step(self._actions).items()}
 
-    def place(self, payload: bytes) -> dict[str, Any]:
+    def place(self, payload: bytes) -> State:
         """Payload: a line of JSON (episodes, lengths), then the actions of all envs as they lie in memory."""
         header, _, body = payload.partition(b"\n")
         job = json.loads(header)
@@ -106,11 +106,11 @@ class EnvWorker:
             self._block.close()
 
 
-def spaces_to_json(spaces: Spaces) -> dict[str, Any]:
+def spaces_to_json(spaces: Spaces) -> State:
     return {"observation": to_json(spaces.observation), "action": to_json(spaces.action)}
 
 
-def spaces_from_json(value: dict[str, Any]) -> Spaces:
+def spaces_from_json(value: State) -> Spaces:
     return Spaces(from_json(value["observation"]), from_json(value["action"]))
 
 

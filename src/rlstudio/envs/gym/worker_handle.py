@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
 
 from rlstudio.core import errors
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.envs.gym.env_block import BrokenContract
 
@@ -62,7 +62,7 @@ class WorkerHandle:
         except (EOFError, OSError):
             return
 
-    def reply(self, timeout: float, progress: Callable[[], int] = lambda: 0) -> dict[str, Any]:
+    def reply(self, timeout: float, progress: Callable[[], int] = lambda: 0) -> State:
         """The answer to the last request; `timeout` seconds without any progress count as a hang."""
         last, since = progress(), time.monotonic()
         try:
@@ -79,7 +79,7 @@ class WorkerHandle:
             raise WorkerDown(self._cause_of_death()) from None
         if answer[:1] == b"!":
             raise _fault(*json.loads(answer[1:]))
-        value: dict[str, Any] = json.loads(answer[1:])
+        value: State = json.loads(answer[1:])
         return value
 
     @property

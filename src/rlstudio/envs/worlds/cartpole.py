@@ -1,76 +1,94 @@
 """CartPole: a pole on a cart, pushed left or right.  Barto, Sutton & Anderson 1983; Gymnasium's CartPole-v1.
 
-    temp    = (F + m_p l w^2 sin t) / m              F = -10 or +10, m = m_c + m_p
+    temp    = (F + m_p l w^2 sin t) / m              F = -force or +force, m = m_c + m_p
     t''     = (g sin t - cos t temp) / (l (4/3 - m_p cos^2 t / m))
     x''     = temp - m_p l t'' cos t / m             one Euler step of 0.02 s
     reward 1 per step; ends beyond |x| 2.4 or |t| 12 degrees, truncated after 500 steps
 
 State [x, x', t, t'] in float64, observation the same in float32. `rlstudio/CartPoleNoVel-v1` shows [x, t] only: the
-velocities must be inferred from earlier observations, so it takes a policy with a memory.
+velocities must be inferred from earlier observations, so it takes a policy with a memory. Parameters: `gravity` g,
+`mass_cart` m_c, `mass_pole` m_p, `length` l (half the pole's), `force`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import pi
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy import add, divide, multiply, subtract
 
+from rlstudio.core.arrays import AnyArray, Namespace, Operand, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.worlds.native import Transition
 
-GRAVITY, MASS_POLE, LENGTH, FORCE, TAU = 9.8, 0.1, 0.5, 10.0, 0.02
-MASS = MASS_POLE + 1.0
-POLE_MASS_LENGTH = MASS_POLE * LENGTH
+TAU = 0.02
 X_LIMIT, THETA_LIMIT = 2.4, 12 * 2 * pi / 360
 
 HIGH = tuple(float(np.float32(bound)) for bound in (2 * X_LIMIT, np.inf, 2 * THETA_LIMIT, np.inf))
 
 
-class CartPole:
-    id = "CartPole-v1"
-    spaces = Spaces(Box((4,), "float32", tuple(-bound for bound in HIGH), HIGH), Discrete(2))
+class Cart:
+    """The equations of both worlds; they differ in what they show."""
+
     state_size = 4
     noise_size = 4
     limit: int | None = 500
+    agents = 1
+    params: Mapping[str, float] = {"gravity": 9.8, "mass_cart": 1.0, "mass_pole": 0.1, "length": 0.5, "force": 10.0}
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return noise * 0.1 - 0.05
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         x, x_dot, theta, theta_dot = (states[..., i] for i in range(4))
+        pole_mass_length, mass, gravity, cos_factor, offset, x_factor = factors(p)
         sin, cos = xp.sin(theta), xp.cos(theta)
-        force = actions * (2 * FORCE) - FORCE
-        temp = (theta_dot * theta_dot * sin * POLE_MASS_LENGTH + force) / MASS
-        theta_acc = (sin * GRAVITY - cos * temp) / (LENGTH * 4 / 3 - cos * cos * (LENGTH * MASS_POLE / MASS))
-        x_acc = temp - theta_acc * cos * (POLE_MASS_LENGTH / MASS)
+        force = actions * (2 * p["force"]) - p["force"]
+        temp = (theta_dot * theta_dot * sin * pole_mass_length + force) / mass
+        theta_acc = (sin * gravity - cos * temp) / (offset - cos * cos * cos_factor)
+        x_acc = temp - theta_acc * cos * x_factor
         x = x + x_dot * TAU
         theta = theta + theta_dot * TAU
         following = xp.stack((x, x_dot + x_acc * TAU, theta, theta_dot + theta_acc * TAU), -1)
         terminated = (abs(x) > X_LIMIT) | (abs(theta) > THETA_LIMIT)
         return Transition(following, xp.ones_like(x), terminated)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+
+class CartPole(Cart):
+    id = "CartPole-v1"
+    spaces = Spaces(Box((4,), "float32", tuple(-bound for bound in HIGH), HIGH), Discrete(2))
+    reward_range = (1.0, 1.0)
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return states
 
-    def recall(self, observations: Any, xp: Any = np) -> Any:
+    def recall(self, observations: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         """The state behind an observation."""
         return observations
 
-    def kernel(self, num_envs: int) -> CartPoleKernel:
-        return CartPoleKernel(num_envs)
+    def kernel(self, num_envs: int, p: Mapping[str, float | np.ndarray]) -> CartPoleKernel:
+        return CartPoleKernel(num_envs, p)
 
 
-class CartPoleNoVel(CartPole):
+class CartPoleNoVel(Cart):
     id = "rlstudio/CartPoleNoVel-v1"
     spaces = Spaces(Box((2,), "float32", tuple(-bound for bound in HIGH[::2]), HIGH[::2]), Discrete(2))
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return states[..., ::2]
 
-    def kernel(self, num_envs: int) -> CartPoleKernel:
-        return CartPoleKernel(num_envs, velocities=False)
+    def kernel(self, num_envs: int, p: Mapping[str, float | np.ndarray]) -> CartPoleKernel:
+        return CartPoleKernel(num_envs, p, velocities=False)
+
+
+def factors(p: Params) -> tuple[Operand, ...]:
+    """What the equations multiply with: m_p l, m, g, l m_p / m, 4 l / 3, m_p l / m."""
+    mass_pole, length = p["mass_pole"], p["length"]
+    mass = mass_pole + p["mass_cart"]
+    pole_mass_length = mass_pole * length
+    return pole_mass_length, mass, p["gravity"], length * mass_pole / mass, length * 4 / 3, pole_mass_length / mass
 
 
 class CartPoleKernel:
@@ -81,7 +99,7 @@ class CartPoleKernel:
     Results go to another array than they come from: in place NumPy takes thrice the time when there is one env.
     """
 
-    def __init__(self, num_envs: int, velocities: bool = True) -> None:
+    def __init__(self, num_envs: int, p: Mapping[str, float | np.ndarray], velocities: bool = True) -> None:
         block = np.zeros((6, num_envs))
         self._moving, self._rates = block[:4], block[2:]
         self._position, self._theta, self._theta_dot = block[:2], block[1], block[3]
@@ -92,26 +110,16 @@ class CartPoleKernel:
         self._distance = np.zeros((2, num_envs))
         self._beyond = np.zeros((2, num_envs), bool)
         self._beyond_x, self._beyond_theta = self._beyond
-        self._forces = np.array([-FORCE, FORCE])
+        self._force_of = force_table(p["force"], num_envs)
         self._limits = np.repeat([[X_LIMIT], [THETA_LIMIT]], num_envs, 1)
-        self._constants = tuple(
-            np.array(value)
-            for value in (
-                POLE_MASS_LENGTH,
-                MASS,
-                GRAVITY,
-                LENGTH * MASS_POLE / MASS,
-                LENGTH * 4 / 3,
-                POLE_MASS_LENGTH / MASS,
-                TAU,
-            )
-        )
+        self._constants = tuple(np.asarray(value, float) for value in (*factors(cast(Params, p)), TAU))
         visible = 2 if velocities else 1
         self.observations = np.zeros((num_envs, 2 * visible), np.float32)
         self._observed = self.observations.reshape(num_envs, 2, visible)
         self._visible_state = self._by_column[:, :, :visible]
         self.rewards = np.ones(num_envs, np.float32)
         self.terminated = np.zeros(num_envs, bool)
+        self.active: np.ndarray | None = None
 
     def advance(self, actions: np.ndarray) -> None:
         pole_mass_length, mass, gravity, cos_factor, offset, x_factor, tau = self._constants
@@ -122,7 +130,7 @@ class CartPoleKernel:
         multiply(theta_dot, theta_dot, a)
         multiply(a, sin, b)
         multiply(b, pole_mass_length, a)
-        add(a, self._forces[actions], b)
+        add(a, self._force_of(actions), b)
         divide(b, mass, temp)
         multiply(sin, gravity, a)
         multiply(cos, temp, b)
@@ -148,3 +156,11 @@ class CartPoleKernel:
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._by_column[envs] = states.reshape(-1, 2, 2)
         self._observed[envs] = self._visible_state[envs]
+
+
+def force_table(force: float | np.ndarray, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The force of each env's action, by one look into a table."""
+    if isinstance(force, np.ndarray):
+        table, rows = np.stack((-force, force), -1), np.arange(num_envs)
+        return lambda actions: table[rows, actions]
+    return np.array([-force, force]).__getitem__

@@ -1,44 +1,67 @@
-"""Which ids have a world of our own. Free of Gymnasium and of torch."""
+"""From an id to a World: ours, those of other packages, those that an imported module registered. Free of Gymnasium and
+of torch until an id needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
 
-from rlstudio.core.errors import ConfigError
-from rlstudio.envs.worlds.acrobot import Acrobot
-from rlstudio.envs.worlds.cartpole import CartPole, CartPoleNoVel
-from rlstudio.envs.worlds.chain import Chain
-from rlstudio.envs.worlds.gridworld import GridWorld
-from rlstudio.envs.worlds.identity import Identity, IdentityBox
-from rlstudio.envs.worlds.mountaincar import MountainCar, MountainCarContinuous
-from rlstudio.envs.worlds.native import World
-from rlstudio.envs.worlds.pendulum import Pendulum
-from rlstudio.envs.worlds.recall import Recall
+import numpy as np
+from pydantic import JsonValue
 
-WORLDS: dict[str, Callable[..., World]] = {
-    kind.id: kind
-    for kind in (
-        Acrobot,
-        CartPole,
-        CartPoleNoVel,
-        Chain,
-        GridWorld,
-        Identity,
-        IdentityBox,
-        Recall,
-        Pendulum,
-        MountainCar,
-        MountainCarContinuous,
-    )
-}
+from rlstudio.core.catalog import WORLDS
+from rlstudio.core.contracts import World
+from rlstudio.core.errors import ConfigError, UserError, suggest
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.worlds.kernel import NUMPY, empty_rows
+
+NEEDED = (*World.__annotations__, "initial", "dynamics", "observe")
+OURS = "rlstudio/"
 
 
-def make_world(id: str, kwargs: dict[str, Any]) -> World:
+def make_world(id: str, kwargs: Mapping[str, JsonValue], params: Mapping[str, float] | None = None) -> World:
+    """The World of an id. `params` are only checked: a World is given them with every call."""
+    kind = WORLDS.load(id)
     try:
-        return WORLDS[id](**kwargs)
+        world: World = kind(**kwargs)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"env.kwargs: {id} refuses {kwargs}: {_reason(error)}") from error
+        raise ConfigError(f"env.kwargs: {id} refuses {dict(kwargs)}: {_reason(error)}") from error
+    if missing := [name for name in NEEDED if not hasattr(world, name)]:
+        part = WORLDS.find(id)
+        raise UserError(f"world {id!r} of {part.package} ({part.target}) has no {missing[0]}; see the contract World")
+    check_params(world, params or {})
+    return world
+
+
+def check_params(world: World, params: Mapping[str, float]) -> None:
+    """Unknown names are refused, and numbers with which the equations give none."""
+    for name in params:
+        if name not in world.params:
+            known = f"known: {', '.join(world.params)}" if world.params else "it has none, leave env.params out"
+            near = suggest(name, world.params)
+            raise ConfigError(f"env.params: {world.id} has no parameter {name!r}{near or ';'} {known}")
+    if params:
+        p = {**world.params, **params}
+        with np.errstate(all="ignore"):
+            states = np.asarray(world.initial(np.full((1, world.noise_size), 0.25), p, NUMPY))
+            actions = empty_rows(world.spaces.action, (1,) if world.agents == 1 else (1, world.agents))
+            following = world.dynamics(states, actions, p, NUMPY)
+        if not all(np.isfinite(part).all() for part in (states, following.states, following.rewards)):
+            given = ", ".join(f"{name}={value:g}" for name, value in params.items())
+            raise ConfigError(f"env.params: {world.id} gives numbers that are not finite with {given}; choose others")
+
+
+def exists_only_here(cfg: EnvConfig) -> bool:
+    """Whether its world has no counterpart in Gymnasium, by its id or because parameters make it another one: it is
+    evaluated where it is trained."""
+    if cfg.id not in WORLDS:
+        return False
+    if cfg.params or cfg.id.startswith(OURS):
+        return True
+    if cfg.id in WORLDS.builtin:
+        return False
+    import gymnasium
+
+    return cfg.id not in gymnasium.registry
 
 
 def _reason(error: Exception) -> str:

@@ -12,12 +12,12 @@ confuses the two misses these numbers. The observation is the cell, one-hot.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
+from rlstudio.envs.worlds.one_hot import one_hot
 
 
 class Chain:
@@ -25,6 +25,8 @@ class Chain:
     state_size = 1
     noise_size = 1
     limit: int | None = 100
+    agents = 1
+    params: Mapping[str, float] = {}
 
     def __init__(self, n: int = 5, endless: bool = False) -> None:
         if n < 2:
@@ -33,18 +35,15 @@ class Chain:
         self.endless = endless
         self.spaces = Spaces(Box((n,), "float32", (0.0,), (1.0,)), Discrete(2))
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return xp.zeros_like(noise)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         cell = states[..., 0]
         reached = (cell == self.n - 1) & (actions == 1)
         cell = xp.clip(cell + (actions * 2 - 1), 0, self.n - 1)
         rewards = reached * 1.0
         return Transition(cell[..., None], rewards, xp.zeros_like(reached) if self.endless else reached)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return one_hot(states[..., 0], self.n, xp)
-
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)

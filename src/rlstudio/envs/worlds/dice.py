@@ -6,21 +6,21 @@ float64, on NumPy and torch. Plenty for toys; only the leading digits are used.
 
 from __future__ import annotations
 
-from typing import Any
+from rlstudio.core.arrays import AnyArray, Namespace
 
 PERIOD, FACTOR, INCREMENT = 4096, 1229, 1
 
 
-def first(noise: Any, xp: Any) -> Any:
+def first(noise: AnyArray, xp: Namespace) -> AnyArray:
     """Dice from one uniform number per episode."""
     return xp.floor(noise * PERIOD)
 
 
-def roll(dice: Any) -> Any:
+def roll(dice: AnyArray) -> AnyArray:
     """The dice of the next throw."""
     return (dice * FACTOR + INCREMENT) % PERIOD
 
 
-def unit(dice: Any) -> Any:
+def unit(dice: AnyArray) -> AnyArray:
     """What the dice show, in [0, 1)."""
     return dice / PERIOD

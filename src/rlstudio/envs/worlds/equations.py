@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import pi, sin
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Outcome
-from rlstudio.core.errors import Incompatible
-from rlstudio.core.spaces import Box, Spaces
-from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.worlds.cartpole import THETA_LIMIT, X_LIMIT, CartPoleNoVel
-from rlstudio.envs.worlds.catalog import WORLDS, make_world
+from rlstudio.core.arrays import Namespace
+from rlstudio.core.catalog import WORLDS
+from rlstudio.core.contracts import A, Outcome, World
+from rlstudio.core.errors import Incompatible, RLStudioError
+from rlstudio.core.spaces import Box
+from rlstudio.envs.config import EnvConfig, Kwargs
+from rlstudio.envs.worlds.cartpole import THETA_LIMIT, X_LIMIT
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.envs.worlds.mountaincar import GRAVITY, MountainCar
-from rlstudio.envs.worlds.native import Transition, World
-from rlstudio.envs.worlds.pendulum import DT, MAX_SPEED, MAX_TORQUE, Pendulum
+from rlstudio.envs.worlds.pendulum import DT, MAX_SPEED, MAX_TORQUE, Pendulum, factors
 
 T = TypeVar("T")
 
-
-class Recalling(Protocol):
-    """A World whose state can be computed from its observation."""
-
-    id: str
-    spaces: Spaces
-
-    def recall(self, observations: Any, xp: Any) -> Any: ...
-
-    def dynamics(self, states: Any, actions: Any, xp: Any) -> Transition: ...
-
-    def observe(self, states: Any, xp: Any) -> Any: ...
+TORCH = cast(Namespace, torch)
 
 
-REWARD_RANGES = {
-    "CartPole-v1": (1.0, 1.0),
-    "Acrobot-v1": (-1.0, 0.0),
-    "MountainCar-v0": (-1.0, -1.0),
-    "Pendulum-v1": (-16.2736044, 0.0),
-    "MountainCarContinuous-v0": (-0.1, 100.0),
-}
+@runtime_checkable
+class Recalling(World[A], Protocol[A]):
+    """A World whose state can be computed from its observation. It may have a `reward_range`, the lowest and the
+    highest reward of a step."""
+
+    def recall(self, observations: A, p: Mapping[str, float | A], xp: Namespace) -> A:
+        """The states [..., S] behind observations [..., O]."""
+        ...
+
 
 BALANCE_STEPS, FALL_TIME = 100.0, 0.26
 """Steps of a CartPole in balance, about, and the seconds in which its pole falls e times as far: sqrt(4 l / 3 g)."""
@@ -56,29 +48,52 @@ SWING_GOAL, SWING_STEPS = 10.0, 2.5
 class AnalyticDynamics:
     """Implements `core.contracts.Dynamics` with one particle."""
 
-    def __init__(self, world: Recalling) -> None:
-        self._world = world
-        self.reward_range = REWARD_RANGES.get(world.id)
+    def __init__(self, world: Recalling, params: Mapping[str, float | Tensor] | None = None) -> None:
+        """`params` replace the world's own, by a number for all environments or a tensor [E]."""
+        self._world: Recalling[Tensor] = world
+        self.params: dict[str, float | Tensor] = {**world.params, **(params or {})}
+        self._per_env = {name: value for name, value in self.params.items() if isinstance(value, Tensor)}
+        self.reward_range: tuple[float, float] | None = getattr(world, "reward_range", None)
         space = world.spaces.action
         self._bounds: tuple[Tensor, Tensor] | None = None  # middle and half width
         if isinstance(space, Box):
             low, high = (torch.from_numpy(side.copy()) for side in space.bounds())
             self._bounds = (low + high) / 2, (high - low) / 2
 
+    @property
+    def changed(self) -> list[str]:
+        """The parameters that are not the world's own."""
+        own = self._world.params
+        return [name for name, value in self.params.items() if isinstance(value, Tensor) or value != own[name]]
+
     def start(self, observations: Tensor, candidates: int) -> Tensor:
-        states: Tensor = self._world.recall(observations, torch)
+        for name, value in self._per_env.items():
+            if len(value) != len(observations):
+                raise Incompatible(
+                    f"dynamics analytic: parameter {name!r} is given for {len(value)} environments, not for"
+                    f" {len(observations)}"
+                )
+        states = self._world.recall(observations, self._p(observations, candidates=False), TORCH)
         return states[None, :, None].expand(1, len(states), candidates, states.shape[-1])
 
     def step(self, states: Tensor, actions: Tensor) -> Outcome:
         if self._bounds is not None:
             middle, half = (side.to(actions.device) for side in self._bounds)
             actions = torch.addcmul(middle, actions, half)
-        following, rewards, terminated = self._world.dynamics(states, actions, torch)
+        following, rewards, terminated, _ = self._world.dynamics(states, actions, self._p(states), TORCH)
         return Outcome(following, rewards, 1.0 - terminated.to(states.dtype))
 
     def observe(self, states: Tensor) -> Tensor:
-        observations: Tensor = self._world.observe(states, torch)
+        observations = self._world.observe(states, self._p(states), TORCH)
+        assert isinstance(observations, Tensor)
         return observations
+
+    def _p(self, like: Tensor, candidates: bool = True) -> Mapping[str, float | Tensor]:
+        """The parameters beside states [P, E, K, S], or rows [E, S] without `candidates`."""
+        if not self._per_env:
+            return self.params
+        beside = {name: value.to(like.device, like.dtype) for name, value in self._per_env.items()}
+        return {**self.params, **{name: value[:, None] if candidates else value for name, value in beside.items()}}
 
 
 class PendulumDynamics(AnalyticDynamics):
@@ -86,13 +101,14 @@ class PendulumDynamics(AnalyticDynamics):
     what they cost. A plan of a few hundred numbers takes as long as the count of its operations."""
 
     def rollout(self, states: Tensor, actions: Tensor) -> Outcome:
+        pull, motor = (cast(float, factor) for factor in factors(_floats(self.params)))
         theta, speed = states.unbind(-1)
         pushes = actions[..., 0].movedim(-1, 0).contiguous().unsqueeze(1)  # [H, 1, E, K], of MAX_TORQUE
         thetas, speeds = [], []
         for push in pushes.unbind():
             thetas.append(theta)
             speeds.append(speed)
-            faster = torch.add(speed, push, alpha=3.0 * MAX_TORQUE * DT).add_(torch.sin(theta), alpha=15.0 * DT)
+            faster = torch.add(speed, push, alpha=motor * MAX_TORQUE * DT).add_(torch.sin(theta), alpha=pull * DT)
             speed = faster.clamp(-MAX_SPEED, MAX_SPEED)
             theta = torch.add(theta, speed, alpha=DT)
         angles, fast = torch.stack(thetas), torch.stack(speeds)
@@ -103,29 +119,47 @@ class PendulumDynamics(AnalyticDynamics):
 
 def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
     """The equations of a configured environment, if nothing changes what it shows, takes or does."""
-    dynamics = analytic_dynamics(world.id)
-    changed = {"env.wrappers": [name for name, _ in world.wrapper_calls()], "env.kwargs": list(world.kwargs)}
+    dynamics = analytic_dynamics(world.id, world.params, world.kwargs if exists_only_here(world) else {})
+    kwargs = [] if exists_only_here(world) else list(world.kwargs)
+    changed = {"env.wrappers": [name for name, _ in world.wrapper_calls()], "env.kwargs": kwargs}
     for field, names in changed.items():
         if names:
+            instead = f" or set env.params ({', '.join(dynamics.params)})" if field == "env.kwargs" else ""
             raise Incompatible(
                 f"dynamics analytic: the equations of {world.id} know nothing of {field} ({', '.join(names)}); leave"
-                " them out, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has learned"
-                " (rlctl eval --dynamics RUN)"
+                f" them out{instead}, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has"
+                " learned (rlctl eval --dynamics RUN)"
             )
     return dynamics
 
 
-def analytic_dynamics(env_id: str) -> AnalyticDynamics:
+def analytic_dynamics(
+    env_id: str, params: Mapping[str, float | Tensor] | None = None, kwargs: Kwargs | None = None
+) -> AnalyticDynamics:
     """The equations of an environment; Incompatible where there are none, or where they need hidden state."""
-    known = sorted(id for id, kind in WORLDS.items() if hasattr(kind, "recall") and kind is not CartPoleNoVel)
-    if env_id not in known:
+    world = make_world(env_id, kwargs or {}, _floats(params or {})) if env_id in WORLDS else None
+    if not isinstance(world, Recalling) or world.agents > 1:
+        known = ", ".join(filter(_has_equations, WORLDS.names()))
         raise Incompatible(
-            f"dynamics analytic: there are no equations for {env_id}; there are for {', '.join(known)}."
+            f"dynamics analytic: there are no equations for {env_id}; there are for {known}."
             " Learn a model instead, with policy.algo mbmpc, which lends it to other runs: rlctl eval --dynamics RUN"
         )
-    world: World = make_world(env_id, {})
-    kind = PendulumDynamics if isinstance(world, Pendulum) else AnalyticDynamics
-    return kind(world)  # type: ignore[arg-type]
+    per_env = any(isinstance(value, Tensor) for value in (params or {}).values())
+    kind = PendulumDynamics if isinstance(world, Pendulum) and not per_env else AnalyticDynamics
+    return kind(world, params)
+
+
+def _floats(params: Mapping[str, float | Tensor]) -> dict[str, float]:
+    """With the first of several numbers in their place, to be checked by name."""
+    return {name: float(value[0]) if isinstance(value, Tensor) else value for name, value in params.items()}
+
+
+def _has_equations(env_id: str) -> bool:
+    """A plug-in that cannot be loaded has none: its error belongs to its own use."""
+    try:
+        return hasattr(WORLDS.load(env_id), "recall")
+    except RLStudioError:
+        return False
 
 
 # -- what to plan for where the world's own reward says too little ----------------------------------------------------

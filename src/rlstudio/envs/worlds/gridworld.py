@@ -9,13 +9,13 @@ With `teleport: false` the centre ends the episode instead. State [row, column, 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.worlds import dice
-from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
+from rlstudio.envs.worlds.one_hot import one_hot
 
 STEP_REWARD, GOAL_REWARD = -1.0, 10.0
 
@@ -25,6 +25,8 @@ class GridWorld:
     state_size = 3
     noise_size = 1
     limit: int | None = 100
+    agents = 1
+    params: Mapping[str, float] = {}
 
     def __init__(self, size: int = 7, teleport: bool = True) -> None:
         if size < 5 or size % 2 == 0:
@@ -33,11 +35,11 @@ class GridWorld:
         self.teleport = teleport
         self.spaces = Spaces(Box((size * size,), "float32", (0.0,), (1.0,)), Discrete(4))
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         corner = xp.zeros_like(noise)
         return xp.concatenate((corner, corner, dice.first(noise, xp)), -1)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         row, column, throw = states[..., 0], states[..., 1], states[..., 2]
         last, centre = self.size - 1, self.size // 2
         row = xp.clip(row + (actions == 1) * 1.0 - (actions == 0) * 1.0, 0, last)
@@ -52,8 +54,5 @@ class GridWorld:
         column = xp.where(reached, 1 + (face % 2) * (last - 2.0), column)
         return Transition(xp.stack((row, column, throw), -1), rewards, xp.zeros_like(reached))
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return one_hot(states[..., 0] * self.size + states[..., 1], self.size**2, xp)
-
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)

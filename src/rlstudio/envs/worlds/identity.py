@@ -8,13 +8,13 @@ A new target is drawn each step and the episode ends after `length` steps. State
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Space, Spaces
 from rlstudio.envs.worlds import dice
-from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
+from rlstudio.envs.worlds.one_hot import one_hot
 
 
 class Identity:
@@ -22,6 +22,8 @@ class Identity:
     state_size = 2
     noise_size = 1
     limit: int | None = None
+    agents = 1
+    params: Mapping[str, float] = {}
 
     def __init__(self, k: int = 4, length: int = 4) -> None:
         if k < 2 or length < 1:
@@ -30,20 +32,17 @@ class Identity:
         self.length = length
         self.spaces = Spaces(Box((k,), "float32", (0.0,), (1.0,)), Discrete(k))
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp)), -1)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         return _next_target(states, (actions == self._target(states, xp)) * 1.0, self.length, xp)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return one_hot(self._target(states, xp), self.k, xp)
 
-    def _target(self, states: Any, xp: Any) -> Any:
+    def _target(self, states: AnyArray, xp: Namespace) -> AnyArray:
         return xp.floor(dice.unit(states[..., 1]) * self.k)
-
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)
 
 
 class IdentityBox:
@@ -51,6 +50,8 @@ class IdentityBox:
     state_size = 2
     noise_size = 1
     limit: int | None = None
+    agents = 1
+    params: Mapping[str, float] = {}
 
     def __init__(self, length: int = 4) -> None:
         if length < 1:
@@ -59,20 +60,17 @@ class IdentityBox:
         side: Space = Box((1,), "float32", (-1.0,), (1.0,))
         self.spaces = Spaces(side, side)
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp)), -1)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
-        miss = actions[..., 0] - self.observe(states)[..., 0]
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        miss = actions[..., 0] - self.observe(states, p, xp)[..., 0]
         return _next_target(states, -miss * miss, self.length, xp)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return dice.unit(states[..., 1:]) * 2 - 1
 
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)
 
-
-def _next_target(states: Any, rewards: Any, length: int, xp: Any) -> Transition:
+def _next_target(states: AnyArray, rewards: AnyArray, length: int, xp: Namespace) -> Transition[AnyArray]:
     steps = states[..., 0] + 1
     return Transition(xp.stack((steps, dice.roll(states[..., 1])), -1), rewards, steps >= length)

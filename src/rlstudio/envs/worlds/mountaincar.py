@@ -1,21 +1,22 @@
 """MountainCar: a car too weak for its hill.  Moore 1990; Gymnasium's MountainCar-v0 and MountainCarContinuous-v0.
 
-    v' = clip(v + push - 0.0025 cos 3x, +-0.07)      push = 0.001 (a - 1), or 0.0015 clip(a, +-1)
+    v' = clip(v + push - g cos 3x, +-0.07)           push = f (a - 1), or f clip(a, +-1)
     x' = clip(x + v', -1.2, 0.6)                     the wall on the left stops the car
     discrete: reward -1 per step, ends at 0.5, truncated after 200 steps
     continuous: reward 100 at the end less 0.1 a^2 per step, ends at 0.45, truncated after 999 steps
 
-State [x, v] in float64, observation the same in float32.
+State [x, v] in float64, observation the same in float32. Parameters: `gravity` g 0.0025, `force` f 0.001 or 0.0015.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.worlds.native import PlainKernel, Transition
 
 MIN_X, MAX_X, MAX_SPEED, GRAVITY = -1.2, 0.6, 0.07, 0.0025
 LOW, HIGH = (tuple(float(np.float32(x)) for x in bounds) for bounds in ((MIN_X, -MAX_SPEED), (MAX_X, MAX_SPEED)))
@@ -28,42 +29,44 @@ class MountainCar:
     state_size = 2
     noise_size = 1
     limit: int | None = 200
+    agents = 1
+    params: Mapping[str, float] = {"gravity": GRAVITY, "force": 0.001}
+    reward_range = (-1.0, -1.0)
     goal = 0.5
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         """At rest in the valley."""
         x = noise[..., 0] * 0.2 - 0.6
         return xp.stack((x, xp.zeros_like(x)), -1)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
-        following, terminated = self._drive(states, (actions - 1.0) * 0.001, xp)
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        following, terminated = self._drive(states, (actions - 1.0) * p["force"], p, xp)
         return Transition(following, -xp.ones_like(following[..., 0]), terminated)
 
-    def _drive(self, states: Any, push: Any, xp: Any) -> tuple[Any, Any]:
+    def _drive(self, states: AnyArray, push: AnyArray, p: Params, xp: Namespace) -> tuple[AnyArray, AnyArray]:
         x, speed = states[..., 0], states[..., 1]
-        speed = xp.clip(speed + push - GRAVITY * xp.cos(3 * x), -MAX_SPEED, MAX_SPEED)
+        speed = xp.clip(speed + push - p["gravity"] * xp.cos(3 * x), -MAX_SPEED, MAX_SPEED)
         x = xp.clip(x + speed, MIN_X, MAX_X)
         speed = xp.where((x == MIN_X) & (speed < 0), xp.zeros_like(speed), speed)
         return xp.stack((x, speed), -1), (x >= self.goal) & (speed >= 0)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return states
 
-    def recall(self, observations: Any, xp: Any = np) -> Any:
+    def recall(self, observations: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         """The state behind an observation."""
         return observations
-
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)
 
 
 class MountainCarContinuous(MountainCar):
     id = "MountainCarContinuous-v0"
     spaces = Spaces(OBSERVATION, Box((1,), "float32", (-1.0,), (1.0,)))
     limit = 999
+    params = {"gravity": GRAVITY, "force": 0.0015}
+    reward_range = (-0.1, 100.0)
     goal = 0.45
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         force = actions[..., 0]
-        following, terminated = self._drive(states, xp.clip(force, -1.0, 1.0) * 0.0015, xp)
+        following, terminated = self._drive(states, xp.clip(force, -1.0, 1.0) * p["force"], p, xp)
         return Transition(following, terminated * 100.0 - 0.1 * force * force, terminated)

@@ -8,12 +8,12 @@ Without memory the best return is 1 / k. State [step, cue].
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.worlds.native import PlainKernel, Transition, one_hot
+from rlstudio.envs.worlds.one_hot import one_hot
 
 
 class Recall:
@@ -21,6 +21,8 @@ class Recall:
     state_size = 2
     noise_size = 1
     limit: int | None = None
+    agents = 1
+    params: Mapping[str, float] = {}
 
     def __init__(self, k: int = 2, delay: int = 4) -> None:
         if k < 2 or delay < 1:
@@ -29,16 +31,13 @@ class Recall:
         self.delay = delay
         self.spaces = Spaces(Box((k,), "float32", (0.0,), (1.0,)), Discrete(k))
 
-    def initial(self, noise: Any, xp: Any = np) -> Any:
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return xp.concatenate((xp.zeros_like(noise), xp.floor(noise * self.k)), -1)
 
-    def dynamics(self, states: Any, actions: Any, xp: Any = np) -> Transition:
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         steps, cue = states[..., 0], states[..., 1]
         over = steps >= self.delay
         return Transition(xp.stack((steps + 1, cue), -1), over * (actions == cue) * 1.0, over)
 
-    def observe(self, states: Any, xp: Any = np) -> Any:
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
         return one_hot(states[..., 1], self.k, xp) * (states[..., :1] == 0)
-
-    def kernel(self, num_envs: int) -> PlainKernel:
-        return PlainKernel(self, num_envs)

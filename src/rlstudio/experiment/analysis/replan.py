@@ -118,7 +118,8 @@ def _learned(modeller: Trained, trained: Trained) -> Dynamics:
 def _world(trained: Trained) -> dict[str, object]:
     """What makes a world what it is: equal spaces alone do not."""
     env: EnvConfig = trained.experiment.env
-    settings = {"env.id": env.id, "env.kwargs": dict(env.kwargs), "env.wrappers": env.wrapper_calls()}
+    numbers = {"env.kwargs": dict(env.kwargs), "env.params": dict(env.params)}
+    settings = {"env.id": env.id, **numbers, "env.wrappers": env.wrapper_calls()}
     return {**settings, "spaces": trained.agent.spaces}
 
 

@@ -22,6 +22,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.envs.worlds.catalog import exists_only_here
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.ops.statistics import Summary, summarize
 
@@ -203,4 +204,4 @@ class Evaluator:
 
 def real_vectorization(cfg: EnvConfig) -> str:
     """Gymnasium's own environment, except for the worlds that exist only here."""
-    return resolve_vectorization(cfg, "auto") if cfg.is_own_world else "sync"
+    return resolve_vectorization(cfg, "auto") if exists_only_here(cfg) else "sync"

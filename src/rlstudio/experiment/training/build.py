@@ -14,7 +14,7 @@ from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device, set_threads
-from rlstudio.experiment.training.refusals import check_actions, check_memory
+from rlstudio.experiment.training.refusals import check_actions, check_agents, check_memory
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Built:
 
 def build(cfg: ExperimentConfig) -> Built:
     """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
+    check_agents(cfg)
     set_threads(cfg.runtime.threads)
     runtime = build_runtime(cfg)
     try:

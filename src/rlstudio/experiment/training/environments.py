@@ -8,8 +8,9 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.make import EnvInfo, known_envs
+from rlstudio.envs.worlds.catalog import exists_only_here
 
-__all__ = ["EnvInfo", "EnvReport", "check", "known_envs", "missing_extras"]
+__all__ = ["EnvInfo", "EnvReport", "check", "exists_only_here", "known_envs", "missing_extras"]
 
 
 def missing_extras() -> list[EnvExtra]:

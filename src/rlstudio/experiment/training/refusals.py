@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlstudio.core.catalog import ALGOS
+from rlstudio.core.catalog import ALGOS, WORLDS
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.ram import usable_ram
 from rlstudio.core.spaces import Box, Spaces, describe
@@ -30,6 +30,15 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
         raise Incompatible(
             f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
             f" which takes {describe(action)}; leave it out"
+        )
+
+
+def check_agents(cfg: ExperimentConfig) -> None:
+    """Runs train, evaluate and count one agent per environment; a world with more can be stepped, not yet trained."""
+    if cfg.env.id in WORLDS and (agents := WORLDS.load(cfg.env.id).agents) > 1:
+        raise Incompatible(
+            f"env.id: {cfg.env.id} has {agents} agents, and a run trains one per environment; choose another"
+            " environment (rlctl envs)"
         )
 
 

@@ -1,0 +1,67 @@
+"""Worlds with several agents as a vector in NumPy: a column for each agent of each environment, side by side.
+
+An episode ends for one agent (`terminated` in its own column) and goes on for the others; when all are out, or at the
+time limit, the environment starts anew. `active` is False in the columns of agents that are out or wait for their turn.
+The step in which an agent's episode ends is always active, also when it was not its turn: every episode has its last
+row. A reward counts only in active steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlstudio.core.contracts import Array, State, Step, World
+from rlstudio.envs.worlds.kernel import Values, write
+from rlstudio.envs.worlds.native import NativeVecEnv
+
+
+class TeamVecEnv(NativeVecEnv):
+    """`num_envs` counts columns: agent a of environment e is column e * agents + a."""
+
+    def __init__(
+        self, world: World, num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
+    ) -> None:
+        super().__init__(world, num_envs, seed, limit, params)
+        self._shape = num_envs, world.agents
+        self._out = np.zeros(self._shape, bool)  # agents whose episode is over while the others go on
+        self._observed = self._columns(self._kernel.observations)
+        self._successors = self._columns(self._successors)
+
+    def reset(self) -> Array:
+        self._out[:] = False
+        return super().reset()
+
+    def step(self, actions: np.ndarray) -> Step:
+        kernel = self._kernel
+        kernel.advance(actions.reshape(*self._shape, *actions.shape[1:]))
+        self._clock += 1
+        due = self._clock - self._started >= (np.inf if self._limit is None else self._limit)
+        going_on = ~self._out
+        terminated = kernel.terminated & going_on
+        truncated = due[:, None] & going_on & ~terminated
+        active = going_on if kernel.active is None else (kernel.active & going_on) | terminated | truncated
+        rewards = kernel.rewards * active
+        write(self._successors, slice(None), self._observed)
+        self._out |= terminated
+        (ended,) = (due | self._out.all(1)).nonzero()
+        if len(ended):
+            self._episodes[ended] += 1
+            self._begin(ended)
+            self._started[ended] = self._clock
+            self._out[ended] = False
+        ends = terminated.reshape(-1), truncated.reshape(-1)
+        return Step(self._observed, self._successors, rewards.reshape(-1), *ends, {}, active.reshape(-1))
+
+    def position(self) -> State:
+        return {**super().position(), "out": self._out.copy()}
+
+    def seek(self, position: State) -> Array:
+        observations = super().seek(position)
+        self._out[:] = position["out"]
+        return observations
+
+    def _columns(self, rows: Array) -> Array:
+        """Rows [B, agents, ...] as columns, sharing their memory."""
+        if isinstance(rows, dict):
+            return {name: array.reshape(self.num_envs, *array.shape[2:]) for name, array in rows.items()}
+        return rows.reshape(self.num_envs, *rows.shape[2:])

@@ -1,0 +1,142 @@
+"""Worlds as another package would bring them: importing this module makes them known.
+
+`toys/Slider-v0` has parameters and equations to plan in, `toys/MaskedWorld-v0` shows a dict with an action mask,
+`toys/ThreeAgents-v0` has agents of which one dies early and two take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlstudio.core.arrays import AnyArray, Namespace, Params
+from rlstudio.core.catalog import WORLDS
+from rlstudio.core.contracts import Transition
+from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
+from rlstudio.envs.worlds import dice
+from rlstudio.envs.worlds.one_hot import one_hot
+
+CHOICES, LENGTH = 4, 8
+
+
+class Slider:
+    """A mass on a line with friction, to be pushed to the middle. State [x, v], which is shown as it is."""
+
+    id = "toys/Slider-v0"
+    spaces = Spaces(Box((2,), "float32", (-10.0,), (10.0,)), Box((1,), "float32", (-1.0,), (1.0,)))
+    state_size = 2
+    noise_size = 1
+    agents = 1
+    params: Mapping[str, float] = {"mass": 1.0, "friction": 0.1}
+    reward_range = (-100.0, 0.0)
+
+    def __init__(self, limit: int = 40) -> None:
+        self.limit: int | None = limit
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        x = noise[..., 0] * 2.0 - 1.0
+        return xp.stack((x, xp.zeros_like(x)), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        x, speed = states[..., 0], states[..., 1]
+        speed = speed + (actions[..., 0] - p["friction"] * speed) / p["mass"] * 0.2
+        x = xp.clip(x + speed * 0.2, -10.0, 10.0)
+        return Transition(xp.stack((x, speed), -1), -x * x, abs(x) >= 10.0)
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return states
+
+    def recall(self, observations: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return observations
+
+
+class MaskedWorld:
+    """Shows a number per choice; the best allowed one earns 1, a forbidden one costs `penalty`. State [step, dice]."""
+
+    id = "toys/MaskedWorld-v0"
+    spaces = Spaces(
+        Dict(
+            (
+                ("action_mask", Box((CHOICES,), "uint8", (0.0,), (1.0,))),
+                ("numbers", Box((CHOICES,), "float32", (-1.0,), (1.0,))),
+                ("step", Discrete(LENGTH + 1)),
+            )
+        ),
+        Discrete(CHOICES),
+    )
+    state_size = 2
+    noise_size = 1
+    limit: int | None = None
+    agents = 1
+    params: Mapping[str, float] = {"penalty": 10.0}
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp)), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        step, throw = states[..., 0] + 1, states[..., 1]
+        allowed, numbers = self._choices(throw, xp)
+        chosen = one_hot(actions, CHOICES, xp) > 0
+        beaten = xp.any((numbers * 1.0 > self._number_of(chosen, numbers)[..., None]) & allowed, -1)
+        forbidden = xp.any(chosen & ~allowed, -1)
+        rewards = (~beaten & ~forbidden) * 1.0 - forbidden * p["penalty"]
+        return Transition(xp.stack((step, dice.roll(throw)), -1), rewards, step >= LENGTH)
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> dict[str, AnyArray]:
+        allowed, numbers = self._choices(states[..., 1], xp)
+        return {"action_mask": allowed * 1, "numbers": numbers, "step": states[..., 0]}
+
+    def _choices(self, throw: AnyArray, xp: Namespace) -> tuple[AnyArray, AnyArray]:
+        """Which are allowed (at least one is), and the number of each."""
+        throws = [throw]
+        for _ in range(2 * CHOICES):
+            throws.append(dice.roll(throws[-1]))
+        faces = [dice.unit(one) for one in throws]
+        numbers = xp.stack([face * 2.0 - 1.0 for face in faces[1 : CHOICES + 1]], -1)
+        allowed = xp.stack(faces[CHOICES + 1 :], -1) < 0.6
+        return allowed | (one_hot(xp.floor(faces[0] * CHOICES), CHOICES, xp) > 0), numbers
+
+    def _number_of(self, chosen: AnyArray, numbers: AnyArray) -> AnyArray:
+        parts = [chosen[..., i] * numbers[..., i] for i in range(CHOICES)]
+        return parts[0] + parts[1] + parts[2] + parts[3]
+
+
+class ThreeAgents:
+    """Each agent is shown a choice to repeat, and which agent it is; doing so earns 1. Agents 0 and 1 take turns, 0
+    first; agent 2 acts in every step and is out after `death` of them. The others are out after LENGTH steps.
+
+    State [step, dice].
+    """
+
+    id = "toys/ThreeAgents-v0"
+    spaces = Spaces(Box((CHOICES + 3,), "float32", (0.0,), (1.0,)), Discrete(CHOICES))
+    state_size = 2
+    noise_size = 1
+    limit: int | None = None
+    agents = 3
+    params: Mapping[str, float] = {"death": 3.0}
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp)), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        step, throw = states[..., 0], states[..., 1]
+        rewards = (actions == self._targets(throw, xp)) * 1.0
+        first = step % 2 == 0
+        active = xp.stack((first, ~first, xp.ones_like(first)), -1)
+        over = step + 1 >= LENGTH
+        terminated = xp.stack((over, over, step + 1 >= p["death"]), -1)
+        return Transition(xp.stack((step + 1, dice.roll(throw)), -1), rewards, terminated, active)
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        targets = one_hot(self._targets(states[..., 1], xp), CHOICES, xp)
+        who = [one_hot(xp.zeros_like(states[..., 0]) + agent, 3, xp) for agent in range(3)]
+        return xp.concatenate((targets, xp.stack(who, -2)), -1)
+
+    def _targets(self, throw: AnyArray, xp: Namespace) -> AnyArray:
+        """Another one for each agent, [..., 3]."""
+        face = xp.floor(dice.unit(throw) * CHOICES)
+        return xp.stack([(face + agent) % CHOICES for agent in range(3)], -1)
+
+
+for world in (Slider, MaskedWorld, ThreeAgents):
+    WORLDS.register(world.id, world)
