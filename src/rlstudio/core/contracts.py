@@ -211,7 +211,7 @@ class Planner(Protocol):
     @property
     def noise(self) -> PlanNoise: ...
 
-    def plan(self, observations: Tensor, score: Any, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
+    def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
         """observations [E, O], and noise as `noise` draws it; without a carry as with an empty one."""
         ...
 
@@ -263,3 +263,29 @@ class Lease(Protocol):
         ...
 
     def release(self) -> None: ...
+
+
+class Score(Protocol):
+    """What a sequence of actions is worth in a model of the world. Pure. Dims as in `Dynamics`; H steps of a plan."""
+
+    @property
+    def dynamics(self) -> Dynamics: ...
+
+    @property
+    def gamma(self) -> float: ...
+
+    def __call__(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """observations [E, O], actions [E, K, H, ...] -> scores [E, K], without gradients; -inf counts for nothing."""
+        ...
+
+    def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """The same with gradients, and with whatever is not finite."""
+        ...
+
+    def step(self, states: Tensor, actions: Tensor) -> Outcome:
+        """One step of the model, with the reward to plan with."""
+        ...
+
+    def worth(self, states: Tensor) -> Tensor | None:
+        """What is still to come [P, E, K]; None: nothing."""
+        ...

@@ -1,0 +1,41 @@
+"""Sections inside an annotation, and which class reads one: a `kind` may name a part with settings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
+
+
+def section_in(annotation: Any) -> Any:
+    """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`; None where there is none."""
+    if hasattr(annotation, "section_type"):
+        return annotation
+    return next(filter(None, map(section_in, get_args(annotation))), None)
+
+
+def read_chosen(annotation: Any, value: Any) -> Any:
+    """The value of a field, with each section that another class reads already read by that class."""
+    section = None if get_origin(annotation) is dict else section_in(annotation)
+    if section is None or not hasattr(section, "parts"):
+        return value
+    if isinstance(value, Mapping):
+        chosen = section.chosen(value)
+        return value if chosen is section is annotation else chosen.model_validate(value)
+    if isinstance(value, list | tuple):
+        return [_item(annotation, index, item) for index, item in enumerate(value)]
+    return value
+
+
+def _item(annotation: Any, index: int, item: Any) -> Any:
+    """One of a list, with its place in what is wrong with it."""
+    try:
+        return read_chosen(annotation, item)
+    except ValidationError as error:
+        placed = [
+            InitErrorDetails(type=each["type"], loc=(index, *each["loc"]), input=each["input"], ctx=each.get("ctx", {}))
+            for each in error.errors(include_url=False)
+        ]
+        raise ValidationError.from_exception_data("Config", placed) from None
