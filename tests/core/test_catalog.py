@@ -61,7 +61,7 @@ def test_a_plugin_is_listed_told_and_loaded(install):
 
 
 def test_listing_imports_neither_the_module_nor_its_package(install):
-    install("acme", {"deep": "acme.part:Thing"}, '"""Deep thing."""\nraise RuntimeError\n')
+    install("acme", {"deep": "acme.part:Thing"}, '"""Deep thing."""\nraise RuntimeError\nclass Thing: ...\n')
     assert things().summary("deep") == "Deep thing."
     assert "acme" not in sys.modules
 

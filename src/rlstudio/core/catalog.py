@@ -16,7 +16,7 @@ import importlib
 import importlib.metadata
 import sys
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -96,16 +96,26 @@ class Catalog:
 
     def summary(self, name: str) -> str:
         """What a part is, in one line, without importing it: the first line of its module's docstring, or of its own
-        where the module holds several parts of this catalog. For a part that cannot be used: why."""
+        where the module holds several parts. For a part that cannot be used: why."""
+        return self.problem(name) or self.summary_of(self.find(name))
+
+    def problem(self, name: str) -> str:
+        """Why a part cannot be used, as far as its source tells without being run; empty where it tells of nothing."""
         try:
             part = self.find(name)
-            path = _source(part.module)
-            with tokenize.open(path) as stream:
-                tree = ast.parse(stream.read())
         except UserError as error:
             return str(error)
+        try:
+            known = {name for node in ast.walk(_parsed(part.module)) for name in _bound(node)}
         except (OSError, SyntaxError, ValueError) as error:
             return f"cannot be read: {' '.join(str(error).split())} (package {part.package})"
+        first = part.attribute.partition(".")[0]
+        if first in known or "*" in known or "__getattr__" in known:
+            return ""
+        return f"{part.module} has no {first or 'part, for its entry point names none'} (package {part.package})"
+
+    def summary_of(self, part: Part) -> str:
+        tree = _parsed(part.module)
         own = [node for node in tree.body if isinstance(node, DEFINITIONS) and node.name == part.attribute]
         text = ast.get_docstring(own[0] if own and self._shares_module(part) else tree) or ""
         return text.partition("\n")[0]
@@ -139,6 +149,22 @@ def _offered(entry: importlib.metadata.EntryPoint) -> Part:
     if entry.dist is None:
         return Part(entry.value, "an unknown package")
     return Part(entry.value, entry.dist.name, entry.dist.version)
+
+
+def _parsed(module: str) -> ast.Module:
+    with tokenize.open(_source(module)) as stream:
+        return ast.parse(stream.read())
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Names that a statement defines."""
+    match node:
+        case ast.ClassDef() | ast.FunctionDef():
+            yield node.name
+        case ast.Name(ctx=ast.Store()):
+            yield node.id
+        case ast.alias():
+            yield node.asname or node.name.partition(".")[0]
 
 
 def _source(module: str) -> str:
