@@ -139,7 +139,7 @@ def test_a_plug_in_inside_a_plug_in_keeps_its_settings() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tool:\n  kind: hamer", "box.yaml:2:3: tool.kind: unknown tool 'hamer'; did you mean hammer?"),
+        ("tool:\n  kind: hamer\n  x: 1", "box.yaml:2:3: tool.kind: unknown tool 'hamer'; did you mean hammer?"),
         ("tool:\n  kind: 3", "box.yaml:2:3: tool.kind: expected text, got 3"),
         ("tool:\n  kind: saw\n  tooth: 3", "box.yaml:3:3: tool.tooth: unknown key; did you mean teeth?"),
         ("tool:\n  kind: saw\n  teeth: -3", "box.yaml:3:3: tool.teeth: must be greater than 0, got -3"),

@@ -50,9 +50,13 @@ class PartConfig(Config):
 
     @classmethod
     def chosen(cls, data: Mapping[str, Any]) -> type[Config]:
+        """Of an unknown kind the settings cannot be judged: it is refused alone."""
         kind = data.get("kind")
+        if not isinstance(kind, str):
+            return cls
         try:
-            return cls.config_of(kind) if isinstance(kind, str) else cls
+            cls.parts.find(kind)
+            return cls.config_of(kind)
         except UserError as error:
             refuse(("kind",), str(error))
 

@@ -71,11 +71,10 @@ class SubprocessLauncher:
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
         folder = folder_of(self._workspace, run)
-        command = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
         log = Folder(folder.path).output(folder.log_path.name)
         try:
             return subprocess.Popen(
-                [*command, str(self._workspace.runs_dir.absolute())],
+                self.command(run),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -84,6 +83,11 @@ class SubprocessLauncher:
             )
         finally:
             os.close(log)
+
+    def command(self, run: RunRow) -> list[str]:
+        """What is started; a launcher of another package may put something around it."""
+        runner = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
+        return [*runner, str(self._workspace.runs_dir.absolute())]
 
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:
         """GPUs that the run was not given are hidden from it, also where that is all of them."""

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ErrorType
+
+OF_PYDANTIC = frozenset(get_args(ErrorType))
 
 
 def section_in(annotation: Any) -> Any:
@@ -34,8 +37,13 @@ def _item(annotation: Any, index: int, item: Any) -> Any:
     try:
         return read_chosen(annotation, item)
     except ValidationError as error:
-        placed = [
-            InitErrorDetails(type=each["type"], loc=(index, *each["loc"]), input=each["input"], ctx=each.get("ctx", {}))
-            for each in error.errors(include_url=False)
-        ]
+        placed = [_placed(index, finding) for finding in error.errors(include_url=False)]
         raise ValidationError.from_exception_data("Config", placed) from None
+
+
+def _placed(index: int, finding: ErrorDetails) -> InitErrorDetails:
+    loc, given, context = (index, *finding["loc"]), finding["input"], finding.get("ctx", {})
+    if finding["type"] in OF_PYDANTIC:
+        return InitErrorDetails(type=finding["type"], loc=loc, input=given, ctx=context)
+    template = " ".join(f"{{{name}}}" for name in context)
+    return InitErrorDetails(type=PydanticCustomError(finding["type"], template, context), loc=loc, input=given)
