@@ -31,7 +31,7 @@ def plugins(
         out.document(rows)
     elif rows:
         head = ["kind", "name", "package", "version", "summary"]
-        out.table(head, [[*(row[name] for name in head[:-1]), _told(row)] for row in rows])
+        out.table(head, [[*(row[name] for name in head[:-1]), _summary(row)] for row in rows])
     else:
         out.line(NONE)
     broken = [row for row in rows if row["problem"]]
@@ -39,7 +39,7 @@ def plugins(
         raise UserError(f"{len(broken)} of {len(rows)} plug-ins cannot be used; repair or uninstall their packages")
 
 
-def _told(row: dict[str, str]) -> Cell:
+def _summary(row: dict[str, str]) -> Cell:
     return Cell(row["problem"], "red") if row["problem"] else Cell(row["summary"])
 
 
