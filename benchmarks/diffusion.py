@@ -41,7 +41,7 @@ from rlstudio.experiment.training.loop import Position, train
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 
 PAGE = ROOT / "docs" / "algorithms" / "diffusion.md"
 STARTS = 50
@@ -174,7 +174,7 @@ def value() -> dict[str, Any]:
     )
     trainer, shown = trained(cfg)
     found = {"own": earned(trainer, cfg), "own guided": earned(trainer, cfg, guidance=0.1)}
-    trainer.score = Score(trainer.score.dynamics, gamma=0.98)
+    trainer.score = ReturnScore(trainer.score.dynamics, gamma=0.98)
     found |= {"none": earned(trainer, cfg), "none guided": earned(trainer, cfg, guidance=0.1)}
     told = ", ".join(f"{name} {row.mean:.1f} +- {row.error:.1f}" for name, row in found.items())
     print(f"Pendulum, 8 steps: learned from {shown:.1f}, value {told}", flush=True)
@@ -201,7 +201,7 @@ def cloning() -> dict[str, Any]:
     cfg = experiment_from(base)
     env = build_runtime(cfg)
     planner = build_planner(PlannerConfig(kind="random_shooting", horizon=15, candidates=128), env.spaces.action)
-    expert = PlanningAgent(planner, Score(analytic_dynamics("CartPole-v1")), env.spaces)
+    expert = PlanningAgent(planner, ReturnScore(analytic_dynamics("CartPole-v1")), env.spaces)
     shown = recorded_episodes(expert, cfg.env, episodes=50, seed=SEED, vectorization="native")
     returns = [float(episode.rewards.sum()) for episode in shown]
     with tempfile.TemporaryDirectory() as place:

@@ -11,7 +11,7 @@ from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     set_threads(told["threads"])
     world, envs = make_world(told["env_id"], {}), told["envs"]
     planner = build_planner(PlannerConfig(**told["planner"]), world.spaces.action)
-    score = Score(analytic_dynamics(told["env_id"]))
+    score = ReturnScore(analytic_dynamics(told["env_id"]))
     generator = np.random.default_rng(0)
     states = world.initial(generator.random((envs, world.noise_size)), world.params, np)
     observations = torch.from_numpy(world.observe(states, world.params, np).astype(np.float32))

@@ -15,7 +15,7 @@ from rlstudio.envs.worlds.equations import AnalyticDynamics, analytic_dynamics, 
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 
 WITH_EQUATIONS = ["Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
 
@@ -86,7 +86,7 @@ def test_quicker_equations_are_the_same() -> None:
     found = []
     for model in (analytic_dynamics("Pendulum-v1"), AnalyticDynamics(world)):  # type: ignore[arg-type]
         followed = actions.clone().requires_grad_()
-        returns = Score(model).returns(seen, followed)
+        returns = ReturnScore(model).returns(seen, followed)
         returns.sum().backward()
         found.append((returns.detach(), followed.grad))
     torch.testing.assert_close(found[0], found[1])

@@ -33,7 +33,7 @@ def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     monkeypatch.setattr("rlstudio.cli.commands.queue.STOP_SECONDS", 0.3)
     monkeypatch.setattr("rlstudio.control.queue.worker.TICK_SECONDS", 0.01)
-    monkeypatch.setattr("rlstudio.control.queue.service.SubprocessLauncher", InProcessLauncher)
+    monkeypatch.setattr("rlstudio.control.queue.launchers.SubprocessLauncher", InProcessLauncher)
     monkeypatch.setenv("RLSTUDIO_OWNER", "tester")
 
 

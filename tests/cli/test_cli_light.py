@@ -72,6 +72,8 @@ def test_help_imports_nothing_heavy(command: str) -> None:
         "rm last --yes",
         "algos",
         "algos --json",
+        "plugins",
+        "plugins --json",
         "show nobody",
         "lunch",
     ],

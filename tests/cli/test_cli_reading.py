@@ -55,6 +55,7 @@ READING = {
     "envs": [""],
     "schema": ["", "--algo ppo"],
     "check": ["CartPole-v1"],
+    "plugins": ["", "--json", "--check"],
 }
 
 KINDS = ("living", "dead", "dead_cancelled", "elsewhere", "queued", "folder_only", "dead_folder_only")

@@ -23,9 +23,9 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from rlstudio.testing.trainers import as_loaded
 from support.experiments import tiny
 from support.runtimes import STAND_IN_ALGOS, Game, Idle, SlicedRuntime, actions_of, in_ranks, trainer_over
-from support.states import as_loaded
 
 SHORT = {"mbmpc": {"n_step": 2}}
 algorithms = pytest.mark.parametrize("algo", STAND_IN_ALGOS)

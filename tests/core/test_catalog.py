@@ -6,8 +6,9 @@ import textwrap
 
 import pytest
 
-from rlstudio.core.catalog import ALGOS, SINKS, Catalog
+from rlstudio.core.catalog import Catalog, catalogs
 from rlstudio.core.errors import UnknownName, UserError
+from support.plugins import install_package
 
 
 @pytest.fixture
@@ -16,17 +17,13 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     installed = []
 
-    def package(name: str, entries: dict[str, str], source: str, group: str = "rlstudio.things") -> None:
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "__init__.py").write_text("raise RuntimeError('nobody may import this package to list it')\n")
-        (folder / "part.py").write_text(textwrap.dedent(source))
-        (tmp_path / f"{name}_flat.py").write_text(textwrap.dedent(source))
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        lines = [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items())]
-        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    def package(name: str, entries: dict[str, str], source: str) -> None:
+        sources = {
+            f"{name}/__init__.py": "raise RuntimeError('nobody may import this package to list it')\n",
+            f"{name}/part.py": textwrap.dedent(source),
+            f"{name}_flat.py": textwrap.dedent(source),
+        }
+        install_package(tmp_path, name, "1.0", {"rlstudio.things": entries}, sources)
         installed.append(name)
 
     yield package
@@ -64,7 +61,7 @@ def test_a_plugin_is_listed_told_and_loaded(install):
 
 
 def test_listing_imports_neither_the_module_nor_its_package(install):
-    install("acme", {"deep": "acme.part:Thing"}, '"""Deep thing."""\nraise RuntimeError\n')
+    install("acme", {"deep": "acme.part:Thing"}, '"""Deep thing."""\nraise RuntimeError\nclass Thing: ...\n')
     assert things().summary("deep") == "Deep thing."
     assert "acme" not in sys.modules
 
@@ -121,6 +118,12 @@ def test_parts_that_share_a_module_are_told_by_their_own_docstring(install):
     assert [things().summary(name) for name in ("one", "two")] == ["The first.", "The second."]
 
 
+def test_a_function_is_a_part_too(install):
+    source = '"""Two things."""\ndef one(): "The first."\ndef two(): "The second."\n'
+    install("acme", {"one": "acme_flat:one", "two": "acme_flat:two"}, source)
+    assert [things().summary(name) for name in ("one", "two")] == ["The first.", "The second."]
+
+
 def test_sources_without_docstring_or_source_file(install):
     install(
         "acme", {"silent": "acme_flat:Thing", "compiled": "sys:path", "empty": "acme_missing:X"}, "class Thing: ...\n"
@@ -132,17 +135,18 @@ def test_sources_without_docstring_or_source_file(install):
 
 
 def test_every_builtin_part_exists_and_says_what_it_is():
-    for catalog in (ALGOS, SINKS):
-        for name in catalog.names():
-            assert isinstance(catalog.load(name), type)
+    assert {catalog.kind for catalog in catalogs()} >= {"algo", "planner", "dynamics", "score", "sampler", "launcher"}
+    for catalog in catalogs():
+        for name in catalog.builtin:
+            assert callable(catalog.load(name))
             assert len(catalog.summary(name)) > 10
             assert "cannot be read" not in catalog.summary(name)
 
 
 def test_listing_algorithms_does_not_import_torch():
     code = (
-        "import sys; from rlstudio.core.catalog import ALGOS, SINKS\n"
-        "print([c.summary(n) for c in (ALGOS, SINKS) for n in c.names()])\n"
+        "import sys; from rlstudio.core.catalog import catalogs\n"
+        "print([c.summary(n) for c in catalogs() for n in c.names()])\n"
         "assert not {'torch', 'gymnasium', 'rlstudio.algos'} & set(sys.modules), sorted(sys.modules)\n"
     )
     child = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

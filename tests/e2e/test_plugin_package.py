@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.deadlines import PATIENCE
+from support.plugins import install_package
 from support.rlctl_process import end_all, rlctl, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
@@ -36,21 +37,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.parent.mkdir(exist_ok=True)
         example = ROOT / "examples" / path.name
         shutil.copy(example, path) if example.exists() else path.write_text("")
-    metadata = folder / f"my_algos-{PROJECT['version']}.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {PROJECT['name']}\nVersion: {PROJECT['version']}\n"
-    )
-    groups = PROJECT["entry-points"].items()
-    lines = [f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in entries.items()) for group, entries in groups]
-    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    install_package(folder, PROJECT["name"], PROJECT["version"], PROJECT["entry-points"], {})
     return folder
 
 
 @pytest.fixture
 def installed(site: Path) -> Iterator[dict[str, str]]:
     """The variables of a shell in which the package is installed."""
-    yield {**os.environ, "PYTHONPATH": str(site)}
+    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+    yield {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     end_all()
 
 

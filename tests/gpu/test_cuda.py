@@ -26,7 +26,7 @@ from rlstudio.models.policies.distributions import Gaussian
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 from support.sessions import start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
@@ -128,8 +128,8 @@ def test_a_learned_model_is_the_same_everywhere(noise: bool) -> None:
     )
     actions = torch.rand(32, 4, 5, 1, generator=rows) * 2 - 1
     with torch.no_grad():
-        here = Score(model)(seen, actions)
-        there = Score(model.cuda())(seen.cuda(), actions.cuda())
+        here = ReturnScore(model)(seen, actions)
+        there = ReturnScore(model.cuda())(seen.cuda(), actions.cuda())
     torch.testing.assert_close(there.cpu(), here, atol=1e-3, rtol=1e-3)
 
 
@@ -140,7 +140,7 @@ def test_a_plan_of_diffusion_is_that_of_the_cpu(settings: dict[str, Any]) -> Non
     spaces = make_world("Pendulum-v1", {}).spaces
     cfg = DiffusionPlannerConfig(horizon=6, candidates=16, levels=4, **settings)
     model = TrajectoryModel(spaces, NetworkConfig(hidden_sizes=(32,)), Rng(0), horizon=6)
-    planner, score = DiffusionPlanner(cfg, model), Score(analytic_dynamics("Pendulum-v1"))
+    planner, score = DiffusionPlanner(cfg, model), ReturnScore(analytic_dynamics("Pendulum-v1"))
     seen = torch.tensor([[-1.0, 0.1, 0.5], [0.0, 1.0, 1.0], [0.8, 0.6, -2.0]])
     noise = planner.noise(np.random.default_rng(0), 3)
     here = planner.plan(seen, score, None, noise)

@@ -17,7 +17,7 @@ from rlstudio.core.spaces import Box, Discrete, Space, Spaces
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.denoiser import TrajectoryModel
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 from support.line_world import Line
 
 OBSERVATION = Box((1,), "float32", (-5.0,), (5.0,))
@@ -42,7 +42,7 @@ def start(envs: int) -> Tensor:
 
 @pytest.mark.parametrize("settings", WAYS, ids=str)
 def test_a_batch_of_environments_is_planned_as_one_by_one(settings: dict[str, Any]) -> None:
-    plans, score = planner(**settings), Score(Line())
+    plans, score = planner(**settings), ReturnScore(Line())
     noise = plans.noise(np.random.default_rng(1), 4)
     together = plans.plan(start(4), score, None, noise)
     assert together.carry == {}
@@ -56,7 +56,7 @@ def test_a_batch_of_environments_is_planned_as_one_by_one(settings: dict[str, An
 
 @pytest.mark.parametrize("space", [NUMBERS, Discrete(3)], ids=["numbers", "choices"])
 def test_the_noise_decides_everything(space: Space) -> None:
-    plans, score = planner(space), Score(Line() if space is NUMBERS else Counting())
+    plans, score = planner(space), ReturnScore(Line() if space is NUMBERS else Counting())
     first, other = (plans.noise(np.random.default_rng(seed), 8) for seed in (1, 2))
     state = torch.get_rng_state()
     one, again, another = (plans.plan(start(8), score, None, noise) for noise in (first, first, other))
@@ -76,13 +76,13 @@ class Counting(Line):
 def test_without_temperature_all_samples_are_the_middle_of_the_prior() -> None:
     cold = planner(temperature=0.0)
     one, other = (
-        cold.plan(start(3), Score(Line()), None, cold.noise(np.random.default_rng(seed), 3)) for seed in (1, 2)
+        cold.plan(start(3), ReturnScore(Line()), None, cold.noise(np.random.default_rng(seed), 3)) for seed in (1, 2)
     )
     assert torch.equal(one.actions, other.actions)
 
 
 def test_the_best_sequence_is_the_one_done() -> None:
-    plans, score = planner(), Score(Line())
+    plans, score = planner(), ReturnScore(Line())
     noise = plans.noise(np.random.default_rng(0), 5)
     planned = plans.plan(start(5), score, None, noise)
     x = plans.sample(start(5), noise).detach()
@@ -96,7 +96,7 @@ def test_the_best_sequence_is_the_one_done() -> None:
 def test_choices_are_voted_for_by_weight() -> None:
     plans = planner(Discrete(3), select="mean", beta=1e3)
     noise = plans.noise(np.random.default_rng(0), 6)
-    scores_of = Score(Counting())
+    scores_of = ReturnScore(Counting())
     bits = plans.sample(start(6), noise)
     top = scores_of(start(6), bits.argmax(-1)).argmax(1)
     planned = plans.plan(start(6), scores_of, None, noise)
@@ -110,7 +110,7 @@ def test_choices_are_voted_for_by_weight() -> None:
 
 def test_a_budget_of_kl_is_kept() -> None:
     plans = planner(select="mean", kl_budget=1.0)
-    planned = plans.plan(start(5), Score(Line()), None, plans.noise(np.random.default_rng(0), 5))
+    planned = plans.plan(start(5), ReturnScore(Line()), None, plans.noise(np.random.default_rng(0), 5))
     metrics = planned.metrics
     torch.testing.assert_close(metrics["kl"], torch.ones(5), atol=1e-2, rtol=0)
     torch.testing.assert_close(
@@ -120,7 +120,7 @@ def test_a_budget_of_kl_is_kept() -> None:
 
 @pytest.mark.parametrize("settings", WAYS, ids=str)
 def test_a_score_that_is_no_number_never_wins(settings: dict[str, Any]) -> None:
-    class Broken(Score):
+    class Broken(ReturnScore):
         def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
             begins = actions[:, :, 0, 0]
             return super().returns(observations, actions) + torch.where(begins > begins.median(), torch.nan, 0.0)
@@ -166,7 +166,7 @@ def test_guidance_draws_from_the_exact_posterior_of_a_linear_return() -> None:
 
 def test_guidance_raises_the_return_of_a_model() -> None:
     free, bent = planner(candidates=64), planner(candidates=64, guidance=1.0)
-    score, noise = Score(Line()), free.noise(np.random.default_rng(0), 5)
+    score, noise = ReturnScore(Line()), free.noise(np.random.default_rng(0), 5)
     plain = score(start(5), free.sample(start(5), noise)).mean(1)
     moved = score(start(5), bent.sample(start(5), noise, score)).mean(1)
     assert (moved >= plain - 1e-4).all()
@@ -199,7 +199,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 )
 def test_a_compiled_plan_is_the_same(settings: dict[str, Any]) -> None:
     torch.compiler.reset()  # compilations of other tests count towards its limit
-    plans, score = planner(**settings, candidates=8), Score(Line())
+    plans, score = planner(**settings, candidates=8), ReturnScore(Line())
     noise = plans.noise(np.random.default_rng(1), 2)
     compiled = torch.compile(plans.plan, backend="aot_eager")
     plain, graphed = plans.plan(start(2), score, None, noise), compiled(start(2), score, None, noise)
@@ -214,6 +214,6 @@ def test_guidance_follows_a_value_too() -> None:
     noise = plans.noise(np.random.default_rng(1), 3)
     free = plans.sample(start(3), noise)
     for sign in (1.0, -1.0):
-        score = Score(Line(reward=0.0), value=lambda seen, sign=sign: sign * seen[..., 0])  # type: ignore[misc]
+        score = ReturnScore(Line(reward=0.0), value=lambda seen, sign=sign: sign * seen[..., 0])  # type: ignore[misc]
         moved = (plans.sample(start(3), noise, score) - free).detach()
         assert float((sign * moved).mean()) > 0.001

@@ -22,7 +22,7 @@ from rlstudio.models.policies.q_values import QuantileValue, QValue
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Guide
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 from support.line_world import Line
 
 STEP = Box((1,), "float32", (-1.0,), (1.0,))
@@ -34,7 +34,7 @@ def homing(observations: Tensor) -> Gaussian:
 
 
 def test_the_first_sequence_is_the_policys_best_and_the_others_are_samples_by_the_noise() -> None:
-    guide, score = Guide(homing, 3, 4), Score(Line())
+    guide, score = Guide(homing, 3, 4), ReturnScore(Line())
     noise = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 3, 4, 1), np.float32))
     found = guide(torch.tensor([[2.5], [-0.5]]), score, noise)
     assert found.shape == (2, 3, 4, 1)
@@ -51,7 +51,7 @@ def test_choices_are_drawn_by_their_probabilities() -> None:
     logits = torch.tensor([0.2, 0.5, 0.3]).log()
     guide = Guide(lambda seen: Categorical(logits.expand(*seen.shape[:-1], 3)), 4_000, 1)
     noise = torch.from_numpy(np.random.default_rng(0).random((1, 4_000, 1, 2), np.float32))
-    found = guide(torch.zeros(1, 1), Score(Line()), noise)[0, :, 0]
+    found = guide(torch.zeros(1, 1), ReturnScore(Line()), noise)[0, :, 0]
     assert found[0] == 1
     shares = torch.bincount(found, minlength=3) / len(found)
     torch.testing.assert_close(shares, logits.exp(), atol=0.03, rtol=0.0)
@@ -59,7 +59,7 @@ def test_choices_are_drawn_by_their_probabilities() -> None:
 
 def test_a_model_that_goes_astray_leaves_no_traces_in_what_is_proposed() -> None:
     guide = Guide(lambda seen: Gaussian(seen * torch.nan, seen * 0), 2, 3)
-    assert torch.isfinite(guide(torch.ones(1, 1), Score(Line()), torch.zeros(1, 2, 3, 1))).all()
+    assert torch.isfinite(guide(torch.ones(1, 1), ReturnScore(Line()), torch.zeros(1, 2, 3, 1))).all()
 
 
 def test_a_policy_helps_where_candidates_are_few() -> None:
@@ -69,7 +69,7 @@ def test_a_policy_helps_where_candidates_are_few() -> None:
         cfg = PlannerConfig(kind=kind, horizon=10, candidates=4, iterations=1, policy_candidates=2, elites=0.5)  # type: ignore[arg-type]
         planner = build_planner(cfg, STEP, homing)
         noise = planner.noise(np.random.default_rng(0), 64)
-        planned = planner.plan(torch.full((64, 1), 5.0), Score(Line()), None, noise)
+        planned = planner.plan(torch.full((64, 1), 5.0), ReturnScore(Line()), None, noise)
         far[kind] = (planned.actions + 1.0).abs().mean().item()
     assert far["guided"] < 0.2 < 0.5 < far["cem"]
 

@@ -10,23 +10,24 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlstudio.core.catalog import PLANNERS
 from rlstudio.core.contracts import Outcome, Planner
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from rlstudio.models.policies import distributions as policies
 from rlstudio.models.policies.distributions import Policy
-from rlstudio.planners.build import ROUNDS, build_planner
+from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.guide import Acting
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 from rlstudio.planners.search import Search
 from rlstudio.planners.updates import best_softmax, effective_samples, elites, mean_per_first_action, softmax
 from support.line_world import Line
 
 NUMBERS = Box((2,), "float32", (-1.0,), (1.0,))
 CHOICES = Discrete(3)
-KINDS = tuple(ROUNDS)
+KINDS = tuple(kind for kind in PLANNERS.builtin if kind not in ("diffusion", "mcts"))
 
 
 class Still:
@@ -51,7 +52,7 @@ class Choosing(Line):
         return super().step(states, (actions - 1).to(states.dtype).unsqueeze(-1))
 
 
-def given(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
+def given(score: Callable[[Tensor, Tensor], Tensor]) -> ReturnScore:
     score.dynamics = Still()  # type: ignore[attr-defined]
     return score  # type: ignore[return-value]
 
@@ -249,7 +250,7 @@ def test_what_does_not_fit_is_refused_by_name(settings: dict[str, str], space: S
 def test_scores_of_a_model_are_what_is_maximised() -> None:
     """On a line with its best place at 0, from 1: the first step goes down."""
     planner = build_planner(PlannerConfig(kind="cem", horizon=3, candidates=64), Box((1,), "float32", (-1.0,), (1.0,)))
-    planned = planner.plan(torch.ones(1, 1), Score(Line()), None, planner.noise(np.random.default_rng(0), 1))
+    planned = planner.plan(torch.ones(1, 1), ReturnScore(Line()), None, planner.noise(np.random.default_rng(0), 1))
     assert planned.actions.item() < -0.8
 
 
@@ -271,7 +272,7 @@ def test_a_compiled_plan_is_the_same(kind: str, space: Space) -> None:
     rounds = 1 if kind == "random_shooting" else 2
     planner = built(kind, space, horizon=2, candidates=8, iterations=rounds, policy_candidates=2)
     model = Line() if isinstance(space, Box) else Choosing()
-    score, observations = Score(model, value=lambda seen: -seen[..., 0].abs()), torch.tensor([[0.5], [-1.0]])
+    score, observations = ReturnScore(model, value=lambda seen: -seen[..., 0].abs()), torch.tensor([[0.5], [-1.0]])
     noise = planner.noise(np.random.default_rng(0), 2)
     compiled = torch.compile(planner.plan, backend="aot_eager", fullgraph=True)
     plain, graphed = planner.plan(observations, score, None, noise), compiled(observations, score, None, noise)

@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlstudio.core.catalog import PLANNERS
 from rlstudio.core.contracts import Outcome, Planned
 from rlstudio.core.spaces import Discrete
 from rlstudio.models.policies.distributions import Categorical
-from rlstudio.planners.build import ROUNDS, build_planner
+from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.score import Score
+from rlstudio.planners.score import ReturnScore
 from rlstudio.planners.tree import TreeSearch, turns
 from support.line_world import Line
 
@@ -81,7 +82,7 @@ def test_it_finds_what_trying_everything_finds() -> None:
 
     def planned(values: Tensor, simulations: int) -> Planned:
         search = TreeSearch(CHOICES, simulations)
-        score = Score(model, value=lambda seen: values[seen[..., 0].long(), seen[..., 1].long()])
+        score = ReturnScore(model, value=lambda seen: values[seen[..., 0].long(), seen[..., 1].long()])
         return search.plan(observations, score, None, torch.zeros(64, CHOICES))
 
     assert regrets(model, planned(true, CHOICES).actions).max() == 0
@@ -95,7 +96,7 @@ def test_it_finds_what_trying_everything_finds() -> None:
 def test_a_batch_of_environments_is_planned_as_one_by_one_and_noise_decides() -> None:
     model, observations = worlds(6)
     search = TreeSearch(CHOICES, 20, lambda seen: Categorical(seen[..., 1:] * torch.tensor([0.1, -0.1, 0.2])))
-    score = Score(model, gamma=0.9, value=lambda seen: seen[..., 1] * 0.01)
+    score = ReturnScore(model, gamma=0.9, value=lambda seen: seen[..., 1] * 0.01)
     noise = search.noise(np.random.default_rng(1), 6)
     together = search.plan(observations, score, None, noise)
     for env in range(6):
@@ -114,7 +115,7 @@ def test_a_compiled_plan_is_the_same() -> None:
     torch.compiler.reset()  # compilations of other tests count towards its limit
     model, observations = worlds(3)
     search = TreeSearch(CHOICES, 6, lambda seen: Categorical(seen[..., 1:] * torch.tensor([0.1, -0.1, 0.2])))
-    score, noise = Score(model, gamma=0.9, value=lambda seen: seen[..., 1] * 0.01), torch.zeros(3, CHOICES)
+    score, noise = ReturnScore(model, gamma=0.9, value=lambda seen: seen[..., 1] * 0.01), torch.zeros(3, CHOICES)
     plain = search.plan(observations, score, None, noise)
     graphed = torch.compile(search.plan, backend="aot_eager", fullgraph=True)(observations, score, None, noise)
     assert torch.equal(plain.actions, graphed.actions)
@@ -127,7 +128,9 @@ def test_it_looks_as_far_as_it_must() -> None:
     model = Stepping(goal=4.0, reward=-1.0)
     search = TreeSearch(3, 256)
     noise = search.noise(np.random.default_rng(0), 8)
-    planned = search.plan(torch.zeros(8, 1), Score(model, value=lambda seen: -10.0 + 0 * seen[..., 0]), None, noise)
+    planned = search.plan(
+        torch.zeros(8, 1), ReturnScore(model, value=lambda seen: -10.0 + 0 * seen[..., 0]), None, noise
+    )
     assert (planned.actions == 2).all()
 
 
@@ -137,7 +140,7 @@ def test_a_likely_choice_is_tried_first() -> None:
     model = Line()
     model.step = lambda states, actions: Outcome(states, actions.to(states)[None], torch.ones_like(states[..., 0]))  # type: ignore[method-assign]
     search = TreeSearch(5, 2, lambda seen: Categorical(logits.expand(*seen.shape[:-1], 5)))
-    planned = search.plan(torch.zeros(1, 1), Score(model), None, torch.zeros(1, 5))
+    planned = search.plan(torch.zeros(1, 1), ReturnScore(model), None, torch.zeros(1, 5))
     assert planned.actions.item() == 2  # the better one of 1 and 2
 
 
@@ -155,26 +158,26 @@ def test_a_step_that_is_no_number_never_wins(bad: float, where: str) -> None:
 
     search = TreeSearch(3, 24)
     noise = search.noise(np.random.default_rng(0), 8)
-    planned = search.plan(torch.zeros(8, 1), Score(model, reward=reward, value=value), None, noise)
+    planned = search.plan(torch.zeros(8, 1), ReturnScore(model, reward=reward, value=value), None, noise)
     assert (planned.actions > 0).all()
     assert torch.isfinite(planned.metrics["score"]).all()
     assert torch.isfinite(planned.metrics["improved_policy"]).all()
-    lost = Score(model, reward=reward, value=lambda seen: torch.where(seen[..., 0] == 0, bad, value(seen)))
+    lost = ReturnScore(model, reward=reward, value=lambda seen: torch.where(seen[..., 0] == 0, bad, value(seen)))
     here = search.plan(torch.zeros(8, 1), lost, None, noise)  # no number where it stands, fair ones beyond
     assert (here.actions > 0).all()
     assert torch.isfinite(here.metrics["score"]).all()
-    hopeless = Score(model, reward=lambda seen, actions, after: after[..., 0] * torch.nan)
+    hopeless = ReturnScore(model, reward=lambda seen, actions, after: after[..., 0] * torch.nan)
     assert (search.plan(torch.zeros(8, 1), hopeless, None, noise).actions < 3).all()
 
 
 @pytest.mark.parametrize("offset", [0.0, 5.0, 1e6])
-@pytest.mark.parametrize("kind", [*ROUNDS, "mcts"])
+@pytest.mark.parametrize("kind", [kind for kind in PLANNERS.builtin if kind != "diffusion"])
 def test_a_value_that_promises_too_much_keeps_no_kind_from_the_goal(kind: str, offset: float) -> None:
     model = Stepping(goal=1.0, reward=-1.0)
     model.reward_range = (-1.0, -1.0)
     cfg = PlannerConfig(kind=kind, horizon=2, candidates=32)  # type: ignore[arg-type]
     planner = build_planner(cfg, Discrete(3), lambda seen: Categorical(seen.new_zeros(*seen.shape[:-1], 3)))
-    score = Score(model, gamma=0.99, value=lambda seen: torch.full_like(seen[..., 0], offset))
+    score = ReturnScore(model, gamma=0.99, value=lambda seen: torch.full_like(seen[..., 0], offset))
     planned = planner.plan(torch.zeros(4, 1), score, None, planner.noise(np.random.default_rng(0), 4))
     assert (planned.actions == 2).all()
 

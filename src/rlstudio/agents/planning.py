@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.contracts import Acted, Array, Planner
+from rlstudio.core.contracts import Acted, Array, Planner, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
-from rlstudio.planners.score import Score
 
 AGE = "age"
 

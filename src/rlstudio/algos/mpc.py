@@ -52,7 +52,7 @@ class MPCConfig(RunLength):
 
     @model_validator(mode="after")
     def _plans_by_equations(self) -> MPCConfig:
-        if self.dynamics.kind != "analytic":
+        if self.dynamics.kind in ("mlp", "ensemble"):
             refuse(("dynamics", "kind"), f"mpc learns nothing, and {self.dynamics.kind} must be learned; use mbmpc")
         one_discount(self.planner)
         return self
@@ -74,6 +74,8 @@ class MPC(Trainer):
         if cfg.planner.kind in ("guided", "diffusion"):
             raise Incompatible(f"planner {cfg.planner.kind}: follows what was learned, and mpc learns nothing; use cem")
         dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
+        if isinstance(dynamics, nn.Module):
+            raise Incompatible(f"dynamics {cfg.dynamics.kind}: must be learned, and mpc learns nothing; use mbmpc")
         score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma)
         planner = build_planner(cfg.planner, env.spaces.action)
         nothing = nn.Module()  # to keep, and a checkpoint says so

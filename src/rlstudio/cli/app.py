@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "envs": "catalogs:envs",
         "schema": "catalogs:schema",
         "check": "catalogs:check",
+        "plugins": "plugins:plugins",
     },
 }
 """Commands by what they are for: name -> module of `cli.commands` and function (or a group of further commands)."""

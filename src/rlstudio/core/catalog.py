@@ -6,7 +6,8 @@ so `rlctl algos` does not pay for torch. Another package adds a part without a c
     [project.entry-points."rlstudio.algos"]
     my_algo = "my_package.my_algo:MyAlgo"
 
-and a module that is only imported calls `register`.
+and a module that is only imported calls `register`. A part is called with its settings first, then with what its kind
+gives it (`core/parts.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import importlib
 import importlib.metadata
 import sys
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from rlstudio.core.errors import RLStudioError, UnknownName, UserError, suggest
+
+GROUPS = "rlstudio."
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
 
 
 class Part(NamedTuple):
@@ -28,6 +32,7 @@ class Part(NamedTuple):
 
     target: str
     package: str
+    version: str = ""  # of that package; ours are of this one
 
     @property
     def module(self) -> str:
@@ -39,20 +44,21 @@ class Part(NamedTuple):
 
 
 class Catalog:
-    def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
-        """`kind` is the word for one part ("algo"); plug-ins come from the entry points `rlstudio.<kind>s`."""
+    def __init__(self, kind: str, builtin: Mapping[str, str], *, group: str = "") -> None:
+        """`kind` is the word for one part ("algo"); plug-ins come from the entry points `group`, by default
+        `rlstudio.<kind>s`."""
         self.kind = kind
         self.builtin = {name: Part(target, "rlstudio") for name, target in builtin.items()}
-        self.group = f"rlstudio.{kind}s"
+        self.group = group or f"{GROUPS}{kind}s"
         self._registered: dict[str, Part] = {}
 
     @cached_property
-    def _plugins(self) -> dict[str, list[Part]]:
+    def plugins(self) -> dict[str, list[Part]]:
+        """The parts of other packages by name: one each, or more where packages clash."""
         parts_by_name: dict[str, list[Part]] = {}
         for entry in importlib.metadata.entry_points(group=self.group):
-            package = entry.dist.name if entry.dist else "an unknown package"
             parts = parts_by_name.setdefault(entry.name, [])
-            if (part := Part(entry.value, package)) not in parts:
+            if (part := _offered(entry)) not in parts:
                 parts.append(part)
         return parts_by_name
 
@@ -67,15 +73,15 @@ class Catalog:
             raise UserError(f"{self.kind} {name!r} is registered as {self._registered[name].target}; rename {target}")
 
     def __contains__(self, name: str) -> bool:
-        return name in self.builtin or name in self._plugins or name in self._registered
+        return name in self.builtin or name in self.plugins or name in self._registered
 
     def names(self) -> list[str]:
         """All names, in order."""
-        return sorted({*self.builtin, *self._plugins, *self._registered})
+        return sorted({*self.builtin, *self.plugins, *self._registered})
 
     def find(self, name: str) -> Part:
         """Where a name's code lies. A name that two packages offer is refused: chance must not decide which runs."""
-        parts = [*filter(None, [self.builtin.get(name)]), *self._plugins.get(name, [])]
+        parts = [*filter(None, [self.builtin.get(name)]), *self.plugins.get(name, [])]
         registered = self._registered.get(name)
         if registered and all(part.target != registered.target for part in parts):  # a package may do both
             parts.append(registered)
@@ -108,22 +114,76 @@ class Catalog:
 
     def summary(self, name: str) -> str:
         """What a part is, in one line, without importing it: the first line of its module's docstring, or of its own
-        where the module holds several parts of this catalog. For a part that cannot be used: why."""
+        where the module holds several parts. For a part that cannot be used: why."""
+        return self.problem(name) or self.summary_of(self.find(name))
+
+    def problem(self, name: str) -> str:
+        """Why a part cannot be used, as far as its source tells without being run; empty where it tells of nothing."""
         try:
             part = self.find(name)
-            path = _source(part.module)
-            with tokenize.open(path) as stream:
-                tree = ast.parse(stream.read())
         except UserError as error:
             return str(error)
+        try:
+            known = {name for node in ast.walk(_parsed(part.module)) for name in _bound(node)}
         except (OSError, SyntaxError, ValueError) as error:
             return f"cannot be read: {' '.join(str(error).split())} (package {part.package})"
-        plugins = (part for parts in self._plugins.values() for part in parts)
-        all_parts = [*self.builtin.values(), *self._registered.values(), *plugins]
-        shared = sum(other.module == part.module for other in all_parts) > 1
-        own = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part.attribute]
-        text = ast.get_docstring(own[0] if shared and own else tree) or ""
+        first = part.attribute.partition(".")[0]
+        if first in known or "*" in known or "__getattr__" in known:
+            return ""
+        return f"{part.module} has no {first or 'part, for its entry point names none'} (package {part.package})"
+
+    def summary_of(self, part: Part) -> str:
+        tree = _parsed(part.module)
+        own = [node for node in tree.body if isinstance(node, DEFINITIONS) and node.name == part.attribute]
+        text = ast.get_docstring(own[0] if own and self._shares_module(part) else tree) or ""
         return text.partition("\n")[0]
+
+    def _shares_module(self, part: Part) -> bool:
+        """Whether the part's module offers another part too, of whatever kind."""
+        parts = {other for catalog in (self, *catalogs()) for other in catalog.every_part()}
+        return sum(other.module == part.module for other in parts) > 1
+
+    def every_part(self) -> list[Part]:
+        plugins = (part for parts in self.plugins.values() for part in parts)
+        return [*self.builtin.values(), *self._registered.values(), *plugins]
+
+
+def catalogs() -> list[Catalog]:
+    """Every kind of part that there is."""
+    return [value for value in globals().values() if isinstance(value, Catalog)]
+
+
+def misplaced() -> dict[str, list[tuple[str, Part]]]:
+    """Parts that no catalog reads, by the group their package gives them: its name is not one of ours."""
+    known = {catalog.group for catalog in catalogs()}
+    groups = importlib.metadata.entry_points().groups
+    return {
+        group: [(entry.name, _offered(entry)) for entry in importlib.metadata.entry_points(group=group)]
+        for group in sorted(groups)
+        if group.startswith(GROUPS) and group not in known
+    }
+
+
+def _offered(entry: importlib.metadata.EntryPoint) -> Part:
+    if entry.dist is None:
+        return Part(entry.value, "an unknown package")
+    return Part(entry.value, entry.dist.name, entry.dist.version)
+
+
+def _parsed(module: str) -> ast.Module:
+    with tokenize.open(_source(module)) as stream:
+        return ast.parse(stream.read())
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Names that a statement defines."""
+    match node:
+        case ast.ClassDef() | ast.FunctionDef():
+            yield node.name
+        case ast.Name(ctx=ast.Store()):
+            yield node.id
+        case ast.alias():
+            yield node.asname or node.name.partition(".")[0]
 
 
 def _source(module: str) -> str:
@@ -162,8 +222,8 @@ LANES = Catalog("lane", {"eager": "rlstudio.algos.parts.eager:Eager"})
 SINKS = Catalog(
     "sink",
     {
-        "csv": "rlstudio.experiment.metrics.sinks:CsvSink",
-        "tensorboard": "rlstudio.experiment.metrics.sinks:TensorBoardSink",
+        "csv": "rlstudio.experiment.metrics.sinks:csv_sink",
+        "tensorboard": "rlstudio.experiment.metrics.sinks:tensorboard_sink",
     },
 )
 WORLDS = Catalog(
@@ -182,3 +242,37 @@ WORLDS = Catalog(
         "rlstudio/Recall-v0": "rlstudio.envs.worlds.recall:Recall",
     },
 )
+PLANNERS = Catalog(
+    "planner",
+    {
+        "annealed": "rlstudio.planners.build:annealed",
+        "cem": "rlstudio.planners.build:cem",
+        "diffusion": "rlstudio.planners.build:diffusion",
+        "guided": "rlstudio.planners.build:guided",
+        "icem": "rlstudio.planners.build:icem",
+        "mcts": "rlstudio.planners.build:mcts",
+        "mppi": "rlstudio.planners.build:mppi",
+        "random_shooting": "rlstudio.planners.build:random_shooting",
+    },
+)
+SCORES = Catalog("score", {"returns": "rlstudio.planners.score:returns"})
+DYNAMICS = Catalog(
+    "dynamics",
+    {
+        "analytic": "rlstudio.algos.parts.dynamics:analytic",
+        "ensemble": "rlstudio.algos.parts.dynamics:ensemble",
+        "mlp": "rlstudio.algos.parts.dynamics:mlp",
+    },
+    group="rlstudio.dynamics",
+)
+SAMPLERS = Catalog(
+    "sampler",
+    {
+        "cmaes": "rlstudio.control.sweep.samplers:CmaEs",
+        "grid": "rlstudio.control.sweep.samplers:Grid",
+        "pbt": "rlstudio.control.sweep.samplers:Members",
+        "random": "rlstudio.control.sweep.samplers:Random",
+        "tpe": "rlstudio.control.sweep.samplers:Tpe",
+    },
+)
+LAUNCHERS = Catalog("launcher", {"subprocess": "rlstudio.control.queue.launchers:subprocess_launcher"})

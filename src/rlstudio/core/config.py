@@ -19,6 +19,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.kinds import fit, kinds_of
 from rlstudio.core.parsing.problems import Problem, dotted, problems, value_text
+from rlstudio.core.parsing.sections import read_chosen
 from rlstudio.core.parsing.yaml_file import Document, KeyPath, read_value
 from rlstudio.core.parsing.yaml_text import write_text
 
@@ -49,8 +50,8 @@ class Config(BaseModel):
     count them, so that the hash of an older run stays what it was."""
 
     hashed_if_set: ClassVar[tuple[str, ...]] = ()
-    """Fields that a section got after runs were stored: hashes count them only where they differ from their default, so
-    that the hash of an older run stays what it was."""
+    """Fields that were added later and whose default means what was done before: hashes count them only when they
+    differ from it, so that the hash of an older config stays what it was."""
 
     usual: ClassVar[dict[str, type[Config]]] = {}
     """For sections whose class other data decides: the one that most have, for hints on a misplaced key."""
@@ -63,7 +64,12 @@ class Config(BaseModel):
         annotation: Any = cls.model_fields[str(info.field_name)].annotation
         if value is None and isinstance(annotation, type) and issubclass(annotation, Config):
             return {}
-        return fit(value, kinds_of(annotation))
+        return fit(read_chosen(annotation, value), kinds_of(annotation))
+
+    @classmethod
+    def chosen(cls, data: Mapping[str, Any]) -> type[Config]:
+        """The class that reads this section: another one where the data names a part that brings its own settings."""
+        return cls
 
     @classmethod
     def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
@@ -156,13 +162,9 @@ def canonical(cfg: Config, stored: Any = None) -> str:
     `stored` is the data of the file that `cfg` was read from, where that may hold values of retired fields.
     """
     data = cfg.model_dump(mode="json")
+    _drop_later_defaults(cfg, data)
     for name, section in cfg:
-        if not isinstance(section, Config):
-            continue
-        for field in section.hashed_if_set:
-            if getattr(section, field) == type(section).model_fields[field].get_default(call_default_factory=True):
-                data[name].pop(field)
-        if section.retired:
+        if isinstance(section, Config) and section.retired:
             earlier = {key: field.default for key, field in section.retired.items()}
             given = (stored or {}).get(name) or {}
             data[name] |= earlier | {key: given[key] for key in earlier.keys() & given.keys()}
@@ -173,6 +175,14 @@ def canonical(cfg: Config, stored: Any = None) -> str:
             inner = inner[part]
         inner.pop(last)
     return json.dumps(_positive_zero(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _drop_later_defaults(cfg: Config, data: dict[str, Any]) -> None:
+    for name, value in cfg:
+        if name in cfg.hashed_if_set and value == type(cfg).model_fields[name].get_default(call_default_factory=True):
+            del data[name]
+        elif isinstance(value, Config):
+            _drop_later_defaults(value, data[name])
 
 
 def _positive_zero(value: Any) -> Any:

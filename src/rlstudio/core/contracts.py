@@ -1,5 +1,5 @@
-"""The contracts between the rooms, as Protocols. Those of environments and trainers have contract
-suites over all that the catalogs know (`tests/contracts`), the others tests beside what implements them.
+"""The contracts between the rooms, as Protocols. Parts that a catalog names have contract suites (`rlstudio.testing`,
+over all of them in `tests/contracts`), the others tests beside what implements them.
 
 Array kinds: environments and the acting path on a CPU speak NumPy, learning speaks torch. A `State` is what a
 checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s and plain JSON values.
@@ -105,6 +105,7 @@ class Player(Protocol):
 class Agent(Player, Protocol):
     """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
 
+    spaces: Spaces
     acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
     remembers: bool  # whether it has a carry: a dict of arrays with a row per env, zero where an episode starts
 
@@ -367,7 +368,7 @@ class Planner(Protocol):
     @property
     def noise(self) -> PlanNoise: ...
 
-    def plan(self, observations: Tensor, score: Any, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
+    def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
         """observations [E, O], and noise as `noise` draws it; without a carry as with an empty one."""
         ...
 
@@ -375,8 +376,11 @@ class Planner(Protocol):
 class Trainer(Protocol):
     """One algorithm: one learning step. No schedule, no logging, no files."""
 
-    agent: Agent
-    source: DataSource
+    @property
+    def agent(self) -> Agent: ...
+
+    @property
+    def source(self) -> DataSource: ...
 
     @property
     def gradient_steps(self) -> int:
@@ -488,4 +492,29 @@ class World(Protocol[A]):
 
     def observe(self, states: A, p: Mapping[str, float | A], xp: Namespace) -> A | dict[str, A]:
         """What the spaces say; a dict where they are a Dict, for example with the entry `action_mask`."""
+
+
+class Score(Protocol):
+    """What a sequence of actions is worth in a model of the world. Pure. Dims as in `Dynamics`; H steps of a plan."""
+
+    @property
+    def dynamics(self) -> Dynamics: ...
+
+    @property
+    def gamma(self) -> float: ...
+
+    def __call__(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """observations [E, O], actions [E, K, H, ...] -> scores [E, K], without gradients; -inf counts for nothing."""
+        ...
+
+    def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """The same with gradients, and with whatever is not finite."""
+        ...
+
+    def step(self, states: Tensor, actions: Tensor) -> Outcome:
+        """One step of the model, with the reward to plan with."""
+        ...
+
+    def worth(self, states: Tensor) -> Tensor | None:
+        """What is still to come [P, E, K]; None: nothing."""
         ...

@@ -1,28 +1,23 @@
-"""From settings to a planner and its score: each kind is a row of choices for the one loop of `search`."""
+"""From settings to a planner and its score. Each function below is a kind of planner, by its name in the catalog; most
+are a row of choices for the one loop of `search`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
+from typing import NoReturn
 
-from rlstudio.core.contracts import Dynamics, Planner
+from rlstudio.core.contracts import Dynamics, Planner, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
 from rlstudio.planners.guide import Acting, Guide
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal, Proposal
-from rlstudio.planners.score import Score, Value
+from rlstudio.planners.score import Terms, Value
 from rlstudio.planners.search import Search
 from rlstudio.planners.tree import TreeSearch
 from rlstudio.planners.updates import Weigh, best_softmax, elites, softmax
-
-ROUNDS = {"random_shooting": 1, "cem": 4, "icem": 3, "mppi": 1, "annealed": 4, "guided": 6}
-STDS = {"annealed": 0.5}
-STD = 1.0
-"""The std of all other kinds. With less, a plan at one bound never samples the other: Pendulum stays at full torque."""
-
-TEMPERATURES = {"mppi": 0.1, "annealed": 0.05, "guided": 2.0}
-"""In units of the return (mppi, guided) or of its spread (annealed)."""
 
 ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""
@@ -30,41 +25,16 @@ ICEM_DECAY = 1.25
 
 def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = None) -> Planner:
     """`policy` is what guided planning follows, and what a tree search takes to be likely."""
-    if cfg.kind == "mcts":
-        if not isinstance(actions, Discrete):
-            raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}: use cem")
-        return TreeSearch(actions.n, cfg.simulations, policy)
-    if cfg.kind == "diffusion":
-        raise Incompatible(
-            "planner diffusion: needs a trajectory model, which only a run of algo diffusion has; that plans so by"
-            " itself, without --planner"
-        )
-    rounds = cfg.iterations or ROUNDS[cfg.kind]
-    if cfg.kind == "random_shooting" and rounds > 1:
-        raise Incompatible("planner random_shooting learns nothing from round to round; raise candidates instead")
-    kept = ceil(cfg.keep * _elite_count(cfg)) if cfg.kind == "icem" else 0
-    proposal = _proposal(cfg, actions)
-    return Search(
-        proposal=proposal,
-        weigh=_weigh(cfg),
-        counts=tuple(_count(cfg, number) for number in range(rounds)),
-        scales=tuple(cfg.shrink**number if cfg.kind == "annealed" else 1.0 for number in range(rounds)),
-        select=_select(cfg, actions),
-        momentum=cfg.momentum if cfg.kind in ("cem", "icem") else 0.0,
-        kept=kept,
-        guide=_guide(cfg, policy),
-    )
+    planner: Planner = cfg.build(actions, policy)
+    return planner
 
 
 def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: Value | None = None) -> Score:
     """What sequences are worth in a model of this environment; `own` is the agent's own value."""
-    return Score(
-        dynamics,
-        gamma=gamma,
-        reward=dense_reward(env_id) if cfg.reward == "dense" else None,
-        value=_value(cfg, env_id, own, dynamics),
-        pessimism=cfg.pessimism,
-    )
+    reward = dense_reward(env_id) if cfg.reward == "dense" else None
+    terms = Terms(dynamics, gamma, _value(cfg, env_id, own, dynamics), reward, cfg.pessimism)
+    score: Score = cfg.score.build(terms)
+    return score
 
 
 def _value(cfg: ScoreConfig, env_id: str, own: Value | None, dynamics: Dynamics) -> Value | None:
@@ -82,57 +52,116 @@ def _value(cfg: ScoreConfig, env_id: str, own: Value | None, dynamics: Dynamics)
     return None
 
 
-def _proposal(cfg: PlannerConfig, actions: Space) -> Proposal:
+# -- the kinds --------------------------------------------------------------------------------------------------------
+
+
+def random_shooting(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """Random shooting: the best of sequences that chance proposes."""
+    if (cfg.iterations or 1) > 1:
+        raise Incompatible("planner random_shooting learns nothing from round to round; raise candidates instead")
+    if cfg.select == "mean":
+        raise Incompatible("planner random_shooting learns no proposal whose mean could be taken; use select best")
+    auto = "first_action" if isinstance(actions, Discrete) else "best"
+    return _search(cfg, actions, _Choices(weigh=None, rounds=1, select=auto))
+
+
+def cem(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """CEM: proposals are fitted to the best sequences, round after round (De Boer et al. 2005)."""
+    weigh = elites(_elite_count(cfg))
+    return _search(cfg, actions, _Choices(weigh, rounds=4, momentum=cfg.momentum))
+
+
+def icem(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """iCEM: CEM that keeps its best sequences and tries fewer from round to round (Pinneri et al. 2020)."""
+    best = _elite_count(cfg)
+    choices = _Choices(
+        elites(best), rounds=3, select="best", momentum=cfg.momentum, kept=ceil(cfg.keep * best), decay=ICEM_DECAY
+    )
+    return _search(cfg, actions, choices)
+
+
+def mppi(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """MPPI: the mean of the sequences, weighted by exp(return / temperature) (Williams et al. 2017)."""
+    weigh = softmax(cfg.temperature or 0.1)  # in units of the return
+    return _search(cfg, actions, _Choices(weigh, rounds=1, learns_std=False))
+
+
+def annealed(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """Annealed: MPPI whose spread shrinks from round to round, as in model-based diffusion (Pan et al. 2024)."""
+    weigh = softmax(cfg.temperature or 0.05, standardize=True)  # in units of the spread of the returns
+    return _search(cfg, actions, _Choices(weigh, rounds=4, std=0.5, shrink=cfg.shrink, learns_std=False))
+
+
+def guided(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+    """Guided: a policy proposes sequences too, and the best of all are followed (TD-MPC2: Hansen et al. 2024)."""
+    if policy is None:
+        raise Incompatible("planner guided: needs a policy to follow, and there is none; use cem or mppi")
+    weigh = best_softmax(_elite_count(cfg), cfg.temperature or 2.0)  # in units of the return
+    guide = Guide(policy, cfg.policy_candidates, cfg.horizon)
+    return _search(cfg, actions, _Choices(weigh, rounds=6, guide=guide))
+
+
+def mcts(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> TreeSearch:
+    """MCTS: a tree of choices, grown step by step where it promises most (Danihelka et al. 2022)."""
+    if not isinstance(actions, Discrete):
+        raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}: use cem")
+    return TreeSearch(actions.n, cfg.simulations, policy)
+
+
+def diffusion(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> NoReturn:
+    """Diffusion: sequences drawn from a learned model of them; only algo diffusion, which learns it, plans so."""
+    raise Incompatible(
+        "planner diffusion: needs a trajectory model, which only a run of algo diffusion has; that plans so by"
+        " itself, without --planner"
+    )
+
+
+# -- what the kinds share ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """What makes one kind of search differ from the others."""
+
+    weigh: Weigh | None  # None: nothing is learned between rounds
+    rounds: int  # where the settings do not say
+    select: str = "mean"  # where the settings say auto
+    std: float = 1.0  # with less, a plan at one bound never samples the other: Pendulum stays at full torque
+    learns_std: bool = True
+    momentum: float = 0.0
+    kept: int = 0
+    shrink: float = 1.0  # of the spread, from round to round
+    decay: float = 1.0  # candidates become fewer by this factor, from round to round
+    guide: Guide | None = None
+
+
+def _search(cfg: PlannerConfig, actions: Space, choices: _Choices) -> Search:
+    if cfg.select == "first_action" and not isinstance(actions, Discrete):
+        raise Incompatible(f"planner select first_action: needs one choice; the env takes {describe(actions)}")
+    rounds = range(cfg.iterations or choices.rounds)
+    fewest = min(cfg.candidates, 2 * _elite_count(cfg))
+    return Search(
+        proposal=_proposal(cfg, actions, choices),
+        weigh=choices.weigh,
+        counts=tuple(max(fewest, round(cfg.candidates * choices.decay**-number)) for number in rounds),
+        scales=tuple(choices.shrink**number for number in rounds),
+        select=choices.select if cfg.select == "auto" else cfg.select,
+        momentum=choices.momentum,
+        kept=choices.kept,
+        guide=choices.guide,
+    )
+
+
+def _proposal(cfg: PlannerConfig, actions: Space, choices: _Choices) -> Proposal:
     match actions:
         case Box():
             if not actions.bounded:
                 raise Incompatible(f"planner {cfg.kind}: needs actions with bounds; the env takes {describe(actions)}")
-            learns = cfg.kind not in ("mppi", "annealed")
-            std = cfg.std or STDS.get(cfg.kind, STD)
-            return GaussianProposal(cfg.horizon, actions.size, std, cfg.min_std, cfg.colour, learns)
+            std = cfg.std or choices.std
+            return GaussianProposal(cfg.horizon, actions.size, std, cfg.min_std, cfg.colour, choices.learns_std)
         case Discrete():
             return CategoricalProposal(cfg.horizon, actions.n, sticky=cfg.sticky)
     raise Incompatible(f"planner {cfg.kind}: plans numbers or one choice at a time; the env takes {describe(actions)}")
-
-
-def _guide(cfg: PlannerConfig, policy: Acting | None) -> Guide | None:
-    if cfg.kind != "guided":
-        return None
-    if policy is None:
-        raise Incompatible("planner guided: needs a policy to follow, and there is none; use cem or mppi")
-    return Guide(policy, cfg.policy_candidates, cfg.horizon)
-
-
-def _weigh(cfg: PlannerConfig) -> Weigh | None:
-    temperature = cfg.temperature or TEMPERATURES.get(cfg.kind, 1.0)
-    match cfg.kind:
-        case "cem" | "icem":
-            return elites(_elite_count(cfg))
-        case "mppi":
-            return softmax(temperature)
-        case "annealed":
-            return softmax(temperature, standardize=True)
-        case "guided":
-            return best_softmax(_elite_count(cfg), temperature)
-    return None
-
-
-def _select(cfg: PlannerConfig, actions: Space) -> str:
-    if cfg.select == "first_action" and not isinstance(actions, Discrete):
-        raise Incompatible(f"planner select first_action: needs one choice; the env takes {describe(actions)}")
-    if cfg.select != "auto":
-        if cfg.select == "mean" and cfg.kind == "random_shooting":
-            raise Incompatible("planner random_shooting learns no proposal whose mean could be taken; use select best")
-        return cfg.select
-    if cfg.kind == "random_shooting":
-        return "first_action" if isinstance(actions, Discrete) else "best"
-    return "best" if cfg.kind == "icem" else "mean"
-
-
-def _count(cfg: PlannerConfig, number: int) -> int:
-    if cfg.kind != "icem":
-        return cfg.candidates
-    return min(cfg.candidates, max(2 * _elite_count(cfg), round(cfg.candidates * ICEM_DECAY**-number)))
 
 
 def _elite_count(cfg: PlannerConfig) -> int:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from rlstudio.core.catalog import PLANNERS, SCORES, Catalog
 from rlstudio.core.config import Config
+from rlstudio.core.parts import PartConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Kind = Literal["random_shooting", "cem", "icem", "mppi", "annealed", "guided", "mcts", "diffusion"]
+
+
+class ScorePartConfig(PartConfig):
+    """How a sequence is scored; a score of another package extends this with its own settings."""
+
+    parts: ClassVar[Catalog] = SCORES
+
+    kind: str = "returns"
+    """`returns` sums the rewards of a sequence and what comes after it; packages add others (`rlctl plugins`)."""
 
 
 class ScoreConfig(Config):
     """What makes one sequence better than another."""
+
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("score",)
 
     reward: Literal["native", "dense"] = "native"
     """What a step is worth: the world's own reward, or one that says in each step how well it goes (CartPole-v1)."""
@@ -25,12 +37,17 @@ class ScoreConfig(Config):
     pessimism: NonNegativeFloat = 0.0
     """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return (not mcts)."""
 
+    score: ScorePartConfig = Field(default_factory=ScorePartConfig)
+    """What the three settings above are put together by."""
 
-class PlannerConfig(ScoreConfig):
+
+class PlannerConfig(ScoreConfig, PartConfig):
     """Settings of another kind are allowed and change nothing, so that `kind` is swapped by one line."""
 
-    kind: Kind = "cem"
-    """How sequences are proposed and improved."""
+    parts: ClassVar[Catalog] = PLANNERS
+
+    kind: str = "cem"
+    """How sequences are proposed and improved; packages add kinds (`rlctl plugins`)."""
 
     horizon: PositiveInt = Field(15, le=1000)
     """Steps that a plan looks ahead (all but mcts, whose tree is as deep as it grows)."""

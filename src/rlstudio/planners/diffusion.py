@@ -20,14 +20,13 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from torch import Tensor
 
 from rlstudio.core.config import refuse
-from rlstudio.core.contracts import Planned
+from rlstudio.core.contracts import Planned, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Discrete
 from rlstudio.models.planning.denoiser import TrajectoryModel, ddim, levels_of
 from rlstudio.planners.config import ScoreConfig
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.posterior import Posterior, best, beta_for, log_z, posterior
-from rlstudio.planners.score import Score
 
 
 class DiffusionPlannerConfig(ScoreConfig):

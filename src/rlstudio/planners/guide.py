@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rlstudio.core.contracts import Score
 from rlstudio.models.policies.distributions import Categorical, Policy, mode, sample
-from rlstudio.planners.score import Score
 
 Acting = Callable[[Tensor], Policy]
 """observations [..., O] -> a distribution over choices, or over numbers in the units of a plan: [-1, 1]"""

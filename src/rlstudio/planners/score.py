@@ -1,4 +1,4 @@
-"""Score: what a sequence of actions is worth, by rolling it out in a model.
+"""ReturnScore: what a sequence of actions is worth, by rolling it out in a model.
 
     G = sum_{t<H} gamma^t c_t r_t + gamma^H c_H V(s_H)          c_t: whether the episode still goes on before step t
 
@@ -9,11 +9,13 @@ candidates; an episode that ends is masked, never left. A score that is not a nu
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Dynamics, Outcome, Rolling
+from rlstudio.planners.config import ScorePartConfig
 
 Value = Callable[[Tensor], Tensor]
 """observations [..., O] -> what is still to come, [...]"""
@@ -22,7 +24,19 @@ Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """observations, actions, following observations -> a reward to plan with instead of the model's, [...]"""
 
 
-class Score:
+class Terms(NamedTuple):
+    """What a score is put together from."""
+
+    dynamics: Dynamics
+    gamma: float = 1.0
+    value: Value | None = None
+    reward: Reward | None = None
+    pessimism: float = 0.0  # standard deviations over particles that are taken off the mean
+
+
+class ReturnScore:
+    """Implements `core.contracts.Score`."""
+
     def __init__(
         self,
         dynamics: Dynamics,
@@ -32,7 +46,7 @@ class Score:
         reward: Reward | None = None,
         pessimism: float = 0.0,
     ) -> None:
-        """`pessimism`: standard deviations over particles that are taken off the mean."""
+        """The parameters are `Terms`."""
         self.dynamics = dynamics
         self.gamma = gamma
         self.value = value
@@ -98,6 +112,11 @@ class Score:
             return total[0]
         mean = total.mean(0)
         return mean - self.pessimism * total.std(0) if self.pessimism else mean
+
+
+def returns(cfg: ScorePartConfig, terms: Terms) -> ReturnScore:
+    """The discounted rewards of a sequence, and the value of where it ends."""
+    return ReturnScore(**terms._asdict())
 
 
 def _value_bounds(reward_range: tuple[float, float] | None, gamma: float) -> tuple[float | None, float | None]:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Planned
+from rlstudio.core.contracts import Planned, Score
 from rlstudio.planners.guide import Guide
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.proposals import CategoricalProposal, Parameters, Proposal
-from rlstudio.planners.score import Score
 from rlstudio.planners.updates import Weigh, best_first_action, effective_samples, mean_per_first_action
 
 

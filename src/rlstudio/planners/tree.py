@@ -20,11 +20,10 @@ from math import ceil, log2
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Planned
+from rlstudio.core.contracts import Planned, Score
 from rlstudio.models.policies.distributions import Categorical
 from rlstudio.planners.guide import Acting
 from rlstudio.planners.noise import Noise
-from rlstudio.planners.score import Score
 
 VISITS_BASE, VALUE_SCALE = 50.0, 0.1
 ROOT_CHOICES = 16

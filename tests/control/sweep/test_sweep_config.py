@@ -106,7 +106,7 @@ CONDITIONAL: dict[str, Any] = {
 def test_grid_has_every_combination_once_and_only_what_conditions_ask_for() -> None:
     space = {**CONDITIONAL, "train.lr": {**CONDITIONAL["train.lr"], "log": False, "step": 0.005}}
     search = search_of(space=space, sampler={"kind": "grid"}, trials=None)
-    sampler = make_sampler(search.cfg.sampler, search.space, search.epochs)
+    sampler = make_sampler(search.cfg.sampler, search.space)
     found = [sampler.choose(number, []) for number in range(search.trials)]
     assert search.trials == len({repr(params) for params in found}) == 2 * 3 + 2 * 2 * 3
     assert Counter(params["policy.network.activation"] for params in found) == {"tanh": 6, "relu": 12}
@@ -132,7 +132,7 @@ def test_a_sampler_chooses_by_number_and_what_is_known_alone(kind: str) -> None:
     search = search_of(sampler={"kind": kind, "seed": 4, **own}, space=space)
 
     def new() -> Any:
-        return make_sampler(search.cfg.sampler, search.space, search.epochs)
+        return make_sampler(search.cfg.sampler, search.space)
 
     sampler = new()
     trials = known(search, sampler, 30)
@@ -140,7 +140,7 @@ def test_a_sampler_chooses_by_number_and_what_is_known_alone(kind: str) -> None:
         assert new().choose(number, trials[:number]) == trials[number].params
     assert len({trial.params["train.lr"] for trial in trials}) == 30
     assert all(1e-5 <= trial.params["train.lr"] <= 1e-1 for trial in trials)
-    other = make_sampler(search_of(sampler={"kind": kind, "seed": 5}, space=space).cfg.sampler, search.space, 27)
+    other = make_sampler(search_of(sampler={"kind": kind, "seed": 5}, space=space).cfg.sampler, search.space)
     assert other.choose(3, trials[:3]) != trials[3].params
     if kind != "random":  # what it learned shows: later choices are nearer to the best
         away = [abs(np.log10(trial.params["train.lr"]) + 3) for trial in trials]
@@ -149,7 +149,7 @@ def test_a_sampler_chooses_by_number_and_what_is_known_alone(kind: str) -> None:
 
 def test_tpe_takes_conditions_and_lists() -> None:
     search = search_of(space=CONDITIONAL, sampler={"kind": "tpe", "startup_trials": 4})
-    sampler = make_sampler(search.cfg.sampler, search.space, search.epochs)
+    sampler = make_sampler(search.cfg.sampler, search.space)
     for trial in known(search, sampler, 14):
         assert ("train.lr" in trial.params) == (trial.params["policy.network.activation"] == "relu")
         assert trial.params["policy.network.hidden_sizes"] in ([8], [8, 8])

@@ -8,7 +8,7 @@ plain MLP has s = 0. w_kn is how often row n is in the resample of member k, b_n
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +16,11 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.config import Config, refuse
-from rlstudio.core.contracts import EnvFacts, Metrics
+from rlstudio.core.catalog import DYNAMICS, Catalog
+from rlstudio.core.config import refuse
+from rlstudio.core.contracts import Dynamics, EnvFacts, Metrics
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.parts import PartConfig
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dynamics_of
@@ -33,9 +35,12 @@ RESAMPLED_ROWS = 2**14
 """Rows after which the resamples repeat."""
 
 
-class DynamicsConfig(Config):
-    kind: Literal["analytic", "mlp", "ensemble"] = "ensemble"
-    """The world's own equations, one network, or several that also know how sure they are."""
+class DynamicsConfig(PartConfig):
+    parts: ClassVar[Catalog] = DYNAMICS
+
+    kind: str = "ensemble"
+    """The world's own equations (`analytic`), one network (`mlp`), several that also know how sure they are
+    (`ensemble`), or a model of another package (`rlctl plugins`)."""
 
     members: PositiveInt = Field(5, le=64)
     """Networks of an ensemble."""
@@ -62,20 +67,46 @@ class DynamicsConfig(Config):
         return self
 
 
-def build_dynamics(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> AnalyticDynamics | LearnedDynamics:
-    """What does not fit the world is refused by name."""
-    if cfg.kind == "analytic":
-        return _equations(env)
-    ensemble = cfg.kind == "ensemble"
-    members = cfg.members if ensemble else 1
+def build_dynamics(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> Dynamics:
+    """What does not fit the world is refused by name. An algorithm learns what is a `LearnedDynamics`, and takes
+    whatever else there is as it is."""
+    dynamics: Dynamics = cfg.build(env, rng)
+    return dynamics
+
+
+def analytic(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> AnalyticDynamics:
+    """The world's own equations: no learning, no error."""
+    return _equations(env)
+
+
+def mlp(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> LearnedDynamics:
+    """One network that learns how the world moves."""
+    return _learned(cfg, env, rng, members=1)
+
+
+def ensemble(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> LearnedDynamics:
+    """Several networks that learn how the world moves and how sure they are (PETS: Chua et al. 2018)."""
+    return _learned(cfg, env, rng, members=cfg.members, spread=True, particles=cfg.particles, noise=cfg.noise)
+
+
+def _learned(
+    cfg: DynamicsConfig,
+    env: EnvFacts,
+    rng: Rng,
+    *,
+    members: int,
+    spread: bool = False,
+    particles: int | None = None,
+    noise: bool = False,
+) -> LearnedDynamics:
     return LearnedDynamics(
         env.spaces,
         members=members,
-        spread=ensemble,
+        spread=spread,
         hidden_sizes=cfg.hidden_sizes,
         activation=cfg.activation,
-        particles=(cfg.particles or members) if ensemble else 1,
-        noise=cfg.noise and ensemble,
+        particles=particles or members,
+        noise=noise,
         rng=rng,
         judge=_equations(env) if cfg.reward == "known" else None,
     ).to(env.device)

@@ -139,6 +139,9 @@ def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:
 
 
 def worker(
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="launcher.KEY=VALUE", help="Settings of the launcher.")
+    ] = None,
     slots: Annotated[
         str,
         typer.Option(
@@ -146,15 +149,20 @@ def worker(
         ),
     ] = "",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when nothing is left to do.")] = False,
+    launcher: Annotated[
+        str, typer.Option("--launcher", metavar="KIND", help="What starts runs; packages add kinds, see rlctl plugins.")
+    ] = "subprocess",
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Serve the queue of this store: start runs as slots are free, and retry those that crashed."""
+    from rlstudio.control.queue.launchers import read_launcher
     from rlstudio.control.queue.service import worker as make_worker
     from rlstudio.control.store.resources import parse_slots
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
     given = parse_slots(slots)
+    starts = read_launcher(launcher, settings or ())
     out = stdout()
     out.line(f"serving {workspace.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
     out.flush()
@@ -174,7 +182,10 @@ def worker(
                 refused.add(run.id)
         out.flush()
 
-    make_worker(workspace, given, until_idle=until_idle, tell=print_changes, complain=complain).serve()
+    served = make_worker(
+        workspace, given, until_idle=until_idle, launcher=starts, tell=print_changes, complain=complain
+    )
+    served.serve()
 
 
 def gc(

@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
+from rlstudio.core.catalog import LAUNCHERS, Catalog
+from rlstudio.core.config import Config, apply_overrides, parse
+from rlstudio.core.errors import UserError
+from rlstudio.core.parts import PartConfig
 from rlstudio.storage.folder import Folder
 
 
@@ -23,7 +27,40 @@ class Process(Protocol):
 
 
 class Launcher(Protocol):
-    def launch(self, run: RunRow, devices: Sequence[int]) -> Process: ...
+    """Made for one worker, from its settings and the workspace."""
+
+    def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
+        """Start `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR` where the run may use these GPUs and no
+        others. Whatever is raised gives the run back to the queue."""
+        ...
+
+
+class LauncherConfig(PartConfig):
+    """A launcher of another package extends this with its own settings."""
+
+    parts: ClassVar[Catalog] = LAUNCHERS
+
+    kind: str = "subprocess"
+    """`subprocess`, or a launcher of another package (`rlctl plugins`)."""
+
+
+class _Settings(Config):
+    launcher: LauncherConfig
+
+
+def read_launcher(kind: str, settings: Sequence[str] = ()) -> LauncherConfig:
+    """From the command line: `--launcher my_launcher launcher.partition=long`."""
+    for setting in settings:
+        if not setting.startswith("launcher."):
+            raise UserError(f"{setting}: only settings of a launcher fit, as in --launcher KIND launcher.KEY=VALUE")
+        if setting.partition("=")[0] == "launcher.kind":
+            raise UserError(f"launcher.kind: the kind is given by --launcher {kind} already; leave it out")
+    return parse(_Settings, apply_overrides({"launcher": {"kind": kind}}, settings, "--launcher")).launcher
+
+
+def subprocess_launcher(cfg: LauncherConfig, workspace: Workspace) -> SubprocessLauncher:
+    """A process on this machine that outlives the worker and the terminal."""
+    return SubprocessLauncher(workspace)
 
 
 class SubprocessLauncher:
@@ -34,11 +71,10 @@ class SubprocessLauncher:
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
         folder = folder_of(self._workspace, run)
-        command = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
         log = Folder(folder.path).output(folder.log_path.name)
         try:
             return subprocess.Popen(
-                [*command, str(self._workspace.runs_dir.absolute())],
+                self.command(run),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -47,6 +83,11 @@ class SubprocessLauncher:
             )
         finally:
             os.close(log)
+
+    def command(self, run: RunRow) -> list[str]:
+        """What is started; a launcher of another package may put something around it."""
+        runner = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
+        return [*runner, str(self._workspace.runs_dir.absolute())]
 
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:
         """GPUs that the run was not given are hidden from it, also where that is all of them."""

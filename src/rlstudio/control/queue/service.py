@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rlstudio.control.queue.launchers import SubprocessLauncher
+from rlstudio.control.queue.launchers import Launcher, LauncherConfig
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.resources import Slots, of_this_machine
@@ -48,10 +48,12 @@ def worker(
     slots: Slots,
     *,
     until_idle: bool,
+    launcher: LauncherConfig | None = None,
     tell: Callable[[Observed], None] = lambda observed: None,
     complain: Callable[[str], None] = lambda text: None,
 ) -> Worker:
-    scheduler = Scheduler(workspace.store, slots, SubprocessLauncher(workspace), reaper=workspace.reaper())
+    starts: Launcher = (launcher or LauncherConfig()).build(workspace)
+    scheduler = Scheduler(workspace.store, slots, starts, reaper=workspace.reaper())
     return Worker(scheduler, until_idle=until_idle, tell=tell, complain=complain)
 
 

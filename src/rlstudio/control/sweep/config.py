@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
+from rlstudio.core.catalog import SAMPLERS, Catalog
 from rlstudio.core.config import Config
+from rlstudio.core.parts import PartConfig
 from rlstudio.experiment.config.experiment import NAME
 
 Number = int | float
@@ -75,9 +77,12 @@ class Dimension(Config):
         return self
 
 
-class SamplerConfig(Config):
-    kind: Literal["random", "grid", "tpe", "cmaes", "pbt"] = "random"
-    """`random`, `grid` (every combination), `tpe`, `cmaes`, or `pbt` (members copy better ones while they train)."""
+class SamplerConfig(PartConfig):
+    parts: ClassVar[Catalog] = SAMPLERS
+
+    kind: str = "random"
+    """`random`, `grid` (every combination), `tpe`, `cmaes`, `pbt` (members copy better ones while they train), or a
+    sampler of another package (`rlctl plugins`)."""
 
     seed: NonNegativeInt = Field(0, le=2**32 - 1)
     """Seed of the choices; those of trial n are drawn from (seed, n)."""
@@ -86,7 +91,7 @@ class SamplerConfig(Config):
     """tpe: trials chosen at random before it begins."""
 
     batch: PositiveInt | None = Field(None, le=10_000)
-    """With `deterministic`: trials that are chosen together; by default 5 for tpe, all for random and grid."""
+    """With `deterministic`: trials that are chosen together; by default all for random and grid, 5 for the others."""
 
     population: PositiveInt | None = Field(None, ge=3, le=1000)
     """cmaes: trials of a generation; by default 4 + 3 ln(dimensions)."""
@@ -102,7 +107,8 @@ class SamplerConfig(Config):
 
     @model_validator(mode="after")
     def _own_fields(self) -> SamplerConfig:
-        _only_own(self, self.kind, SAMPLER_FIELDS)
+        if self.kind in SAMPLERS.builtin:  # which fields a plug-in reads is its own business
+            _only_own(self, self.kind, SAMPLER_FIELDS)
         return self
 
     @field_validator("perturb")

@@ -72,7 +72,7 @@ class Driver:
         self._store = store
         self._sweeps = Sweeps(store.database)
         self._actions = actions
-        self._sampler = make_sampler(search.cfg.sampler, search.space, search.epochs)
+        self._sampler = make_sampler(search.cfg.sampler, search.space)
 
     def step(self) -> SweepProgress:
         """Do what follows from what is known now."""

@@ -101,5 +101,5 @@ def wave_size(cfg: SweepConfig, trials: int, population: int) -> int:
     """How many trials are chosen together, whatever runs at the same time."""
     if cfg.sampler.kind == "cmaes":
         return population
-    default = 5 if cfg.sampler.kind == "tpe" else trials
+    default = trials if cfg.sampler.kind in ("random", "grid", "pbt") else 5
     return cfg.sampler.batch or max(default, 1)

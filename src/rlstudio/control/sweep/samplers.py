@@ -30,17 +30,14 @@ class Sampler(Protocol):
         ...
 
 
-def make_sampler(cfg: SamplerConfig, space: Space, epochs: int) -> Sampler:
-    if cfg.kind == "grid":
-        return Grid(space)
-    if cfg.kind == "tpe":
-        return Tpe(cfg, space, epochs)
-    if cfg.kind == "cmaes":
-        return CmaEs(cfg, space)
-    return Random(cfg, space)
+def make_sampler(cfg: SamplerConfig, space: Space) -> Sampler:
+    sampler: Sampler = cfg.build(space)
+    return sampler
 
 
 class Random:
+    """Every setting by chance, whatever the others came to."""
+
     def __init__(self, cfg: SamplerConfig, space: Space) -> None:
         self._rng = Rng(cfg.seed, "sweep")
         self._space = space
@@ -49,8 +46,14 @@ class Random:
         return self._space.random(self._rng.at("trial", number))
 
 
+class Members(Random):
+    """The first members of population based training, by chance; what becomes of them is `pbt`'s to say."""
+
+
 class Grid:
-    def __init__(self, space: Space) -> None:
+    """Every combination of the settings, in order."""
+
+    def __init__(self, cfg: SamplerConfig, space: Space) -> None:
         self._combinations = space.grid()
 
     def choose(self, number: int, known: Sequence[Trial]) -> Params:
@@ -61,12 +64,11 @@ class Tpe:
     """Tree-structured Parzen estimator (Bergstra et al. 2011), Optuna's. Trials that still run count as mediocre, so
     that several at once do not choose the same."""
 
-    def __init__(self, cfg: SamplerConfig, space: Space, epochs: int) -> None:
+    def __init__(self, cfg: SamplerConfig, space: Space) -> None:
         self._optuna: Any = OPTUNA.load("sampler.kind", "tpe")
         self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         self._cfg = cfg
         self._space = space
-        self._epochs = epochs
         self._rng = Rng(cfg.seed, "sweep")
 
     def choose(self, number: int, known: Sequence[Trial]) -> Params:

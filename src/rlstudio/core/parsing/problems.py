@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import ValidationError
 
 from rlstudio.core.errors import suggest
+from rlstudio.core.parsing.sections import section_in
 from rlstudio.core.parsing.yaml_file import KeyPath
 
 UNKNOWN = "extra_forbidden"
@@ -112,7 +113,7 @@ def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
 
 def _section_of(key: str, cls: Any) -> str | None:
     """The section a key was meant for that stands above all of them: `lr=1e-3` instead of `train.lr=1e-3`."""
-    sections = ((name, cls.usual.get(name) or _config_in(field.annotation)) for name, field in cls.model_fields.items())
+    sections = ((name, cls.usual.get(name) or section_in(field.annotation)) for name, field in cls.model_fields.items())
     return next((name for name, section in sections if section and key in section.model_fields), None)
 
 
@@ -122,16 +123,9 @@ def _section_at(path: KeyPath, annotation: Any, data: Any) -> Any:
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]  # of any key
         elif isinstance(part, str):
-            annotation = _config_in(annotation).section_type(part, data)
+            annotation = section_in(annotation).chosen(data).section_type(part, data)
         data = data[part]
-    return _config_in(annotation)
-
-
-def _config_in(annotation: Any) -> Any:
-    """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`."""
-    if hasattr(annotation, "section_type"):
-        return annotation
-    return next(filter(None, map(_config_in, get_args(annotation))), None)
+    return section_in(annotation).chosen(data)
 
 
 def _reason(finding: Any) -> tuple[str, str]:

@@ -60,7 +60,8 @@ def planning_agent(
     overrides = [f"planner.{setting}" for setting in settings]
     chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
     given = chosen.model_dump(exclude_unset=True)
-    cfg = PlannerConfig(**{**_passed_on(experiment, chosen.kind), "gamma": experiment.train.gamma, **given})
+    passed_on = {**_passed_on(experiment, chosen.kind), "gamma": experiment.train.gamma}
+    cfg = parse(_Settings, {"planner": {**passed_on, "kind": chosen.kind, **given}}, "--planner").planner
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
     policy = policy_of(agent.model, agent.spaces.action)
     if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
@@ -80,7 +81,7 @@ class _Settings(Config):
     planner: PlannerConfig = PlannerConfig()
 
 
-PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "sticky")
+PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "score", "sticky")
 """Settings that mean the same for every kind of planner."""
 
 

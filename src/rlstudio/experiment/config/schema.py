@@ -18,7 +18,7 @@ def experiment_schema(algo: str | None = None) -> dict[str, Any]:
     del properties["imports"]  # only the command line may name modules
     properties["name"].pop("default", None)
     definitions["PolicyConfig"]["properties"]["algo"]["enum"] = algos
-    definitions["TrackingConfig"]["properties"]["sinks"]["items"]["enum"] = SINKS.names()
+    definitions["TrackingConfig"]["properties"]["sinks"]["items"]["anyOf"][0]["enum"] = SINKS.names()
     definitions.pop("RunLength", None)
     branches = []
     for name in algos:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from rlstudio.core.catalog import ALGOS, LANES, SINKS, Catalog
 from rlstudio.core.config import Config
-from rlstudio.core.errors import UserError
 from rlstudio.core.names import MODEL_NAME
+from rlstudio.core.parts import PartConfig, known_part
 from rlstudio.models.config import NetworkConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
-def _in_catalog(catalog: Catalog, name: str) -> str:
-    """Check the name without importing what it stands for."""
-    try:
-        catalog.find(name)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    return name
 
 
 class PolicyConfig(Config):
@@ -38,7 +29,7 @@ class PolicyConfig(Config):
     @field_validator("algo")
     @classmethod
     def _known(cls, value: str) -> str:
-        return _in_catalog(ALGOS, value)
+        return known_part(ALGOS, value)
 
 
 class RolloutConfig(Config):
@@ -174,18 +165,37 @@ class RuntimeConfig(Config):
     @field_validator("lane")
     @classmethod
     def _known_lane(cls, value: str) -> str:
-        return _in_catalog(LANES, value)
+        return known_part(LANES, value)
+
+
+class SinkConfig(PartConfig):
+    """A sink of another package extends this with its own settings."""
+
+    parts: ClassVar[Catalog] = SINKS
+
+    kind: str
+    """`csv`, `tensorboard`, or a sink of another package (`rlctl plugins`)."""
 
 
 class TrackingConfig(Config):
-    sinks: tuple[str, ...] = Field((), max_length=16)
-    """Where metrics go besides the run's own JSONL file, for example [tensorboard, csv]."""
+    sinks: tuple[str | SinkConfig, ...] = Field((), max_length=16)
+    """Where metrics go besides the run's own JSONL file, for example [tensorboard, csv]; one that has settings is
+    written as {kind: NAME, KEY: VALUE}."""
 
     rotate_mb: PositiveInt = Field(64, le=10**6)
     """Size at which the metrics file continues in a new one."""
 
     @field_validator("sinks")
     @classmethod
-    def _known_sinks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        chosen = tuple(dict.fromkeys(name for name in value if name != "jsonl"))  # jsonl is always on
-        return tuple(_in_catalog(SINKS, name) for name in chosen)
+    def _known_sinks(cls, value: tuple[str | SinkConfig, ...]) -> tuple[str | SinkConfig, ...]:
+        chosen: dict[str, str | SinkConfig] = {}
+        for sink in value:
+            kind = sink.kind if isinstance(sink, SinkConfig) else sink
+            if chosen.setdefault(kind, sink) != sink:
+                raise ValueError(f"{kind} is listed twice; keep one")
+        chosen.pop("jsonl", None)  # always on
+        return tuple(sink if isinstance(sink, SinkConfig) else known_part(SINKS, sink) for sink in chosen.values())
+
+    def chosen_sinks(self) -> list[SinkConfig]:
+        """Each with its settings, the default ones where none are given."""
+        return [sink if isinstance(sink, SinkConfig) else SinkConfig(kind=sink) for sink in self.sinks]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlstudio.core.catalog import SINKS
 from rlstudio.core.contracts import Lease
 from rlstudio.experiment.config.sections import TrackingConfig
 from rlstudio.experiment.metrics.records import CLOCK, records
@@ -16,8 +15,8 @@ from rlstudio.experiment.metrics.writer import MetricsWriter
 class Recorder:
     def __init__(self, run_dir: Path, cfg: TrackingConfig, lease: Lease) -> None:
         self._sinks: dict[str, Sink] = {"jsonl": MetricsWriter(run_dir, lease=lease, rotate_mb=cfg.rotate_mb)}
-        for name in cfg.sinks:
-            self._sinks[name] = SINKS.load(name)(run_dir)
+        for sink in cfg.chosen_sinks():
+            self._sinks[sink.kind] = sink.build(run_dir)
 
     def write(self, step: int, values: Mapping[str, float], tags: Sequence[str] = ()) -> None:
         rows = records(step, values, tags)

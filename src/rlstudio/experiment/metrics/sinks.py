@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlstudio.core.errors import StorageError, UserError
+from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.metrics.records import Record
 from rlstudio.storage.folder import Folder, ensure_directory
 from rlstudio.storage.jsonl import LineWriter
 
 
 class Sink(Protocol):
+    """Made for one run, from its settings (`SinkConfig`) and the run's folder."""
+
     def write(self, records: Sequence[Record]) -> None: ...
 
     def flush(self) -> None: ...
@@ -32,6 +35,16 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def csv_sink(cfg: SinkConfig, run_dir: Path) -> CsvSink:
+    """`artifacts/metrics.csv`: one row per value."""
+    return CsvSink(run_dir)
+
+
+def tensorboard_sink(cfg: SinkConfig, run_dir: Path) -> TensorBoardSink:
+    """Event files for TensorBoard, in `artifacts/tensorboard`."""
+    return TensorBoardSink(run_dir)
 
 
 class CsvSink:

@@ -1,0 +1,49 @@
+"""Sections inside an annotation, and which class reads one: a `kind` may name a part with settings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ErrorType
+
+OF_PYDANTIC = frozenset(get_args(ErrorType))
+
+
+def section_in(annotation: Any) -> Any:
+    """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`; None where there is none."""
+    if hasattr(annotation, "section_type"):
+        return annotation
+    return next(filter(None, map(section_in, get_args(annotation))), None)
+
+
+def read_chosen(annotation: Any, value: Any) -> Any:
+    """The value of a field, with each section that another class reads already read by that class."""
+    section = None if get_origin(annotation) is dict else section_in(annotation)
+    if section is None or not hasattr(section, "parts"):
+        return value
+    if isinstance(value, Mapping):
+        chosen = section.chosen(value)
+        return value if chosen is section is annotation else chosen.model_validate(value)
+    if isinstance(value, list | tuple):
+        return [_item(annotation, index, item) for index, item in enumerate(value)]
+    return value
+
+
+def _item(annotation: Any, index: int, item: Any) -> Any:
+    """One of a list, with its place in what is wrong with it."""
+    try:
+        return read_chosen(annotation, item)
+    except ValidationError as error:
+        placed = [_placed(index, finding) for finding in error.errors(include_url=False)]
+        raise ValidationError.from_exception_data("Config", placed) from None
+
+
+def _placed(index: int, finding: ErrorDetails) -> InitErrorDetails:
+    loc, given, context = (index, *finding["loc"]), finding["input"], finding.get("ctx", {})
+    if finding["type"] in OF_PYDANTIC:
+        return InitErrorDetails(type=finding["type"], loc=loc, input=given, ctx=context)
+    template = " ".join(f"{{{name}}}" for name in context)
+    return InitErrorDetails(type=PydanticCustomError(finding["type"], template, context), loc=loc, input=given)

@@ -1,0 +1,92 @@
+"""What every sampler promises: a choice is in the space, and depends on the trial's number and the others alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from rlstudio.control.sweep.config import SweepConfig
+from rlstudio.control.sweep.samplers import Sampler, make_sampler
+from rlstudio.control.sweep.space import Space
+from rlstudio.control.sweep.sweeps import Trial, TrialState
+from rlstudio.core.config import parse
+
+RANGES: Mapping[str, Mapping[str, Any]] = {
+    "train.lr": {"low": 1e-5, "high": 1e-2, "log": True},
+    "train.rollout_steps": {"low": 8, "high": 64, "step": 8},
+}
+EPOCHS = 9
+
+
+class SamplerContract:
+    part: ClassVar[str]
+    """Name of the sampler."""
+
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """Its own, where it needs some."""
+
+    space: ClassVar[Mapping[str, Mapping[str, Any]]] = RANGES
+    """Settings it can choose."""
+
+    seeded: ClassVar[bool] = True
+    """Whether the seed decides anything."""
+
+    def sweep(self, **changed: Any) -> SweepConfig:
+        sampler = {"kind": self.part, **self.settings, **changed}
+        return parse(
+            SweepConfig, {"name": "s", "experiment": {}, "trials": 12, "sampler": sampler, "space": dict(self.space)}
+        )
+
+    def make(self, **changed: Any) -> tuple[Sampler, Space]:
+        cfg = self.sweep(**changed)
+        space = Space(cfg.space, {})
+        return make_sampler(cfg.sampler, space), space
+
+    def played(self, count: int, **changed: Any) -> list[Trial]:
+        """Trials one after the other; of every four one fails, one is given up early and one is still running."""
+        sampler, _ = self.make(**changed)
+        trials: list[Trial] = []
+        for number in range(count):
+            params = sampler.choose(number, trials)
+            score = -abs(len(json.dumps(params)) - 40.0)
+            ended = (TrialState.COMPLETED, TrialState.FAILED, TrialState.PRUNED, TrialState.RUNNING)[number % 4]
+            epoch = 3 if ended == TrialState.PRUNED else EPOCHS
+            known = ended in (TrialState.COMPLETED, TrialState.PRUNED)
+            results = {epoch: {0: score}} if known else {}
+            trials.append(Trial(number, params, epoch, ended, results, score if known else None))
+        return trials
+
+    def test_every_choice_is_in_the_space(self) -> None:
+        _, space = self.make()
+        for trial in self.played(8):
+            assert trial.params.keys() == {axis.path for axis in space.axes if space.active(axis, trial.params)}
+            for axis in space.axes:
+                if axis.path in trial.params:
+                    value = trial.params[axis.path]
+                    assert value in axis.choices if axis.choices is not None else axis.low <= value <= axis.high
+                    assert not axis.whole or isinstance(value, int)
+
+    def test_choices_are_plain_values_of_json(self) -> None:
+        for trial in self.played(8):
+            assert json.loads(json.dumps(trial.params)) == trial.params
+
+    def test_a_new_sampler_chooses_the_same_from_the_same_trials(self) -> None:
+        """A driver that was killed goes on with nothing but the store."""
+        trials = self.played(8)
+        for number in (0, 3, 7):
+            fresh, _ = self.make()
+            assert fresh.choose(number, trials[:number]) == trials[number].params
+
+    def test_asking_again_changes_nothing(self) -> None:
+        trials = self.played(4)
+        sampler, _ = self.make()
+        assert sampler.choose(4, trials) == sampler.choose(4, trials)
+
+    def test_another_seed_chooses_otherwise(self) -> None:
+        if not self.seeded:
+            pytest.skip("chance has no part in it")
+        first, second = ([trial.params for trial in self.played(4, seed=seed)] for seed in (1, 2))
+        assert first != second
