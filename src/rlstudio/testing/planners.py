@@ -116,7 +116,9 @@ class PlannerContract:
 
     def test_a_score_without_numbers_still_gives_an_action(self, env_id: str) -> None:
         planner = self.make(env_id)
-        hopeless = ReturnScore(analytic_dynamics(env_id), reward=lambda seen, actions, after: after[..., 0] * torch.nan)
+        hopeless = ReturnScore(
+            analytic_dynamics(env_id), reward=lambda observations, actions, after: after[..., 0] * torch.nan
+        )
         planned = planner.plan(first_observations(env_id), hopeless, None, self.noise(planner))
         assert torch.isfinite(planned.actions.float()).all()
 
