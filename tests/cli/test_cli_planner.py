@@ -122,14 +122,15 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) 
 
 
 def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
-    from rlstudio.experiment.analysis.replan import value_of
+    from rlstudio.experiment.analysis.replan import own_value
     from rlstudio.experiment.run.load import load_run
 
     assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
     loaded = load_run(only_run(Path("runs")))
     assert loaded.reward_scale > 1.0
     seen = torch.zeros(1, 4)
-    own, scaled = value_of(loaded.agent.model), value_of(loaded.agent.model, loaded.reward_scale)
+    model, learned = loaded.agent.model, loaded.learned
+    own, scaled = own_value(model, learned), own_value(model, learned, loaded.reward_scale)
     assert own is not None
     assert scaled is not None
     torch.testing.assert_close(scaled(seen), own(seen) * loaded.reward_scale)

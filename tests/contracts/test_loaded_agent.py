@@ -15,7 +15,7 @@ from rlstudio.experiment.checkpoint.agent_spec import describe_agent, read_agent
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.run import rebuild
+from rlstudio.experiment.run import checkpoint_agent
 from rlstudio.experiment.training.build import build_env, build_trainer
 from support import tiny_runs
 from support.export_toys import CASES, PLANNING, trained_trainer
@@ -50,7 +50,7 @@ def test_every_algorithm_is_here():
 def alone(monkeypatch):
     """An environment or a trainer is a failure."""
     for name in ("build_env", "build_trainer"):
-        monkeypatch.setattr(rebuild, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
+        monkeypatch.setattr(checkpoint_agent, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
 
 
 def written(trainer, folder) -> Loaded:
@@ -92,7 +92,7 @@ def same(ours: Any, theirs: Any) -> bool:
 @pytest.mark.parametrize("make", EVERY)
 def test_it_acts_bit_for_bit_as_what_was_trained(make, tmp_path, alone):
     trainer, cfg = make()
-    loaded = rebuild.agent_of(cfg, written(trainer, tmp_path)).agent
+    loaded = checkpoint_agent.agent_of(cfg, written(trainer, tmp_path)).agent
     trained = trainer.agent
     assert type(loaded) is type(trained)
     assert (loaded.spaces, loaded.acting, loaded.remembers) == (trained.spaces, trained.acting, trained.remembers)

@@ -9,8 +9,9 @@ import torch
 
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.errors import Incompatible, UserError
+from rlstudio.core.model import Rule
 from rlstudio.core.spaces import Dict, Spaces
 from rlstudio.data.collect.carry import without_rows
 
@@ -18,14 +19,16 @@ from rlstudio.data.collect.carry import without_rows
 class Agent:
     """Owns Models, chooses actions, knows no algorithm. Actions are choices from 0 or numbers inside the bounds."""
 
-    fits: tuple[str, ...]  # the Model variants it can act with
+    rule: Rule  # how outputs of a Model become actions here
     acting: str
     remembers = False
+    model: Any  # a Model; of an agent that plans, all that it learned
 
-    def __init__(self, model: Any, spaces: Spaces) -> None:
-        if model.variant not in self.fits:
+    def __init__(self, model: Model, spaces: Spaces) -> None:
+        rule = model.decision().rule
+        if rule != self.rule:
             raise Incompatible(
-                f"{type(self).__name__} acts with a {' or '.join(self.fits)} Model, not with {model.variant}"
+                f"{type(self).__name__} acts by {self.rule}; the outputs of a {model.variant} Model are for {rule}"
             )
         self.model = model
         self.spaces = spaces

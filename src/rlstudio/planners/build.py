@@ -6,12 +6,13 @@ from math import ceil
 
 from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model import PlanPolicy, PlanValue
 from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.worlds.equations import dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
-from rlstudio.planners.guide import Acting, Guide
+from rlstudio.planners.guide import Guide
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal, Proposal
-from rlstudio.planners.score import Score, Value
+from rlstudio.planners.score import Score
 from rlstudio.planners.search import Search
 from rlstudio.planners.tree import TreeSearch
 from rlstudio.planners.updates import Weigh, best_softmax, elites, softmax
@@ -28,7 +29,7 @@ ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""
 
 
-def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = None) -> Planner:
+def build_planner(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None = None) -> Planner:
     """`policy` is what guided planning follows, and what a tree search takes to be likely."""
     if cfg.kind == "mcts":
         if not isinstance(actions, Discrete):
@@ -56,7 +57,9 @@ def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = No
     )
 
 
-def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: Value | None = None) -> Score:
+def build_score(
+    cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: PlanValue | None = None
+) -> Score:
     """What sequences are worth in a model of this environment; `own` is the agent's own value."""
     return Score(
         dynamics,
@@ -67,7 +70,7 @@ def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: flo
     )
 
 
-def _value(cfg: ScoreConfig, env_id: str, own: Value | None) -> Value | None:
+def _value(cfg: ScoreConfig, env_id: str, own: PlanValue | None) -> PlanValue | None:
     match cfg.value:
         case "own":
             return own
@@ -89,7 +92,7 @@ def _proposal(cfg: PlannerConfig, actions: Space) -> Proposal:
     raise Incompatible(f"planner {cfg.kind}: plans numbers or one choice at a time; the env takes {describe(actions)}")
 
 
-def _guide(cfg: PlannerConfig, policy: Acting | None) -> Guide | None:
+def _guide(cfg: PlannerConfig, policy: PlanPolicy | None) -> Guide | None:
     if cfg.kind != "guided":
         return None
     if policy is None:

@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Dynamics, Outcome, Rolling
-
-Value = Callable[[Tensor], Tensor]
-"""observations [..., O] -> what is still to come, [...]"""
+from rlstudio.core.model import PlanValue
 
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """observations, actions, following observations -> a reward to plan with instead of the model's, [...]"""
@@ -28,7 +26,7 @@ class Score:
         dynamics: Dynamics,
         *,
         gamma: float = 1.0,
-        value: Value | None = None,
+        value: PlanValue | None = None,
         reward: Reward | None = None,
         pessimism: float = 0.0,
     ) -> None:

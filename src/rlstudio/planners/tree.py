@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned
-from rlstudio.models.policies.distributions import Categorical
-from rlstudio.planners.guide import Acting
+from rlstudio.core.model import Categorical, PlanPolicy
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.score import Score
 
@@ -40,7 +39,7 @@ class TreeSearch:
 
     choices: int
     simulations: int
-    policy: Acting | None = None  # None: all choices alike
+    policy: PlanPolicy | None = None  # None: all choices alike
 
     @property
     def noise(self) -> Noise:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.core.contracts import Acted, Array, Player
+    from rlstudio.core.model import Weights
     from rlstudio.delivery.bundle import Bundle
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.judging.evaluate import Evaluation
@@ -31,6 +32,7 @@ class _LoadedPolicy(NamedTuple):
     cfg: ExperimentConfig
     env_steps: int
     reward_scale: float | None  # None: not known
+    learned: Mapping[str, Weights]  # of all its Models; of a bundle, which has only what acts, none
 
 
 class _Played(NamedTuple):
@@ -115,6 +117,7 @@ def _planning(loaded: _LoadedPolicy, kind: str, settings: Sequence[str], lender:
         loaded.cfg,
         [f"kind={kind}", *(setting.removeprefix("planner.") for setting in settings)],
         modeller=lender and Trained(lender.agent, lender.cfg),
+        learned=loaded.learned,
         reward_scale=loaded.reward_scale,
     )
 
@@ -198,7 +201,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
     from rlstudio.experiment.run.load import load_run
 
     loaded = load_run(folder, checkpoint)
-    return _LoadedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
+    return _LoadedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale, loaded.learned)
 
 
 def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _LoadedPolicy:
@@ -208,5 +211,5 @@ def _load_bundle(bundle: Bundle, imports: Sequence[str], model: bool) -> _Loaded
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if model else bundle.policy()
     return _LoadedPolicy(
-        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale
+        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale, {}
     )

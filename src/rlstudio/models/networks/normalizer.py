@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rlstudio.core.model import Moments
 from rlstudio.ops.running import merge_moments
 
 CLIP = 10.0
@@ -32,6 +33,10 @@ class Normalizer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return ((x - self.mean) * self.inverse_std).clamp(-CLIP, CLIP)
+
+    def moments(self) -> Moments:
+        """What it does, as the buffers themselves."""
+        return Moments(self.mean, self.inverse_std, CLIP)
 
     @torch.no_grad()
     def update(self, rows: Tensor, weights: Tensor | None = None) -> None:
