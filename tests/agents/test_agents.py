@@ -120,5 +120,14 @@ def test_numbering_of_choices_starts_where_the_env_says():
 def test_batches_can_be_given_actions_and_values():
     agent = PolicyAgent(build_model(PolicyValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
     batch = Batch(observations=torch.from_numpy(rows(5)))
-    assert agent.with_actions(batch).actions.shape == (5,)
+    acted = agent.with_actions(batch)
+    logits = agent.model(batch.observations)[0].logits.log_softmax(-1)
+    assert torch.equal(acted.actions, logits.argmax(-1))
+    torch.testing.assert_close(acted.log_probs, logits.amax(-1))
     assert agent.with_values(batch).values.shape == (5,)
+
+
+def test_values_and_certain_actions_have_no_log_probabilities():
+    batch = Batch(observations=torch.from_numpy(rows(5)))
+    agent = QValueAgent(build_model(QValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
+    assert agent.with_actions(batch).names == ("observations", "actions")

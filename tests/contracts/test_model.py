@@ -33,9 +33,10 @@ from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.models.policies.q_values import QValue
 from rlstudio.models.spec import ModelSpec, read_model_fields
 from support.experiments import tiny
-from support.own_model import AcmeValues
 
 SEEN = Box((4,), "float32", (-np.inf,), (np.inf,))
+OWN = "relu-values"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CHOICE, PARTS, MOVES = Discrete(3, start=2), MultiDiscrete((3, 2)), Box((2,), "float32", (-2, 0), (1, 5))
 
 
@@ -63,19 +64,20 @@ CASES = [
     Case("squashed-policy", MOVES),
     Case("squashed-policy", MOVES, GSDE),
     Case("deterministic-policy", MOVES),
-    Case("acme-values", CHOICE, {}, {"width": 6}),
+    Case(OWN, CHOICE, {}, {"width": 6}),
 ]
 
 
 @pytest.fixture(autouse=True)
 def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """The package with the Model of `support/own_model.py` is installed; what it gives uninstalls it."""
+    """A package with the Model of `examples/my_model.py` is installed; what it gives uninstalls it."""
     site = tmp_path_factory.mktemp("site")
     info = site / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[rlstudio.models]\n{AcmeValues.variant} = support.own_model:AcmeValues\n")
+    (info / "entry_points.txt").write_text(f"[rlstudio.models]\n{OWN} = my_model:ReluValues\n")
     monkeypatch.syspath_prepend(str(site))
+    monkeypatch.syspath_prepend(str(EXAMPLES))
 
     def uninstall() -> None:
         (info / "entry_points.txt").write_text("")
@@ -101,7 +103,7 @@ def built(case: Case) -> tuple[Model, Spaces]:
 
 
 def stated(case: Case) -> dict[str, object]:
-    return {"settings": case.settings} if case.variant == AcmeValues.variant else dict(case.settings)
+    return {"settings": case.settings} if case.variant == OWN else dict(case.settings)
 
 
 def rows(n: int, seed: int = 0) -> np.ndarray:
@@ -122,7 +124,7 @@ def test_it_meets_the_contract(case: Case) -> None:
     assert type(model) is MODELS.load(model.variant)
     assert set(model.reads) <= {"observations", "carry", "resets"}
     assert ("carry" in model.reads) == bool(model.carry_shapes())
-    assert model.outputs(torch.from_numpy(rows(2)))[0].shape == (2, model.decision().outputs)
+    assert model.outputs(torch.from_numpy(rows(2)))[0].shape == (2, model.action_rule().outputs)
 
 
 @every
@@ -147,7 +149,7 @@ def test_both_kernels_act_alike(case: Case) -> None:
 @every
 def test_the_kernel_sees_every_change_of_the_weights(case: Case) -> None:
     model, spaces = built(case)
-    agent = AGENTS[model.decision().rule](model, spaces)
+    agent = AGENTS[model.action_rule().kind](model, spaces)
     before = agent.deciding(rows(3)).copy()
     for parameter in model.parameters():
         parameter.data.mul_(1.5)
@@ -161,7 +163,7 @@ def test_it_is_built_again_from_what_it_says(case: Case) -> None:
     assert json.loads(json.dumps(said)) == said
     spec = model_spec(model)
     assert ModelSpec.model_validate_json(spec.model_dump_json()) == spec
-    agent = AGENTS[model.decision().rule](model, spaces)
+    agent = AGENTS[model.action_rule().kind](model, spaces)
     assert described(agent) == spec
     again = rebuilt(spaces, spec, {name: part.numpy(force=True) for name, part in model.state_dict().items()})
     assert type(again) is type(agent)
@@ -172,7 +174,7 @@ def test_it_is_built_again_from_what_it_says(case: Case) -> None:
 @every
 def test_its_plain_form_does_what_the_agent_does(case: Case) -> None:
     model, spaces = built(case)
-    agent = AGENTS[model.decision().rule](model, spaces)
+    agent = AGENTS[model.action_rule().kind](model, spaces)
     policy = Deployed(agent)
     carry = {part: np.zeros((7, *shape), np.float32) for part, shape in model.carry_shapes().items()}
     given = {"observations": rows(7), **{f"carry_{part}": held for part, held in carry.items()}}
@@ -188,7 +190,7 @@ def test_its_plain_form_does_what_the_agent_does(case: Case) -> None:
 @every
 def test_a_planner_gets_its_policy_and_its_value_for_any_leading_dimensions(case: Case) -> None:
     model, spaces = built(case)
-    agent, observed = AGENTS[model.decision().rule](model, spaces), torch.from_numpy(rows(6)).view(2, 3, 4)
+    agent, observed = AGENTS[model.action_rule().kind](model, spaces), torch.from_numpy(rows(6)).view(2, 3, 4)
     policy, value = model.policy_for_plan(), model.value_for_plan({})
     assert policy is not None
     done = mode(policy(observed)).flatten(0, 1)
@@ -206,7 +208,7 @@ def test_a_planner_gets_its_policy_and_its_value_for_any_leading_dimensions(case
 
 def acme_agent():
     spaces = Spaces(SEEN, Discrete(2))
-    spec = ModelSpec(variant=AcmeValues.variant, network=NetworkConfig(), settings={"width": 5})
+    spec = ModelSpec(variant=OWN, network=NetworkConfig(), settings={"width": 5})
     return blank_agent(spaces, spec)
 
 
@@ -226,7 +228,7 @@ def test_a_model_of_another_package_ships(tmp_path: Path, acme: Callable[[], Non
     assert bundle.spec.model.settings == {"width": 5}
     assert np.array_equal(bundle.agent().act(rows(9)), agent.act(rows(9)))
     acme()
-    with pytest.raises(BundleError, match=r"spec\.json: model\.variant: .*unknown model 'acme-values'.*install"):
+    with pytest.raises(BundleError, match=r"spec\.json: model\.variant: .*unknown model 'relu-values'.*install"):
         open_bundle(tmp_path / "bundle")
 
 
@@ -253,7 +255,7 @@ def test_what_cannot_be_built_again_says_why(acme: Callable[[], None]) -> None:
         model_spec(torch.nn.Linear(1, 1))
     agent = acme_agent()
     acme()
-    with pytest.raises(Incompatible, match=r"unknown model 'acme-values'.* an entry point of rlstudio\.models"):
+    with pytest.raises(Incompatible, match=r"unknown model 'relu-values'.* an entry point of rlstudio\.models"):
         model_spec(agent.model)
     assert described(agent) is None
 

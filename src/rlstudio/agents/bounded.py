@@ -26,9 +26,9 @@ class BoundedAgent(Agent):
         assert isinstance(spaces.action, Box)
         self._outputs = acting_kernel(model)
         self.acting = self._outputs.name
-        decision = model.decision()
-        self._samples = decision.samples
-        self._held = None if decision.state_noise is None else HeldNoise(decision.state_noise)
+        rule = model.action_rule()
+        self._samples = rule.samples
+        self._held = None if rule.state_noise is None else HeldNoise(rule.state_noise)
         self._size = spaces.action.size
         self._low, self._high = spaces.action.bounds()
         bounds = Bounds(spaces.action)

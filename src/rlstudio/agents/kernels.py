@@ -103,7 +103,7 @@ class TorchKernel:
 def acting_kernel(model: Model) -> NumpyKernel | TorchKernel:
     """The lightest kernel that fits."""
     layers = numpy_layers(model)
-    return TorchKernel(model, model.decision().state_noise) if layers is None else NumpyKernel(layers)
+    return TorchKernel(model, model.action_rule().state_noise) if layers is None else NumpyKernel(layers)
 
 
 def numpy_layers(model: Model) -> Layers | None:

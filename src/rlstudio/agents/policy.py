@@ -38,9 +38,9 @@ class PolicyAgent(Agent):
             self._splits = np.cumsum(spaces.action.nvec)[:-1]
         if isinstance(spaces.action, Box):
             self._low, self._high = spaces.action.bounds()
-        decision = model.decision()
-        self._width, self._log_std = decision.outputs, decision.log_std
-        self._held = None if decision.state_noise is None else HeldNoise(decision.state_noise)
+        rule = model.action_rule()
+        self._width, self._log_std = rule.outputs, rule.log_std
+        self._held = None if rule.state_noise is None else HeldNoise(rule.state_noise)
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
         if self._held is not None:

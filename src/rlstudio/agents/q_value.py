@@ -20,7 +20,7 @@ class QValueAgent(Agent):
     def __init__(self, model: Model, spaces: Spaces) -> None:
         super().__init__(model, spaces)
         self._outputs = acting_kernel(model)
-        self._quantiles = model.decision().per_choice
+        self._quantiles = model.action_rule().per_choice
         self.acting = self._outputs.name
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:

@@ -16,14 +16,14 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.catalog import MODELS
 from rlstudio.core.contracts import Model
 from rlstudio.core.errors import Incompatible, UserError
-from rlstudio.core.model import Rule
+from rlstudio.core.model import RuleKind
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.spec import ModelSpec, read_model_fields
 from rlstudio.models.weights import load_weights
 
-AGENTS: dict[Rule, type[PolicyAgent | QValueAgent | BoundedAgent]] = {
+AGENTS: dict[RuleKind, type[PolicyAgent | QValueAgent | BoundedAgent]] = {
     "policy": PolicyAgent,
     "values": QValueAgent,
     "bounded": BoundedAgent,
@@ -59,7 +59,7 @@ def described(agent: Agent) -> ModelSpec | None:
     """The description of an agent's Model where that and the spaces suffice to act as it does: not of an agent that
     plans, nor of a subclass, which may do more than the class it extends."""
     model = getattr(agent, "model", None)
-    if not isinstance(model, Model) or type(agent) is not AGENTS.get(model.decision().rule):
+    if not isinstance(model, Model) or type(agent) is not AGENTS.get(model.action_rule().kind):
         return None
     try:
         return model_spec(model)
@@ -74,7 +74,7 @@ def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
         model = build_model(lambda s, n, r: known(s, n, r, **spec.arguments), spaces, spec.network, Rng(0))
     except TypeError as error:
         raise Incompatible(f"a {spec.variant} Model is not built like this: {error}") from error
-    return AGENTS[cast(Model, model).decision().rule](cast(Model, model), spaces)
+    return AGENTS[cast(Model, model).action_rule().kind](cast(Model, model), spaces)
 
 
 def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray]) -> Agent:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from rlstudio.core.batch import Batch
-    from rlstudio.core.model import Carry, Decision, Layers, Observations, PlanPolicy, PlanValue, Weights
+    from rlstudio.core.model import ActionRule, Carry, Layers, Observations, PlanPolicy, PlanValue, Weights
     from rlstudio.core.rng import Rng
     from rlstudio.core.spaces import Spaces
 
@@ -125,7 +125,7 @@ class Model(ForPlanning, Protocol):
         """How it is built again, as `models/spec.py` has it: variant, network section and settings, in JSON values."""
         ...
 
-    def decision(self) -> Decision:
+    def action_rule(self) -> ActionRule:
         """How its outputs become actions."""
         ...
 
@@ -145,6 +145,10 @@ class Model(ForPlanning, Protocol):
         """The same as `outputs` from copies of the weights, in operations that an exporter can follow:
         forward(observations by entry, carry by part) -> (outputs, carry after). An observation that is no dict is the
         entry "". Where there are `layers`, `models.plain.plain_layers` makes it of them."""
+        ...
+
+    def __call__(self, **columns: Observations) -> object:
+        """What its loss learns from: a policy, or a tuple of one and values, or values."""
         ...
 
     def parameters(self) -> Iterator[nn.Parameter]: ...

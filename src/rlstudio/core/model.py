@@ -55,7 +55,7 @@ PlanPolicy = Callable[["Tensor"], Policy]
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 
-Rule = Literal["policy", "values", "bounded"]
+RuleKind = Literal["policy", "values", "bounded"]
 
 
 class StateNoise(NamedTuple):
@@ -67,15 +67,15 @@ class StateNoise(NamedTuple):
     with_hidden: Callable[[Observations], tuple[Tensor, Tensor]]  # rows [N] -> outputs [N, D] and h [N, H]
 
 
-class Decision(NamedTuple):
-    """How the outputs of a Model become actions. Each rule is an agent (`agents/rebuild.py`):
+class ActionRule(NamedTuple):
+    """How the outputs of a Model become actions. Each kind is an agent (`agents/rebuild.py`):
 
     policy   logits of choices, or means of numbers, which are clipped to the bounds
     values   what each choice is worth; the highest is taken
     bounded  means of numbers, which a tanh squashes into the bounds; where it `samples`, their log stds after them
     """
 
-    rule: Rule
+    kind: RuleKind
     outputs: int  # numbers that the network gives for a row
     log_std: Tensor | None = None  # policy: of numbers, where it is the same in every state
     state_noise: StateNoise | None = None  # policy, bounded: instead of a log std

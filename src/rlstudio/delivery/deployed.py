@@ -31,11 +31,11 @@ class Deployed(nn.Module):
                 f"a {type(agent).__name__} cannot be exported: what it acts by has no plain form (see Model in"
                 " core/contracts.py)"
             )
-        spaces, decision = agent.spaces, model.decision()
+        spaces, rule = agent.spaces, model.action_rule()
         self.network = model.plain()
-        self.per_choice = decision.per_choice
+        self.per_choice = rule.per_choice
         self.mask = ActionMask.of(spaces)
-        self.decide = _decision(spaces.action, squashes=decision.rule == "bounded")
+        self.decide = _decision(spaces.action, squashes=rule.kind == "bounded")
         self.observations, self.carry = observation_ports(spaces.observation), carry_ports(model.carry_shapes())
         self.results = (action_port(spaces.action), output_port(spaces.action))
         self.eval()

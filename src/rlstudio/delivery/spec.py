@@ -30,7 +30,7 @@ class ActingFacts(NamedTuple):
 
     @classmethod
     def of(cls, model: Model) -> ActingFacts:
-        return cls(model.decision().rule == "bounded", model.carry_shapes())
+        return cls(model.action_rule().kind == "bounded", model.carry_shapes())
 
     @classmethod
     def stated(cls, derived: Mapping[str, Any]) -> ActingFacts:

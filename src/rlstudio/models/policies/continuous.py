@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from rlstudio.core.contracts import State
 from rlstudio.core.model import (
+    ActionRule,
     Carry,
-    Decision,
     Gaussian,
     Layers,
     Observations,
@@ -118,11 +118,11 @@ class SquashedPolicy(_Bounded):
             mean, log_std = self.policy_net.output(hidden), self.exploration(hidden)
         return SquashedGaussian(mean, log_std.clamp(*LOG_STD_RANGE), self.bounds.scale, self.bounds.shift)
 
-    def decision(self) -> Decision:
+    def action_rule(self) -> ActionRule:
         if self.exploration is None:
-            return Decision("bounded", 2 * self.bounds.size)
+            return ActionRule("bounded", 2 * self.bounds.size)
         noise = self.exploration.described(self.policy_net, self.encoder)
-        return Decision("bounded", self.bounds.size, state_noise=noise)
+        return ActionRule("bounded", self.bounds.size, state_noise=noise)
 
     def policy_for_plan(self) -> PlanPolicy:
         def unscaled(observations: Tensor) -> SquashedGaussian:
@@ -156,8 +156,8 @@ class DeterministicPolicy(_Bounded):
     def forward(self, observations: Observations) -> Tensor:
         return self.bounds.actions(torch.tanh(self.policy_net(self.encoder(observations))))
 
-    def decision(self) -> Decision:
-        return Decision("bounded", self.bounds.size, samples=False)
+    def action_rule(self) -> ActionRule:
+        return ActionRule("bounded", self.bounds.size, samples=False)
 
     def policy_for_plan(self) -> PlanPolicy:
         def certain(observations: Tensor) -> Gaussian:

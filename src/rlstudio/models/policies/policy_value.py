@@ -16,9 +16,9 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model import (
+    ActionRule,
     Carry,
     Categorical,
-    Decision,
     Gaussian,
     Layers,
     MultiCategorical,
@@ -73,11 +73,11 @@ class PolicyHead(nn.Module):
                 return MultiCategorical(outputs, self.space.nvec)
         return Gaussian(outputs, self.log_std if self.exploration is None else self.exploration(hidden))
 
-    def decision(self, net: MLP, encoder: Encoder) -> Decision:
+    def action_rule(self, net: MLP, encoder: Encoder) -> ActionRule:
         """How outputs of `net` over features of `encoder` become actions."""
         if self.exploration is not None:
-            return Decision("policy", self.outputs, state_noise=self.exploration.described(net, encoder))
-        return Decision("policy", self.outputs, getattr(self, "log_std", None))
+            return ActionRule("policy", self.outputs, state_noise=self.exploration.described(net, encoder))
+        return ActionRule("policy", self.outputs, getattr(self, "log_std", None))
 
 
 class PolicyOnly(nn.Module):
@@ -113,8 +113,8 @@ class PolicyOnly(nn.Module):
     def spec(self) -> State:
         return model_fields(self.variant, self.network)
 
-    def decision(self) -> Decision:
-        return self.head.decision(self.policy_net, self.encoder)
+    def action_rule(self) -> ActionRule:
+        return self.head.action_rule(self.policy_net, self.encoder)
 
     def carry_shapes(self) -> dict[str, tuple[int, ...]]:
         return {}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import Carry, Categorical, Decision, Layers, Observations, PlanPolicy, PlanValue, Weights
+from rlstudio.core.model import ActionRule, Carry, Categorical, Layers, Observations, PlanPolicy, PlanValue, Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, Spaces, describe
 from rlstudio.models.config import NetworkConfig
@@ -53,8 +53,8 @@ class _ChoiceValues(nn.Module):
         dueling = isinstance(self.q_net, Dueling)
         return model_fields(self.variant, self.network, quantiles=self.quantiles, dueling=dueling)
 
-    def decision(self) -> Decision:
-        return Decision("values", self.choices * self.quantiles, per_choice=self.quantiles)
+    def action_rule(self) -> ActionRule:
+        return ActionRule("values", self.choices * self.quantiles, per_choice=self.quantiles)
 
     def carry_shapes(self) -> dict[str, tuple[int, ...]]:
         return {}

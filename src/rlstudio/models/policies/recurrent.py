@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
-from rlstudio.core.model import Carry, Decision, Layers, Observations, PlanPolicy, PlanValue, Policy, Weights
+from rlstudio.core.model import ActionRule, Carry, Layers, Observations, PlanPolicy, PlanValue, Policy, Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
@@ -72,8 +72,8 @@ class RecurrentPolicyValue(nn.Module):
     def spec(self) -> State:
         return model_fields(self.variant, self.network)
 
-    def decision(self) -> Decision:
-        return self.head.decision(self.policy_net, self.encoder)
+    def action_rule(self) -> ActionRule:
+        return self.head.action_rule(self.policy_net, self.encoder)
 
     def carry_shapes(self) -> dict[str, tuple[int, ...]]:
         return {part: (self.memory.count, self.memory.size) for part in self.memory.parts}
