@@ -121,6 +121,30 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], told: str) 
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_the_value_of_a_critic_comes_from_the_checkpoint_and_not_from_a_bundle(
+    rlctl: Rlctl, place: Path, algo: str
+) -> None:
+    from rlstudio.experiment.analysis.replan import planning_agent
+    from rlstudio.experiment.run.load import load_run
+
+    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}))
+    assert rlctl("launch", "-f", "critic.yaml", "-q").code == 0
+    loaded = load_run(only_run(Path("runs")))
+    settings = ["kind=cem", "horizon=3", "candidates=8", "iterations=1"]
+    score = planning_agent(loaded.agent, loaded.cfg, settings, learned=loaded.learned).score
+    assert score.value is not None
+    assert torch.isfinite(score.value(torch.zeros(2, 3))).all()
+    with_value, without = (
+        rlctl("eval", "last", "--planner", "cem", f"planner.value={value}", *FIRST).document["planner"]["summary"]
+        for value in ("own", "none")
+    )
+    assert with_value["mean"] != without["mean"]
+    assert rlctl("export", "last", "-o", "shipped", "--format", "bundle").code == 0
+    shipped = rlctl("eval", "shipped", "--planner", "cem", *FIRST).document["planner"]["summary"]
+    assert shipped["mean"] == without["mean"]
+
+
 def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
     from rlstudio.experiment.analysis.replan import own_value
     from rlstudio.experiment.run.load import load_run
