@@ -6,7 +6,8 @@ q(s, .) = B relu(A (s - 0.5) + a) + b          `width` units; a plan takes max_a
 import torch
 from torch import nn
 
-from rlstudio.core.model import ActionRule, Categorical, Layers, Linear, Moments
+from rlstudio.core.model.layers import ActionRule, Layers, Linear, Moments
+from rlstudio.core.model.policies import Categorical
 from rlstudio.models.plain import plain_layers
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlstudio.core.contracts import Outcome, Planner
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanPolicy
+from rlstudio.core.model.policies import PlanPolicy
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from rlstudio.models.policies import distributions as policies
 from rlstudio.models.policies.distributions import Policy

@@ -11,7 +11,8 @@ from rlstudio.core.action_mask import FORBIDDEN, ActionMask
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.errors import Incompatible, UserError
-from rlstudio.core.model import Policy, RuleKind
+from rlstudio.core.model.layers import RuleKind
+from rlstudio.core.model.policies import Policy
 from rlstudio.core.spaces import Dict, Spaces
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.models.policies.distributions import log_prob

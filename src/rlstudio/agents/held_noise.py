@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstudio.core.model import StateNoise
+from rlstudio.core.model.layers import StateNoise
 
 
 class HeldNoise:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Array, Model
-from rlstudio.core.model import Layers, Observations, StateNoise
+from rlstudio.core.model.layers import Layers, Observations, StateNoise
 
 
 def _relu(x: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -84,19 +84,20 @@ class TorchKernel:
     name = "torch"
 
     def __init__(self, model: Model, noise: StateNoise | None = None) -> None:
-        self.model = model
+        self._run = model.outputs
+        self._parameter = next(model.parameters())  # looked up once: it knows the device, also after a move
         self._with_hidden = None if noise is None else noise.with_hidden
 
     @torch.inference_mode()
     def __call__(self, observations: Array) -> np.ndarray:
-        outputs, _ = self.model.outputs(tensors(observations, device_of(self.model)))
+        outputs, _ = self._run(tensors(observations, self._parameter.device))
         return outputs.cpu().numpy()
 
     @torch.inference_mode()
     def with_hidden(self, observations: Array) -> tuple[np.ndarray, np.ndarray]:
         """The outputs, and what the last hidden layer gave; of a Model with state-dependent noise."""
         assert self._with_hidden is not None
-        outputs, hidden = self._with_hidden(tensors(observations, device_of(self.model)))
+        outputs, hidden = self._with_hidden(tensors(observations, self._parameter.device))
         return outputs.cpu().numpy(), hidden.cpu().numpy()
 
 
@@ -109,13 +110,8 @@ def acting_kernel(model: Model) -> NumpyKernel | TorchKernel:
 def numpy_layers(model: Model) -> Layers | None:
     """The Model's layers where NumPy can run them."""
     layers = model.layers()
-    if layers is None or layers.activation not in NUMPY_ACTIVATIONS or device_of(model).type != "cpu":
-        return None
-    return layers
-
-
-def device_of(model: Model) -> torch.device:
-    return next(model.parameters()).device
+    light = layers is not None and layers.activation in NUMPY_ACTIVATIONS
+    return layers if light and next(model.parameters()).device.type == "cpu" else None
 
 
 @overload

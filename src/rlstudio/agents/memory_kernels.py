@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from rlstudio.agents.kernels import NumpyKernel, device_of, numpy_layers, tensors, view
+from rlstudio.agents.kernels import NumpyKernel, numpy_layers, tensors, view
 from rlstudio.core.contracts import Array, Model
-from rlstudio.core.model import Layers
+from rlstudio.core.model.layers import Layers
 
 Carried = dict[str, np.ndarray]
 
@@ -24,13 +24,14 @@ class TorchMemoryKernel:
     name = "torch"
 
     def __init__(self, model: Model) -> None:
-        self.model = model
+        self._run = model.outputs
+        self._parameter = next(model.parameters())
 
     @torch.inference_mode()
     def __call__(self, observations: Array, carry: Carried | None) -> tuple[np.ndarray, Carried]:
-        device = device_of(self.model)
+        device = self._parameter.device
         before = None if carry is None else tensors(carry, device)
-        outputs, after = self.model.outputs(tensors(observations, device), before)
+        outputs, after = self._run(tensors(observations, device), before)
         return outputs.cpu().numpy(), {part: held.contiguous().cpu().numpy() for part, held in after.items()}
 
 

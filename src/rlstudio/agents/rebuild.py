@@ -16,7 +16,7 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.catalog import MODELS
 from rlstudio.core.contracts import Model
 from rlstudio.core.errors import Incompatible, UserError
-from rlstudio.core.model import RuleKind
+from rlstudio.core.model.layers import RuleKind
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.build import build_model

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rlstudio.core.model import Layers, Linear, MemoryLayers, Moments
+from rlstudio.core.model.layers import Layers, Linear, MemoryLayers, Moments
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete
 from rlstudio.models.networks.encoder import Encoder, FlatEncoder, ImageEncoder, MixedEncoder
 from rlstudio.models.networks.initialize import convolution, linear

@@ -6,7 +6,7 @@ from math import ceil
 
 from rlstudio.core.contracts import Dynamics, Planner
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanPolicy, PlanValue
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
 from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.worlds.equations import dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig

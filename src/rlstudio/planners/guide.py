@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlstudio.core.model import Categorical, PlanPolicy, Policy
+from rlstudio.core.model.policies import Categorical, PlanPolicy, Policy
 from rlstudio.models.policies.distributions import mode, sample
 from rlstudio.planners.score import Score
 

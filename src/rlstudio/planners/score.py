@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Dynamics, Outcome, Rolling
-from rlstudio.core.model import PlanValue
+from rlstudio.core.model.policies import PlanValue
 
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """observations, actions, following observations -> a reward to plan with instead of the model's, [...]"""

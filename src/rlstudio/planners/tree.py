@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned
-from rlstudio.core.model import Categorical, PlanPolicy
+from rlstudio.core.model.policies import Categorical, PlanPolicy
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.score import Score
 

@@ -11,7 +11,8 @@ import torch
 
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanValue, Weights
+from rlstudio.core.model.policies import PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.spaces import Box
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.config import EnvConfig

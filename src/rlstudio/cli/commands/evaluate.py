@@ -17,7 +17,7 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.core.contracts import Acted, Array, Player
-    from rlstudio.core.model import Weights
+    from rlstudio.core.model.protocol import Weights
     from rlstudio.delivery.bundle import Bundle
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.judging.evaluate import Evaluation

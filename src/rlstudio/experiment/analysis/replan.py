@@ -16,7 +16,8 @@ from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import Config, apply_overrides, parse
 from rlstudio.core.contracts import Dynamics, ForPlanning
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanPolicy, PlanValue, Weights
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.config.experiment import ExperimentConfig

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rlstudio.agents.agent import Agent
 from rlstudio.core.config import config_hash
 from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
-from rlstudio.core.model import Weights
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rlstudio.core.action_mask import features
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import Observations
+from rlstudio.core.model.layers import Observations
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, describe
 from rlstudio.models.config import NetworkConfig

@@ -1,8 +1,8 @@
-"""The layers of encoder, memory and MLP in the words of `core/model.py`: what the NumPy acting kernel runs."""
+"""The layers of encoder, memory and MLP in the words of `core/model`: what the NumPy acting kernel runs."""
 
 from __future__ import annotations
 
-from rlstudio.core.model import Layers
+from rlstudio.core.model.layers import Layers
 from rlstudio.core.spaces import Box, Dict
 from rlstudio.models.networks.encoder import Encoder, FlatEncoder
 from rlstudio.models.networks.memory import Memory

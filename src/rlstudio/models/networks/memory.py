@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlstudio.core.model import Carry, Linear, MemoryLayers
+from rlstudio.core.model.layers import Carry, Linear, MemoryLayers
 from rlstudio.core.rng import Rng
 from rlstudio.models.config import MEMORY_PARTS, MemoryKind
 from rlstudio.models.networks.initialize import linear, orthogonal

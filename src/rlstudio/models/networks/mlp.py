@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlstudio.core.model import Linear
+from rlstudio.core.model.layers import Linear
 from rlstudio.core.rng import Rng
 from rlstudio.models.networks.initialize import fan_in_uniform, linear, orthogonal
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rlstudio.core.model import Moments
+from rlstudio.core.model.layers import Moments
 from rlstudio.ops.running import merge_moments
 
 CLIP = 10.0

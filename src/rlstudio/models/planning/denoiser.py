@@ -19,7 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanPolicy, PlanValue, Weights
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces, describe
 from rlstudio.models.config import NetworkConfig

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import PlanPolicy, PlanValue, Policy, Weights
+from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.models.config import NetworkConfig

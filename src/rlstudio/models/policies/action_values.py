@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import Observations, Weights
+from rlstudio.core.model.layers import Observations
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig

@@ -10,17 +10,9 @@ from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor, nn
 
 from rlstudio.core.contracts import State
-from rlstudio.core.model import (
-    ActionRule,
-    Carry,
-    Gaussian,
-    Layers,
-    Observations,
-    PlanPolicy,
-    PlanValue,
-    SquashedGaussian,
-    Weights,
-)
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import Gaussian, PlanPolicy, PlanValue, SquashedGaussian
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig

@@ -1,4 +1,4 @@
-"""Functions of policies, which are plain tuples of tensors (`core/model.py`). No distribution objects: those cost more
+"""Functions of policies, which are plain tuples of tensors (`core/model`). No distribution objects: those cost more
 than the maths."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlstudio.core.model import Categorical, Gaussian, MultiCategorical, Policy, SquashedGaussian
+from rlstudio.core.model.policies import Categorical, Gaussian, MultiCategorical, Policy, SquashedGaussian
 
 __all__ = [
     "Categorical",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
-from rlstudio.core.model import Observations
+from rlstudio.core.model.layers import Observations
 from rlstudio.core.spaces import Spaces
 
 

@@ -15,19 +15,9 @@ from torch import Tensor, nn
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import (
-    ActionRule,
-    Carry,
-    Categorical,
-    Gaussian,
-    Layers,
-    MultiCategorical,
-    Observations,
-    PlanPolicy,
-    PlanValue,
-    Policy,
-    Weights,
-)
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import Categorical, Gaussian, MultiCategorical, PlanPolicy, PlanValue, Policy
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Space, Spaces, describe
 from rlstudio.models.config import NetworkConfig

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import ActionRule, Carry, Categorical, Layers, Observations, PlanPolicy, PlanValue, Weights
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import Categorical, PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, Spaces, describe
 from rlstudio.models.config import NetworkConfig

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
-from rlstudio.core.model import ActionRule, Carry, Layers, Observations, PlanPolicy, PlanValue, Policy, Weights
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.model import Observations, StateNoise
+from rlstudio.core.model.layers import Observations, StateNoise
 from rlstudio.core.spaces import Box, Space, describe
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.encoder import Encoder

@@ -1,59 +1,15 @@
-"""What a Model says of itself, in plain tuples: the policies it gives, how outputs become actions, its layers.
-
-A policy for N rows is one of
-    Categorical(logits [N, A])                      actions [N]
-    MultiCategorical(logits [N, sum A_i], nvec)     actions [N, K]
-    Gaussian(mean [N, D], log_std [N or 1, D])      actions [N, D]
-    SquashedGaussian(mean, log_std, scale, shift)   actions [N, D] = tanh(u) * scale + shift,  u ~ N(mean, std)
-
-Functions of policies are in `models/policies/distributions.py`.
-"""
+"""How the outputs of a Model become actions, and the network that gives them, layer by layer, in plain tuples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 Observations: TypeAlias = "Tensor | dict[str, Tensor]"
 Carry: TypeAlias = "dict[str, Tensor]"
-Weights: TypeAlias = "Mapping[str, np.ndarray]"
-
-
-class Categorical(NamedTuple):
-    logits: Tensor
-
-
-class MultiCategorical(NamedTuple):
-    logits: Tensor
-    nvec: tuple[int, ...]
-
-
-class Gaussian(NamedTuple):
-    mean: Tensor
-    log_std: Tensor
-
-
-class SquashedGaussian(NamedTuple):
-    mean: Tensor
-    log_std: Tensor
-    scale: Tensor
-    shift: Tensor
-
-
-Policy = Categorical | MultiCategorical | Gaussian | SquashedGaussian
-
-PlanValue = Callable[["Tensor"], "Tensor"]
-"""observations [..., O] -> what is still to come, [...]"""
-
-PlanPolicy = Callable[["Tensor"], Policy]
-"""observations [..., O] -> a distribution over choices, or over numbers in the units of a plan: [-1, 1]"""
-
-
-# -- acting ------------------------------------------------------------------------------------------------------------
 
 RuleKind = Literal["policy", "values", "bounded"]
 
