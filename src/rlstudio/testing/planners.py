@@ -13,12 +13,12 @@ from torch import Tensor
 
 from rlstudio.core.config import Config, parse
 from rlstudio.core.contracts import Planned, Planner
+from rlstudio.core.model.policies import PlanPolicy
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.models.policies.distributions import Categorical, Gaussian, Policy
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.guide import Acting
 from rlstudio.planners.score import ReturnScore
 from rlstudio.testing.worlds import CHOICES, ENVS, NUMBERS, facts, first_observations
 
@@ -45,7 +45,7 @@ class PlannerContract:
         section = parse(_Section, {"planner": {"kind": self.part, **small, **self.settings}})
         return build_planner(section.planner, facts(env_id).spaces.action, self.policy(env_id))
 
-    def policy(self, env_id: str) -> Acting:
+    def policy(self, env_id: str) -> PlanPolicy:
         """One that likes nothing better than anything else."""
         actions = facts(env_id).spaces.action
 
