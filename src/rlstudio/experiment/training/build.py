@@ -29,10 +29,10 @@ class Built:
 
 def build(cfg: ExperimentConfig) -> Built:
     """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
-    check_agents(cfg)
     set_threads(cfg.runtime.threads)
     env = build_env(cfg)
     try:
+        check_agents(cfg, env)
         return Built(env, build_trainer(cfg, env, pick_device(cfg.runtime.device)))
     except BaseException:
         env.close()
