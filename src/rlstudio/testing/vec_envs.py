@@ -231,7 +231,7 @@ def row(rows: Any, index: int) -> Any:
 
 def played(env: VecEnv, actions: np.ndarray) -> list[Step]:
     """All steps, copied out of the reused arrays."""
-    return [Step._make([*map(copied, step[:5]), dict(step.infos)]) for step in map(env.step, actions)]
+    return [Step(*[copied(rows) for rows in step[:5]], infos=dict(step.infos)) for step in map(env.step, actions)]  # type: ignore[misc]
 
 
 def same_steps(left: list[Step], right: list[Step]) -> bool:
