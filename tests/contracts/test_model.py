@@ -81,11 +81,11 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
     def uninstall() -> None:
         (info / "entry_points.txt").write_text("")
-        MODELS.__dict__.pop("_plugins", None)
+        MODELS.__dict__.pop("plugins", None)
 
-    MODELS.__dict__.pop("_plugins", None)
+    MODELS.__dict__.pop("plugins", None)
     yield uninstall
-    MODELS.__dict__.pop("_plugins", None)
+    MODELS.__dict__.pop("plugins", None)
 
 
 def built(case: Case) -> tuple[Model, Spaces]:
