@@ -226,6 +226,42 @@ class ReplayPlan:
         return max(self.warmup, self.horizon * num_envs, self.every)
 
 
+class ReplayBuffer(Stateful, Protocol):
+    """Past transitions. Row number k * num_envs + e is the k-th of environment e, for ever."""
+
+    num_envs: int
+    capacity: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each environment has added, [num_envs]."""
+        ...
+
+    def __len__(self) -> int:
+        """Rows held."""
+        ...
+
+    def add(self, rollout: Batch, first_env: int = 0) -> None:
+        """Append a rollout [T, B] of the environments from `first_env` on."""
+        ...
+
+    def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """Uniform rows [N] with replacement; with a `horizon`, n-step transitions."""
+        ...
+
+    def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:
+        """Uniform pieces of successive rows, [horizon, N]."""
+        ...
+
+    def at(self, numbers: np.ndarray, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """The rows of these numbers, as `sample` would give them."""
+        ...
+
+    def held_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """The numbers of the rows first .. last - 1 of each environment that are still held, in order."""
+        ...
+
+
 class Group(Protocol):
     """The processes that learn one policy together, each from environments of its own. All must call the same methods
     in the same order: what decides whether one is called must be equal in all of them."""
