@@ -234,6 +234,22 @@ class Workspace:
         where = f"there are no runs in {self.runs_dir} yet"
         return RunNotFound(f"run {ref!r}: {where}; start one with: rlctl launch -f FILE")
 
+    def import_consented(self, run: RunRow | None) -> None:
+        """Import what the user let a run import when it was launched here, before anything in its folder is read. A run
+        that only its folder knows, or that was adopted, has no such list."""
+        from rlstudio.experiment.config.imports import import_modules
+
+        if run is not None:
+            consent = self.records.consent(run.id)
+            named_by = f"run {run.id}: launched with --import"
+            import_modules(consent.modules, named_by, path=consent.path, runs_dir=self.runs_dir)
+
+    def folder_to_load(self, ref: str) -> RunFolder:
+        """For commands that load a run's agent: what it was launched with is imported."""
+        folder = self.folder_to_read(ref)
+        self.import_consented(self.find(folder.id).run)
+        return folder
+
     def folder_to_read(self, ref: str) -> RunFolder:
         """For commands that read what a run has written."""
         entry = self.find(ref)

@@ -186,7 +186,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
     from rlstudio.cli.arguments.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(imports)
+    import_modules(imports, runs_dir=runs_dir)
     bundle = named_bundle(run, runs_dir)
     if bundle is not None:
         if checkpoint != "last":
@@ -194,7 +194,7 @@ def _load(run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, 
         return _load_bundle(bundle, imports, model)
     from rlstudio.control.workspace import Workspace
 
-    folder = Workspace(runs_dir).folder_to_read(run)
+    folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.experiment.run.load import load_run
 
     loaded = load_run(folder, checkpoint)

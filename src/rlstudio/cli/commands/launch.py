@@ -70,7 +70,7 @@ def launch(
     from rlstudio.experiment.config.imports import import_modules
 
     request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
-    import_modules(request.imports)
+    import_modules(request.imports, runs_dir=runs_dir)
     chosen = choose(request)
     if dry_run:
         _dry_run(chosen, json)
@@ -116,6 +116,7 @@ def resume(
     allow_inexact: Annotated[
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -124,24 +125,27 @@ def resume(
     """Go on with a run, bit for bit, or extend a finished one."""
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
 
+    import_modules(modules or (), runs_dir=runs_dir)
     given = [*([] if run is None else [run]), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
     workspace = Workspace(runs_dir)
     known = known_run(workspace, reference)
     if detach and allow_inexact:
         raise UserError("--allow-inexact with --detach: accept it where you can see it; leave one of them out")
-    return _continue(workspace, known, given, detach, allow_inexact, OutputStyle(quiet, json))
-
-
-def _continue(
-    workspace: Workspace, run: RunRow, overrides: list[str], detach: bool, allow_inexact: bool, style: OutputStyle
-) -> int:
-    from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs.start import requeue, resume_session
-
+    style = OutputStyle(quiet, json)
     if detach:
-        return print_queued(workspace, [requeue(workspace, run, overrides)], style)
+        from rlstudio.control.runs.start import requeue
+
+        return print_queued(workspace, [requeue(workspace, known, given, imports=modules or ())], style)
+    return _continue(workspace, known, given, allow_inexact, style)
+
+
+def _continue(workspace: Workspace, run: RunRow, overrides: list[str], allow_inexact: bool, style: OutputStyle) -> int:
+    from rlstudio.cli.watch import run_seeds
+    from rlstudio.control.runs.start import resume_session
+
     session = resume_session(workspace, run, overrides, allow_inexact=allow_inexact)
     origin = "resumed"
     if overrides:

@@ -125,7 +125,7 @@ class Releases:
             if checkpoint != "last":
                 raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")
             return self.register_bundle(model, Path(what))
-        return self.register_run(model, self._workspace.folder_to_read(what), checkpoint)
+        return self.register_run(model, self._workspace.folder_to_load(what), checkpoint)
 
     # -- stages -----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ def fork(
     workspace: Workspace, parent: RunRow, checkpoint: str = "last", overrides: Sequence[str] = (), **origin: Any
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `origin`: its sweep and trial."""
+    workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
