@@ -1,4 +1,4 @@
-"""A run folder never causes an import: what may be imported is named by the user, or by the store that launched the run."""
+"""A run folder never causes an import: what may be imported is named by the user, or by the store for its own runs."""
 
 from __future__ import annotations
 

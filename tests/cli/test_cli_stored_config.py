@@ -63,9 +63,7 @@ def test_a_missing_module_is_told_with_the_run_and_the_remedy_by_every_command(r
 def test_python_tells_it_as_well(away: Path) -> None:
     run = orchestrator.get("last")
     for ask in (run.agent, run.resume, run.evaluate, lambda: run.config):
-        with pytest.raises(
-            UserError, match=r"^run .*: launched with --import stored_world: .*; run from the directory"
-        ):
+        with pytest.raises(UserError, match=r"^run .*: launched with --import stored_world: .*; run from the dir"):
             ask()
 
 

@@ -34,7 +34,7 @@ class SubprocessLauncher:
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
         folder = folder_of(self._workspace, run)
-        command = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
+        command = [sys.executable, "-P", "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
         log = Folder(folder.path).output(folder.log_path.name)
         try:
             return subprocess.Popen(
