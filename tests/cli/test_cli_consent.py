@@ -25,6 +25,7 @@ gymnasium.register("Allowed-v0", entry_point=entry_point, max_episode_steps=20)
 """
 MODULE = "allowed_world"
 PAYLOAD = "import pathlib\npathlib.Path({!r}).touch()\n"
+OWNED_TABLES = ("run", "worker", "sweep")
 IDS = ["abcdefgh12", "20261115-093012123-ppo-cartpole-v1-3f2a"]
 
 OPENING = {
@@ -179,8 +180,8 @@ def test_b1_a_store_of_before_knows_what_its_own_runs_were_launched_with(
     launched = rlctl("launch", "--import", MODULE, "-f", "tiny.yaml", "env.id=Allowed-v0", "-q").out.strip()
     assert rlctl("adopt", f"runs/{elsewhere}").code == 0
     connection = sqlite3.connect(place / "runs" / ".rlstudio" / "store.db")
-    for column in ("imports", "import_path"):
-        connection.execute(f"ALTER TABLE run DROP COLUMN {column}")
+    for table, column in [("run", "imports"), ("run", "import_path"), *((t, "pid_namespace") for t in OWNED_TABLES)]:
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     connection.execute("UPDATE schema_version SET number = 2")
     connection.commit()
     connection.close()

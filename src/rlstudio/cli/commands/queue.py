@@ -65,8 +65,6 @@ def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
 def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
     """Request the end of a run and wait for it: `STOP_SECONDS` after a signal, else `ELSEWHERE_SECONDS`."""
-    from rlstudio.core.process import Owner
-
     if entry.run is not None:
         workspace.store.ask(entry.id, desired)
     elif entry.status.host != os.uname().nodename:
@@ -76,7 +74,7 @@ def _ask(workspace: Workspace, entry: Entry, desired: Desired) -> Entry:
     has_signal = True
     while (after := _reaped(workspace, entry.id)).status.state in OWNED:
         status = after.status
-        owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
+        owner = status.process
         # Until a run has a process of its own, its owner is the worker that starts it, which must not stop.
         if owner not in signalled and (after.run is None or after.run.has_process):
             signalled.add(owner)  # a second signal would end it without a checkpoint
@@ -102,12 +100,11 @@ def _signal(entry: Entry, owner: Owner) -> bool:
     from rlstudio.core.process import send
 
     try:
-        send(owner, signal.SIGTERM)
+        return send(owner, signal.SIGTERM)
     except PermissionError as error:
         if entry.run is None:
             raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
         return False
-    return owner.host == os.uname().nodename
 
 
 def queue(

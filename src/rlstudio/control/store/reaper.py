@@ -1,13 +1,12 @@
 """Reaper: finds runs whose owner is gone, and takes them away so that they can go on elsewhere.
 
-A process of this host is judged by boot, pid and start time, at once and for certain. One that cannot be checked,
-or is frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic clock. No two
-clocks are ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
+A process of this host and PID namespace is judged by boot, pid and start time, at once and for certain. One that cannot
+be looked up, or is frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic
+clock. No two clocks are ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -96,8 +95,8 @@ class Reaper:
         signs = self._signs[run.id]
         if self._gone(run.process):
             return self._take(run, Reason.ORPHANED, _ended_silently(run))
-        # A foreground run of this host that its user suspended (Ctrl-Z) is left alone.
-        asleep = not run.is_managed and run.host == os.uname().nodename
+        # A foreground run that its user suspended here (Ctrl-Z) is left alone.
+        asleep = not run.is_managed and process.is_here(run.process)
         if now - signs.beat_at >= self._ttl and not asleep:
             silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
             return self._take(run, Reason.ORPHANED, f"{silent}; {_again(run)}", end=True)

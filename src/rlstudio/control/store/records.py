@@ -90,6 +90,7 @@ class RunRow:
     exact: bool
     exact_reason: str
     pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
+    pid_namespace: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[Any, Any]) -> RunRow:
@@ -102,7 +103,7 @@ class RunRow:
     @property
     def process(self) -> Owner:
         """Which process has it, or had it last."""
-        return Owner(self.host, self.boot_id, self.pid, self.pid_start)
+        return Owner.from_record(vars(self))
 
     @property
     def device_list(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""From version 2 of the store to version 3: what the user let a run import."""
+"""From version 2 of the store to version 3: what the user let a run import, and the PID namespace of a process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import json
 from sqlalchemy import Connection, text
 
 _STATEMENTS = (
-    "ALTER TABLE run ADD COLUMN imports TEXT DEFAULT '[]' NOT NULL",
-    "ALTER TABLE run ADD COLUMN import_path TEXT DEFAULT '[]' NOT NULL",
+    text("ALTER TABLE run ADD COLUMN imports TEXT DEFAULT '[]' NOT NULL"),
+    text("ALTER TABLE run ADD COLUMN import_path TEXT DEFAULT '[]' NOT NULL"),
+    text("ALTER TABLE run ADD COLUMN pid_namespace BIGINT DEFAULT '0' NOT NULL"),
+    text("ALTER TABLE worker ADD COLUMN pid_namespace BIGINT DEFAULT '0' NOT NULL"),
+    text("ALTER TABLE sweep ADD COLUMN pid_namespace BIGINT DEFAULT '0' NOT NULL"),
 )
 
 # An adopted run begins with a random token, one that was launched here with none.
@@ -21,7 +24,7 @@ _SET_IMPORTS = text("UPDATE run SET imports = :imports WHERE id = :id")
 
 def from_version_2(connection: Connection) -> None:
     for statement in _STATEMENTS:
-        connection.execute(text(statement))
+        connection.execute(statement)
     for run_id, config_yaml in connection.execute(_LAUNCHED_HERE).all():
         if modules := _imports(config_yaml):
             connection.execute(_SET_IMPORTS, {"id": run_id, "imports": json.dumps(modules)})
