@@ -77,7 +77,13 @@ def resume_session(
     refuse_busy(run)
     workspace.import_consented(run)
     folder = folder_of(workspace, run)
-    going = continuation_of(folder, overrides, state=run.state, allow_inexact=allow_inexact)
+    going = continuation_of(
+        folder,
+        overrides,
+        state=run.state,
+        allow_inexact=allow_inexact,
+        has_checkpoints=has_checkpoints(workspace, run),
+    )
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with recording_failure(workspace.store, claimed):
@@ -96,6 +102,12 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
         allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
         changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
+
+
+def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:
+    """Whether the store knows that a run has checkpoints. A child begins with one of its parent's: without any it would
+    not descend from it."""
+    return run.parent_id is not None or bool(workspace.store.checkpoints(run.id))
 
 
 def refuse_busy(run: RunRow) -> None:
@@ -119,7 +131,7 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         folder = folder_of(workspace, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
-        going = continuation_of(folder, longer, state=run.state)
+        going = continuation_of(folder, longer, state=run.state, has_checkpoints=has_checkpoints(workspace, run))
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
     return with_registration(workspace, session)
 

@@ -24,13 +24,20 @@ class Continuation:
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
     allow_inexact: bool
+    has_checkpoints: bool = False  # the store knows of some
 
     @property
     def cfg(self) -> ExperimentConfig:
         return self.stored.cfg
 
     def open(self, lease: Lease | None = None) -> Session:
-        session = Session.open(self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact)
+        session = Session.open(
+            self.folder,
+            self.cfg,
+            lease=lease,
+            allow_inexact=self.allow_inexact,
+            has_checkpoints=self.has_checkpoints,
+        )
         if self.edited:
             session.writer.mark_inexact("config.yaml was edited")
             session.writer.update(config_hash=self.stored.hash_of(self.cfg))
@@ -45,9 +52,10 @@ def continuation_of(
     *,
     state: RunState | None = None,
     allow_inexact: bool = False,
+    has_checkpoints: bool = False,
 ) -> Continuation:
     """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
-    folder's: a process that died may not have written its last one."""
+    folder's: a process that died may not have written its last one. So does `has_checkpoints`."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -69,7 +77,8 @@ def continuation_of(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
-    return Continuation(folder, stored, edited, cfg.train.epochs != status.total_epochs, allow_inexact)
+    is_extended = cfg.train.epochs != status.total_epochs
+    return Continuation(folder, stored, edited, is_extended, allow_inexact, has_checkpoints)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

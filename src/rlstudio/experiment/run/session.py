@@ -53,6 +53,7 @@ class Session:
         *,
         built: Built | None = None,
         allow_inexact: bool = False,
+        has_checkpoints: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
         self.folder = folder
@@ -72,7 +73,7 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, allow_inexact)
+            loaded = self.writer.newest(self.topology, allow_inexact, has_checkpoints)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
@@ -90,14 +91,18 @@ class Session:
         lease: Lease | None = None,
         built: Built | None = None,
         allow_inexact: bool = False,
+        has_checkpoints: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
-        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run. `has_checkpoints`: the store knows
+        of some, so where the folder has none they were lost."""
         with ExitStack() as held:
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
             try:
-                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact)
+                session = cls(
+                    folder, cfg, lease, built=built, allow_inexact=allow_inexact, has_checkpoints=has_checkpoints
+                )
             except NoValidCheckpoint as error:
                 status = folder.read_status()
                 state, reason = lease.move(*end_of(error), str(error), status.facts())
@@ -234,10 +239,12 @@ class Session:
         if good is None:
             self._build(attempt)
             self.recorder.cut_back({})
+            self.writer.forget_checkpoints()
         else:
             self._load(self.writer.checkpoints.load(good), attempt)
-        self.writer.checkpoints.discard_after(good or 0)
+        # Before the files go: a folder without checkpoints is in order only where this says so.
         self.folder.event("rolled_back", to_env_steps=good or 0, attempt=attempt)
+        self.writer.checkpoints.discard_after(good or 0)
 
     def _finish(self) -> None:
         """The evaluation that counts, the last checkpoint, the gates, and what `finalize` adds."""
