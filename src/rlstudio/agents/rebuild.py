@@ -17,6 +17,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.build import build_model
+from rlstudio.models.networks.initialize import at_most
 from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
 from rlstudio.models.policies.q_values import Dueling, QuantileValue, QValue
@@ -81,7 +82,8 @@ def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
 def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray]) -> Agent:
     """The agent with these weights; names, shapes and dtypes must be those of its Model."""
     try:
-        agent = blank_agent(spaces, spec)
+        with at_most(sum(array.size for array in weights.values())):
+            agent = blank_agent(spaces, spec)
         load_weights(agent.model, weights)
     except (ValueError, RuntimeError, Incompatible, KeyError) as error:
         raise Incompatible(f"does not fit the Model of the spec: {str(error).splitlines()[-1].strip()}") from error
