@@ -31,6 +31,7 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
 from rlstudio.storage.refusals import is_users_mistake
+from rlstudio.storage.writers import translated_os_errors
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
 STATE_FOLDER = ".rlstudio"
@@ -49,7 +50,9 @@ def _users_mistakes() -> Iterator[None]:
 
 def _refuse_link(file: Path) -> None:
     """Below the runs folder no link is followed."""
-    if file.parent.is_symlink():
+    with translated_os_errors(file.parent):  # a name longer than the file system allows, a folder of another user
+        is_link = file.parent.is_symlink()
+    if is_link:
         raise UserError(
             f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}"
         )
@@ -93,7 +96,8 @@ class Entry:
 
 class Workspace:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
-        self.runs_dir = runs_dir
+        # As it is now: the code of an environment may change the working directory.
+        self.runs_dir = runs_dir.absolute()
         given = url or os.environ.get(DATABASE_VARIABLE)
         self._file = None if given else self.state_dir.absolute() / "store.db"
         self.url = given or f"sqlite:///{self._file}"

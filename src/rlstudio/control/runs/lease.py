@@ -60,7 +60,7 @@ class StoreLease:
     def check(self) -> None:
         if self._is_lost:
             raise LeaseLost(f"run {self.run_id}: was taken by another owner; writing nothing more")
-        self._file.check()
+        self._check_folder()
         try:
             token = self._store.token(self.run_id)
         except StorageError:
@@ -72,12 +72,20 @@ class StoreLease:
             raise LeaseLost(f"run {self.run_id}: was taken by another owner (token {token}); writing nothing more")
         self._confirmed_at = time.monotonic()
 
+    def _check_folder(self) -> None:
+        """What is wrong with the folder is how the run ended, unless the session has another end to record."""
+        try:
+            self._file.check()
+        except (LeaseLost, StorageError) as error:
+            self._end = (RunState.INTERRUPTED, Reason.STORAGE, str(error))
+            raise
+
     def _is_surely_ours(self) -> bool:
         """A store that is away for a moment ends no run: no other process can take it from us before TTL_SECONDS."""
         return time.monotonic() - self._confirmed_at < TTL_SECONDS / 2
 
     def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
-        self._file.check()
+        self._check_folder()
         self._has_begun, self._facts = True, facts
         if (state, reason) == (RunState.INTERRUPTED, Reason.SIGNAL) and self._is_at_pause():
             reason = Reason.PAUSED  # no signal was sent: `safe_point` returned True

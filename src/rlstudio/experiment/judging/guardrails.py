@@ -1,12 +1,14 @@
 """Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
 
 The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
-are read once per epoch: too many bad rows are the environment's fault and end the run; too many skipped
-steps, non-finite weights or a metric beyond its limit mean that training has diverged, and the session rolls back.
+are read once per epoch: too many bad rows are the environment's fault and end the run, unless the policy itself gave
+actions that are not finite; those, too many skipped steps, non-finite weights or a metric beyond its limit mean that
+training has diverged, and the session rolls back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 
 import torch
@@ -26,6 +28,8 @@ class Guardrails:
         bad = report.metrics["guard/bad_row_share"]
         if bad > self.cfg.max_bad_rows:
             counts = {reason: n for reason, n in trainer.source.collector.guard.counts.items() if n}
+            if self._is_policys_fault(counts, report, trainer):
+                return f"{bad:.0%} of the rows have actions of the policy that are not finite or do not exist"
             listing = ", ".join(f"{reason}: {n}" for reason, n in counts.items())
             raise EnvFault(
                 f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
@@ -34,13 +38,21 @@ class Guardrails:
         skipped = report.metrics["guard/skipped_share"]
         if skipped > self.cfg.max_skipped:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
-        if not all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in trainer.optimizers):
+        if not _has_finite_weights(trainer):
             return "the weights are not finite"
         self._check_limits(report)
         for name, value in report.metrics.items():
             if reason := self._beyond(name, value):
                 return reason
         return None
+
+    def _is_policys_fault(self, counts: Mapping[str, int], report: Report, trainer: Trainer) -> bool:
+        """A bad observation makes a bad action, and counts at least as often: what is left over is the policy's own. An
+        environment that answers a bad action with a bad observation hides that, but not the state of the policy."""
+        if counts.get("actions", 0) > counts.get("observations", 0):
+            return True
+        learned = (value for name, value in report.metrics.items() if name.startswith("train/"))
+        return bool(counts.get("actions")) and not (_has_finite_weights(trainer) and all(map(isfinite, learned)))
 
     def _check_limits(self, report: Report) -> None:
         """Which metrics there are is known only now; a limit on none of them would guard nothing."""
@@ -56,3 +68,7 @@ class Guardrails:
         if limit is not None and abs(value) > limit:
             return f"{name} is {value:.4g}, beyond guardrails.limits ({limit:g})"
         return None
+
+
+def _has_finite_weights(trainer: Trainer) -> bool:
+    return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in trainer.optimizers)

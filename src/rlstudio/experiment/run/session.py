@@ -21,7 +21,7 @@ from typing import Any
 
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.errors import Diverged, LeaseLost, NoValidCheckpoint, StorageError, message_of
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
@@ -178,9 +178,9 @@ class Session:
 
     def _record_failure(self, error: Exception) -> None:
         """Write how the run ended, as far as the disk allows; the caller raises the error in any case."""
-        (state, reason), message = end_of(error), str(error)
+        (state, reason), message = end_of(error), message_of(error)
         if reason == Reason.INTERNAL:
-            message = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {message}"
             with suppress(StorageError):
                 self.folder.keep_traceback("".join(traceback.format_exception(error)))
         with suppress(StorageError):
@@ -234,6 +234,9 @@ class Session:
         self.folder.event("diverged", epoch=report.epoch, env_steps=report.env_steps, reason=why, attempt=self.attempt)
         limit = self.cfg.guardrails.max_rollbacks
         if self.attempt >= limit:
+            # What the last attempt measured stays, to be looked at: nothing after it cuts the metrics back.
+            self.recorder.write(report.env_steps, report.metrics)
+            self.recorder.flush()
             raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
         attempt, good = self.attempt + 1, self.milestones.good_step
         if good is None:
