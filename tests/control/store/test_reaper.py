@@ -21,6 +21,7 @@ from rlstudio.control.store.reaper import Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
+from rlstudio.core.errors import StorageError
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason
 from support.control_world import HERE, NO_SUCH_PID, THERE, TTL, S, World, assert_history, owner, request
@@ -159,6 +160,25 @@ def test_silence_for_the_whole_ttl(world: World, host: str) -> None:
     assert (taken.state, taken.reason) == (S.INTERRUPTED, Reason.ORPHANED)
     assert "no sign of life" in taken.message
     assert world.killed == ([mine] if host == HERE else [])
+
+
+def test_row_52_what_was_observed_before_the_store_was_away_does_not_count(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.running(world.start(THERE))
+    assert world.look() == []
+
+    def away(**_: object) -> None:
+        raise StorageError("away")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(world.store, "runs", away)
+        world.wait(10 * TTL)
+        with pytest.raises(StorageError):
+            world.look()
+    assert world.look() == []
+    world.wait(TTL)
+    assert world.look() == [run.id]
 
 
 def test_a_heartbeat_starts_the_wait_anew(world: World) -> None:

@@ -18,7 +18,7 @@ from rlstudio.control.lifecycle import outcome_of_stop
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
-from rlstudio.core.errors import RunNotFound
+from rlstudio.core.errors import RunNotFound, StorageError
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.status import Status
@@ -77,7 +77,12 @@ class Reaper:
     def look(self) -> list[RunRow]:
         """One pass over all runs that have an owner; returns those that were taken from it."""
         now = self._clock()
-        owned = self._store.runs(states=OWNED)
+        try:
+            owned = self._store.runs(states=OWNED)
+        except StorageError:
+            # While the store is away no heartbeat can arrive: what was observed before says nothing afterwards.
+            self._signs.clear()
+            raise
         self._signs = {run.id: self._observe(run, now) for run in owned}
         reaped = [self._judge(run, now) for run in owned]
         return [run for run in reaped if run is not None]

@@ -34,6 +34,7 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.env_restarts import record_restarts
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
@@ -147,6 +148,8 @@ class Session:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
         for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
             self.folder.event("metrics_missing", sink=sink, amount=amount)
+        if damaged := self.recorder.damaged_lines():
+            self.folder.event("metrics_damaged", lines=damaged)
         if self.env.exact is not None:
             self.writer.mark_inexact(self.env.exact)
 
@@ -214,6 +217,7 @@ class Session:
         cfg, epoch = self.cfg, report.epoch
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
+        record_restarts(self.env, self.folder, self.recorder, report.env_steps)
         best = False
         if cfg.eval.every_epochs and epoch % cfg.eval.every_epochs == 0:
             best = self._evaluations.during_training(self.trainer.agent, report, self.milestones, self.gates)
