@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
@@ -22,6 +23,7 @@ WORLD = """\
 import os
 
 import gymnasium
+import torch
 from gymnasium.envs.classic_control import CartPoleEnv
 
 
@@ -38,6 +40,10 @@ class Odd(CartPoleEnv):
     def step(self, action):
         if self.how == "chdir":
             os.chdir("/")
+        if self.how == "dtype":
+            torch.set_default_dtype(torch.float64)
+        if self.how == "no_grad":
+            torch.set_grad_enabled(False)
         if self.how == "mute":
             raise Mute
         if self.how == "long":
@@ -114,6 +120,19 @@ def test_b13_an_exception_without_words_is_a_fault_of_the_environment(rlctl: Rlc
     assert code == 5
     assert "raised Mute: its text could not be read (RuntimeError)" in err
     assert workspace.find("last").status.reason == "env_fault"
+
+
+@pytest.mark.parametrize(("how", "said"), [("dtype", "default dtype to float64"), ("no_grad", "no gradients")])
+def test_row_30_an_environment_that_changes_torch_is_named(rlctl: Rlctl, how: str, said: str) -> None:
+    try:
+        code, err, workspace = launch(rlctl, how)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
+    assert code == 5, err
+    assert "env Odd-v0: changed torch" in err
+    assert said in err
+    assert workspace.is_empty or workspace.find("last").status.reason == "env_fault"  # empty: refused before it began
 
 
 def test_row_24_a_long_message_of_an_environment_is_cut(rlctl: Rlctl) -> None:

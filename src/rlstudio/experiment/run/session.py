@@ -40,6 +40,7 @@ from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_env, build_trainer
+from rlstudio.experiment.training.culprit import with_culprit
 from rlstudio.experiment.training.loop import Position, Report, Tick, train
 from rlstudio.experiment.training.machine import pick_device, set_threads, topology
 from rlstudio.ops.statistics import Summary
@@ -176,7 +177,10 @@ class Session:
             except (Interrupted, LeaseLost):
                 raise  # already recorded; or the lease was lost and this process may not write
             except Exception as error:
-                self._record_failure(error)
+                blamed = with_culprit(error, self.cfg.env.id)
+                self._record_failure(blamed)
+                if blamed is not error:
+                    raise blamed from error
                 raise
 
     def _record_failure(self, error: Exception) -> None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
+from rlstudio.core.errors import EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_memory
 
@@ -41,7 +43,13 @@ def build(cfg: ExperimentConfig) -> Built:
 def build_env(cfg: ExperimentConfig) -> VecEnv:
     """The training environments."""
     rollout = cfg.rollout
-    return make_vec_env(cfg.env, step_timeout=rollout.step_timeout, max_restarts=rollout.max_restarts)
+    env = make_vec_env(cfg.env, step_timeout=rollout.step_timeout, max_restarts=rollout.max_restarts)
+    try:
+        refuse_changed_torch(cfg.env.id)
+    except EnvFault:
+        env.close()
+        raise
+    return env
 
 
 def build_trainer(cfg: ExperimentConfig, env: VecEnv, device: str = "cpu", attempt: int = 0) -> Trainer:
