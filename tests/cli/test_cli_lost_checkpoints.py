@@ -20,7 +20,7 @@ from support.cli_scenario import Rlctl
 from support.experiments import tiny
 from support.sessions import resume, start
 
-GONE = "its checkpoints are gone from runs/"
+GONE = "its checkpoints are gone from "
 
 
 def lose_files(folder: Path) -> None:

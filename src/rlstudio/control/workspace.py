@@ -96,6 +96,7 @@ class Entry:
 
 class Workspace:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
+        self.given_dir = runs_dir  # for messages: as the user wrote it
         # As it is now: the code of an environment may change the working directory.
         self.runs_dir = runs_dir.absolute()
         given = url or os.environ.get(DATABASE_VARIABLE)
@@ -232,10 +233,10 @@ class Workspace:
         if not entries:
             return self._none_yet(ref)
         known = {"last", *(entry.id for entry in entries), *(entry.status.name for entry in entries)}
-        return RunNotFound(f"run {ref!r}: not in {self.runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
+        return RunNotFound(f"run {ref!r}: not in {self.given_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
 
     def _none_yet(self, ref: str) -> RunNotFound:
-        where = f"there are no runs in {self.runs_dir} yet"
+        where = f"there are no runs in {self.given_dir} yet"
         return RunNotFound(f"run {ref!r}: {where}; start one with: rlctl launch -f FILE")
 
     def import_consented(self, run: RunRow | None) -> None:
@@ -261,4 +262,4 @@ class Workspace:
             return entry.folder
         if entry.run is not None and entry.run.attempt == 0:
             raise UserError(f"run {entry.id}: is {entry.run.state} and has never run; there is nothing to see")
-        raise UserError(f"run {entry.id}: its folder is not in {self.runs_dir}; name where it is with --runs-dir")
+        raise UserError(f"run {entry.id}: its folder is not in {self.given_dir}; name where it is with --runs-dir")
