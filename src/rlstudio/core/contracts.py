@@ -150,6 +150,7 @@ class Tally(NamedTuple):
     lengths: list[int]
     bad_rows: int  # that learning does not see,
     bad: dict[str, int]  # and how often for which reason
+    restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
 
 
 class DataSource(Stateful, Protocol):

@@ -93,7 +93,11 @@ class Collector:
             self.explore.progress(fraction)
 
     def take(self) -> Tally:
-        return Tally(*self.episodes.take(), self.guard.bad_rows, self.guard.counts)
+        reasons = getattr(self.env, "restart_reasons", None)  # of environments in processes
+        restarts = None if reasons is None else list(reasons)
+        if reasons:
+            reasons.clear()
+        return Tally(*self.episodes.take(), self.guard.bad_rows, self.guard.counts, restarts)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""
