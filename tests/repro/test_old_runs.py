@@ -20,6 +20,7 @@ from rlstudio.experiment.checkpoint.manifest import OWN
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import read_config
+from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training import machine
 from rlstudio.experiment.training.machine import differences, have_same_probe
@@ -58,7 +59,7 @@ def infos(run):
 
 
 def finished(run, *, allow_inexact: bool):
-    with Session.open(run, read_config(run), allow_inexact=allow_inexact) as session:
+    with Session.open(run, read_config(run), terms=ResumeTerms(allow_inexact)) as session:
         for _ in session:
             pass
     return run.read_status()
@@ -98,7 +99,7 @@ def test_a_golden_run_ends_like_one_that_never_stopped(golden, tmp_path):
 
 def test_the_first_checkpoint_of_version_2_follows_the_last_of_version_1(old):
     newest, *_ = infos(old)
-    with Session.open(old, read_config(old), allow_inexact=True) as session:
+    with Session.open(old, read_config(old), terms=ResumeTerms(allow_inexact=True)) as session:
         for tick in session:
             if tick.env_steps > newest.step:
                 break

@@ -6,6 +6,7 @@ from pathlib import Path
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.continuation import continuation_of
+from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build
 
@@ -19,4 +20,4 @@ def start(cfg: ExperimentConfig, runs_dir: Path) -> Session:
 def resume(
     folder: RunFolder, overrides: Sequence[str] = (), *, allow_inexact: bool = False, empty_replay: bool = False
 ) -> Session:
-    return continuation_of(folder, overrides, allow_inexact=allow_inexact, empty_replay=empty_replay).open()
+    return continuation_of(folder, overrides, terms=ResumeTerms(allow_inexact, empty_replay)).open()

@@ -13,7 +13,7 @@ from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
 from rlstudio.envs.worlds import dice
-from rlstudio.envs.worlds.one_hot import one_hot
+from rlstudio.envs.worlds.kernel import one_hot
 
 CHOICES, LENGTH = 4, 8
 

@@ -17,6 +17,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import read_config
+from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 
 
@@ -58,7 +59,7 @@ def fork(
 def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed: str) -> Session:
     """Another number of environments or threads is what a fork may be for: it is recorded, not refused."""
     try:
-        return Session.open(folder, cfg, lease=lease, allow_inexact=True)
+        return Session.open(folder, cfg, lease=lease, terms=ResumeTerms(allow_inexact=True))
     except CheckpointError as error:
         raise Incompatible(f"fork with {changed}: {error}; such a change needs a new run") from error
 

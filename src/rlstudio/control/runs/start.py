@@ -24,6 +24,7 @@ from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
+from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build
 
@@ -82,9 +83,8 @@ def resume_session(
     refuse_busy(run)
     workspace.import_consented(run)
     folder = folder_of(workspace, run)
-    accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
-    has_some = has_checkpoints(workspace, run)
-    going = continuation_of(folder, overrides, state=run.state, has_checkpoints=has_some, **accepted)
+    terms = ResumeTerms(allow_inexact, empty_replay, has_checkpoints(workspace, run))
+    going = continuation_of(folder, overrides, state=run.state, terms=terms)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
@@ -134,7 +134,8 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         folder = folder_of(workspace, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
-        going = continuation_of(folder, longer, state=run.state, has_checkpoints=has_checkpoints(workspace, run))
+        terms = ResumeTerms(has_checkpoints=has_checkpoints(workspace, run))
+        going = continuation_of(folder, longer, state=run.state, terms=terms)
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
     return with_registration(workspace, session)
 

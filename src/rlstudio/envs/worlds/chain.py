@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from rlstudio.core.arrays import AnyArray, Namespace, Params
 from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.worlds.one_hot import one_hot
+from rlstudio.envs.worlds.kernel import one_hot
 
 
 class Chain:

@@ -14,7 +14,7 @@ from rlstudio.core.arrays import AnyArray, Namespace, Params
 from rlstudio.core.contracts import Transition
 from rlstudio.core.spaces import Box, Discrete, Space, Spaces
 from rlstudio.envs.worlds import dice
-from rlstudio.envs.worlds.one_hot import one_hot
+from rlstudio.envs.worlds.kernel import one_hot
 
 
 class Identity:

@@ -8,7 +8,7 @@ from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from rlstudio.core.arrays import Namespace
+from rlstudio.core.arrays import AnyArray, Namespace
 from rlstudio.core.contracts import Array, World
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.spaces import Dict, Space
@@ -113,3 +113,8 @@ def write(rows: Array, where: slice | EllipsisType | np.ndarray, values: Array) 
             array[where] = values[name]
     else:
         rows[where] = values
+
+
+def one_hot(indices: AnyArray, n: int, xp: Namespace) -> AnyArray:
+    """Whole numbers [...] as rows [..., n] of zeros and a one: which of a few things is the case."""
+    return (xp.arange(n, device=indices.device) == indices[..., None]) * 1.0

@@ -34,6 +34,11 @@ def capture(
     }
 
 
+def counts(trainer: Trainer) -> dict[str, int]:
+    """How far it is, as a manifest has it."""
+    return {"env_steps": trainer.source.env_steps, "gradient_steps": trainer.gradient_steps}
+
+
 def restore(content: Content, trainer: Trainer, parts: Mapping[str, Stateful]) -> None:
     """Put a captured state into freshly built parts."""
     for name, part in {**trainer.stateful(), **parts}.items():

@@ -14,6 +14,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.failures import recording_failed_opening
 from rlstudio.experiment.run.load import StoredConfig, read_stored
+from rlstudio.experiment.run.run_writer import STRICT, ResumeTerms
 from rlstudio.experiment.run.session import Session
 
 
@@ -25,9 +26,7 @@ class Continuation:
     stored: StoredConfig
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
-    allow_inexact: bool
-    empty_replay: bool = False
-    has_checkpoints: bool = False  # the store knows of some
+    terms: ResumeTerms
 
     @property
     def cfg(self) -> ExperimentConfig:
@@ -35,14 +34,7 @@ class Continuation:
 
     def open(self, lease: Lease | None = None) -> Session:
         with ExitStack() as opened:
-            session = Session.open(
-                self.folder,
-                self.cfg,
-                lease=lease,
-                allow_inexact=self.allow_inexact,
-                empty_replay=self.empty_replay,
-                has_checkpoints=self.has_checkpoints,
-            )
+            session = Session.open(self.folder, self.cfg, lease=lease, terms=self.terms)
             opened.callback(session.close)
             with recording_failed_opening(self.folder, session.writer.lease):
                 self._write_changes(session)
@@ -62,13 +54,10 @@ def continuation_of(
     overrides: Sequence[str] = (),
     *,
     state: RunState | None = None,
-    allow_inexact: bool = False,
-    empty_replay: bool = False,
-    has_checkpoints: bool = False,
+    terms: ResumeTerms = STRICT,
 ) -> Continuation:
     """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
-    folder's: a process that died may not have written its last one. So does `has_checkpoints`. `empty_replay`: if a
-    segment of it is damaged."""
+    folder's: a process that died may not have written its last one."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -85,13 +74,13 @@ def continuation_of(
     if cfg.train.epochs < status.epoch:
         raise UserError(f"run {folder.id}: train.epochs={cfg.train.epochs}, but it has done {status.epoch} already")
     edited = status.config_hash not in ("", stored.hash_of(_lasting(cfg, status.total_epochs)))
-    if edited and not allow_inexact:
+    if edited and not terms.allow_inexact:
         raise Incompatible(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
             " anything, or accept it with --allow-inexact"
         )
     extended = cfg.train.epochs != status.total_epochs
-    return Continuation(folder, stored, edited, extended, allow_inexact, empty_replay, has_checkpoints)
+    return Continuation(folder, stored, edited, extended, terms)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

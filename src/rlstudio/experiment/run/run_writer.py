@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
@@ -19,6 +19,17 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
+
+
+class ResumeTerms(NamedTuple):
+    """On what terms a run goes on."""
+
+    allow_inexact: bool = False  # also where the result will not be the same bits
+    empty_replay: bool = False  # without its replay, where that is damaged
+    has_checkpoints: bool = False  # the store knows of some: where the folder has none, they were lost
+
+
+STRICT = ResumeTerms()
 
 
 class RunWriter:
@@ -64,14 +75,12 @@ class RunWriter:
         self.lease.publish([])
         self.update(state_hash=None)
 
-    def newest(
-        self, topology: dict[str, Any], allow_inexact: bool, has_checkpoints: bool, empty_replay: bool = False
-    ) -> Loaded | None:
+    def newest(self, topology: dict[str, Any], terms: ResumeTerms) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted. None
         for a run that never had one: those of any other were lost, and a fresh start would pass for going on."""
-        newest = self._newest_without_replay() if empty_replay else self._newest()
+        newest = self._newest_without_replay() if terms.empty_replay else self._newest()
         if newest is None:
-            if has_checkpoints or self.status.state_hash is not None or self._events_name_checkpoints():
+            if terms.has_checkpoints or self.status.state_hash is not None or self._events_name_checkpoints():
                 raise NoValidCheckpoint(
                     f"run {self.folder.id}: its checkpoints are gone from {self.folder.path}, and it does not begin"
                     " anew by itself; restore them from a backup, or launch a new run"
@@ -81,7 +90,7 @@ class RunWriter:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
         then = dict(newest.loaded.info.fields["topology"])
         changed = differences(then, topology)
-        if changed and not allow_inexact:
+        if changed and not terms.allow_inexact:
             raise Incompatible(
                 f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)});"
                 " go back to the recorded ones, or accept it with --allow-inexact"

@@ -24,7 +24,7 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
-from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.checkpoint.snapshot import capture, counts, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import SEEDED, RunFolder
@@ -37,7 +37,7 @@ from rlstudio.experiment.run.env_restarts import record_restarts
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import end_by, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
-from rlstudio.experiment.run.run_writer import RunWriter
+from rlstudio.experiment.run.run_writer import STRICT, ResumeTerms, RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
 from rlstudio.experiment.training.culprit import with_culprit
@@ -54,9 +54,7 @@ class Session:
         lease: Lease,
         *,
         built: Built | None = None,
-        allow_inexact: bool = False,
-        empty_replay: bool = False,
-        has_checkpoints: bool = False,
+        terms: ResumeTerms = STRICT,
     ) -> None:
         set_threads(cfg.runtime.threads)
         seeds = seed_all(cfg.env.seed, env_seeds=first_seeds(cfg.env.seed, cfg.env.num_envs))
@@ -77,7 +75,7 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, allow_inexact, has_checkpoints, empty_replay)
+            loaded = self.writer.newest(self.topology, terms)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
@@ -96,21 +94,17 @@ class Session:
         *,
         lease: Lease | None = None,
         built: Built | None = None,
-        allow_inexact: bool = False,
-        empty_replay: bool = False,
-        has_checkpoints: bool = False,
+        terms: ResumeTerms = STRICT,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
-        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open.
-        `has_checkpoints`: the store knows of some, so where the folder has none they were lost."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open."""
         with ExitStack() as held:
             if built is not None:
                 held.callback(built.close)
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
-            accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
             with recording_failed_opening(folder, lease):
-                session = cls(folder, cfg, lease, built=built, has_checkpoints=has_checkpoints, **accepted)
+                session = cls(folder, cfg, lease, built=built, terms=terms)
             held.pop_all()
         return session
 
@@ -156,8 +150,7 @@ class Session:
             self.writer.mark_inexact(self.runtime.exact)
 
     def _keep_emptied(self, step: int) -> None:
-        """Replace the damaged checkpoint by the state that the run goes on from: a later resume finds it whole, and a
-        run that diverges goes back to it."""
+        """Replace the damaged checkpoint by what the run goes on from, also for a roll-back or a later resume."""
         self.milestones.good_step = step
         self.writer.update()
         self._save()
@@ -264,8 +257,8 @@ class Session:
         """The evaluation that counts, the last checkpoint, the gates, and what `finalize` adds."""
         epoch = self.position.epoch
         if self.milestones.final is None or self.milestones.final["epoch"] != epoch:
-            steps = self.trainer.source.env_steps
-            self.milestones.final = self._evaluations.after_training(self.trainer.agent, steps, epoch)
+            agent, steps = self.trainer.agent, self.trainer.source.env_steps
+            self.milestones.final = self._evaluations.after_training(agent, steps, epoch)
             self._save()
         # Also after a resume: a run that was refused here, or killed just before, must not slip through.
         self.gates.judge_final(epoch, Summary(**self.milestones.final["summary"])).enforce()
@@ -287,13 +280,8 @@ class Session:
             self.writer.mark_inexact(self.runtime.exact)
         meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
-        fields = {
-            "env_steps": self.trainer.source.env_steps,
-            "gradient_steps": self.trainer.gradient_steps,
-            "epoch": self.position.epoch,
-            "topology": self.topology,
-            "agent": describe_agent(self.trainer, self.runtime.spaces),
-        }
+        agent = describe_agent(self.trainer, self.runtime.spaces)
+        fields = {**counts(self.trainer), "epoch": self.position.epoch, "topology": self.topology, "agent": agent}
         self.writer.save(content, fields, self.milestones.keeps())
 
     def _grace_over(self, signum: int) -> None:
