@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from rlstudio.core.errors import BundleError, UserError
 from rlstudio.delivery import bundle as bundles
