@@ -85,7 +85,7 @@ def from_line(line: bytes) -> Record | None:
         return None
 
 
-def from_json(value: dict[str, Any]) -> Record:
+def from_json(value: Mapping[str, Any]) -> Record:
     number, tags = value["value"], [str(tag) for tag in value["tags"]]
     if number is None:
         number = _NOT_FINITE[tags.pop()]

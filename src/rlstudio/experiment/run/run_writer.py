@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
@@ -32,6 +32,17 @@ class ResumeTerms(NamedTuple):
 STRICT = ResumeTerms()
 
 
+class _Progress(TypedDict, total=False):
+    """The fields of a Status that a session changes while it trains."""
+
+    config_hash: str
+    total_epochs: int
+    env_steps: int
+    gradient_steps: int
+    epoch: int
+    state_hash: str | None
+
+
 class RunWriter:
     def __init__(self, folder: RunFolder, cfg: CkptConfig, lease: Lease) -> None:
         self.folder = folder
@@ -49,11 +60,11 @@ class RunWriter:
         every = self.cfg.every_seconds
         return every is not None and time.monotonic() - self._saved_at >= every
 
-    def save(self, content: Content, fields: Mapping[str, Any], keep: set[int]) -> None:
+    def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
-        manifest = {**fields, **exactness, "config_hash": self.status.config_hash}
-        info = self.checkpoints.save(content, step=fields["env_steps"], manifest=manifest)
+        manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
+        info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
         self.checkpoints.prune(self.cfg.keep_last, keep)
         self.publish()
         if not self._has_saved:
@@ -75,7 +86,7 @@ class RunWriter:
         self.lease.publish([])
         self.update(state_hash=None)
 
-    def newest(self, topology: dict[str, Any], terms: ResumeTerms) -> Loaded | None:
+    def newest(self, topology: Mapping[str, object], terms: ResumeTerms) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted. None
         for a run that never had one: those of any other were lost, and a fresh start would pass for going on."""
         newest = self._newest_without_replay() if terms.empty_replay else self._newest()
@@ -88,7 +99,7 @@ class RunWriter:
             return None
         for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
-        then = dict(newest.loaded.info.fields["topology"])
+        then = newest.loaded.info.topology or {}
         changed = differences(then, topology)
         if changed and not terms.allow_inexact:
             raise Incompatible(
@@ -152,7 +163,7 @@ class RunWriter:
 
     def stands_at(self, info: CheckpointInfo) -> None:
         """Set the counters and the hash of the status to those of this checkpoint."""
-        counts = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
+        counts: dict[str, Any] = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
     def set_state(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
@@ -168,7 +179,7 @@ class RunWriter:
         if refused is not None:
             raise refused
 
-    def update(self, **fields: Any) -> None:
+    def update(self, **fields: Unpack[_Progress]) -> None:
         """Change fields of the status while the state stays; cheap enough for every epoch."""
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
@@ -183,5 +194,5 @@ class RunWriter:
             self.folder.event("inexact", reason=reason)
 
 
-def _published(info: CheckpointInfo) -> dict[str, Any]:
+def _published(info: CheckpointInfo) -> dict[str, object]:
     return {"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256}
