@@ -8,7 +8,7 @@ loop. There are no callbacks. A Tick ends every train step, a Report every epoch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Report:
     env_steps: int
     gradient_steps: int
     metrics: dict[str, float]
-    bad: dict[str, int]  # rows since the start that learning did not see, by reason
+    bad: dict[str, int] = field(default_factory=dict)  # rows since the start that learning did not see, by reason
     restarts: list[str] | None = None  # of environment workers, why; None: there are none
 
 
