@@ -83,7 +83,7 @@ def test_episode_statistics_equal_a_slow_count(envs, chunks, seed):
                 if dones[t, b]:
                     expected.append((open_returns[b], open_lengths[b]))
                     open_returns[b], open_lengths[b] = 0, 0
-    returns, lengths = log.take()
+    returns, lengths, _ = log.take()
     assert list(zip(returns, lengths, strict=True)) == expected
     assert log.open_returns.tolist() == open_returns.tolist()
     assert log.open_lengths.tolist() == open_lengths.tolist()

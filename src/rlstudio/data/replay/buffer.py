@@ -85,7 +85,7 @@ class ReplayBuffer:
         """The rows of these numbers; column `rows` says which they are.
 
         An n-step row starts at a row whose whole window is held, sums rewards up to the end of its episode, and carries
-        the successor, flags and discount of the window's last live row.
+        the successor, flags, info and discount of the window's last live row.
         """
         columns = self.store.gather(numbers)
         columns["rows"] = torch.from_numpy(numbers)
@@ -107,7 +107,10 @@ class ReplayBuffer:
         dones_KN = torch.from_numpy(store.columns["terminated"][slots_KN] | store.columns["truncated"][slots_KN])
         sums_N, last_N, discounts_N = n_step(rewards_KN, dones_KN, gamma)
         last = store.gather(numbers + last_N.numpy() * self.num_envs)
-        ends = {name: last[name] for name in ("next_observations", "terminated", "truncated")}
+        ends: dict[str, Column] = {}
+        for name in ("next_observations", "terminated", "truncated", "info"):
+            if name in last:
+                ends[name] = last[name]
         if store.weighted:
             live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
             ends["weights"] = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
