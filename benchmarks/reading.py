@@ -42,10 +42,8 @@ READING: dict[str, tuple[Part, ...]] = {
         Part(START),
         Part("ops.returns", ("advantages", "Estimates", "discounted_sums", "value_errors")),
         Part("ops.means"),
-        Part(
-            "models.policies.distributions",
-            ("Categorical", "Gaussian", "log_prob", "entropy", "_parts", "_gaussian_log_prob"),
-        ),
+        Part("core.model.policies", ("Categorical", "Gaussian")),
+        Part("models.policies.distributions", ("log_prob", "entropy", "_parts", "_gaussian_log_prob")),
     ),
     "plumbing, hot path": (
         Part("algos.parts.trainer"),

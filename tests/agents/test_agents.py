@@ -37,7 +37,7 @@ def shaken(model):
 def test_the_numpy_kernel_computes_what_the_model_computes(activation, normalize, n):
     network = NetworkConfig(hidden_sizes=(16, 8), activation=activation, normalize_observations=normalize)
     model = shaken(build_model(QValue, CHOICE, network, Rng(0)))
-    kernel = acting_kernel(model.encoder, model.q_net)
+    kernel = acting_kernel(model)
     assert isinstance(kernel, NumpyKernel)
     if normalize:
         model.encoder.normalizer.update(torch.from_numpy(rows(100, 3) * 4 + 2))
@@ -47,7 +47,7 @@ def test_the_numpy_kernel_computes_what_the_model_computes(activation, normalize
 
 def test_the_kernel_sees_every_change_of_the_weights():
     model = build_model(QValue, CHOICE, NetworkConfig(), Rng(0))
-    kernel = acting_kernel(model.encoder, model.q_net)
+    kernel = acting_kernel(model)
     before = kernel(rows(2)).copy()
     shaken(model)
     assert not np.allclose(kernel(rows(2)), before)
@@ -66,7 +66,7 @@ def test_bytes_are_scaled_on_both_paths():
 
 def test_what_numpy_cannot_do_goes_through_torch():
     model = build_model(QValue, CHOICE, NetworkConfig(activation="gelu"), Rng(0))
-    assert isinstance(acting_kernel(model.encoder, model.q_net), TorchKernel)
+    assert isinstance(acting_kernel(model), TorchKernel)
     space = Dict((("a", LINE), ("b", Discrete(2))))
     model = build_model(QValue, Spaces(space, Discrete(4)), NetworkConfig(), Rng(0))
     agent = QValueAgent(model, Spaces(space, Discrete(4)))
@@ -105,8 +105,9 @@ def test_continuous_actions_are_clipped_for_the_env_and_whole_for_learning():
     assert agent.act(rows(3)).dtype == np.float32
 
 
-def test_an_agent_refuses_a_model_of_another_variant():
-    with pytest.raises(Incompatible, match="a q-value or quantile-value Model, not with policy-value"):
+def test_an_agent_refuses_a_model_whose_outputs_are_for_another():
+    told = "QValueAgent acts by values; the outputs of a policy-value Model are for policy"
+    with pytest.raises(Incompatible, match=told):
         QValueAgent(build_model(PolicyValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
 
 
@@ -119,5 +120,14 @@ def test_numbering_of_choices_starts_where_the_env_says():
 def test_batches_can_be_given_actions_and_values():
     agent = PolicyAgent(build_model(PolicyValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
     batch = Batch(observations=torch.from_numpy(rows(5)))
-    assert agent.with_actions(batch).actions.shape == (5,)
+    acted = agent.with_actions(batch)
+    logits = agent.model(batch.observations)[0].logits.log_softmax(-1)
+    assert torch.equal(acted.actions, logits.argmax(-1))
+    torch.testing.assert_close(acted.log_probs, logits.amax(-1))
     assert agent.with_values(batch).values.shape == (5,)
+
+
+def test_values_and_certain_actions_have_no_log_probabilities():
+    batch = Batch(observations=torch.from_numpy(rows(5)))
+    agent = QValueAgent(build_model(QValue, CHOICE, NetworkConfig(), Rng(0)), CHOICE)
+    assert agent.with_actions(batch).names == ("observations", "actions")

@@ -121,15 +121,40 @@ def test_mistakes_are_one_line(trained: Rlctl, arguments: list[str], message: st
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_the_value_of_a_critic_comes_from_the_checkpoint_and_not_from_a_bundle(
+    rlctl: Rlctl, place: Path, algo: str
+) -> None:
+    from rlstudio.experiment.analysis.replan import planning_agent
+    from rlstudio.experiment.run.load import load_run
+
+    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}))
+    assert rlctl("launch", "-f", "critic.yaml", "-q").code == 0
+    loaded = load_run(only_run(Path("runs")))
+    settings = ["kind=cem", "horizon=3", "candidates=8", "iterations=1"]
+    score = planning_agent(loaded.agent, loaded.cfg, settings, learned=loaded.learned).score
+    assert score.value is not None
+    assert torch.isfinite(score.value(torch.zeros(2, 3))).all()
+    with_value, without = (
+        rlctl("eval", "last", "--planner", "cem", f"planner.value={value}", *FIRST).document["planner"]["summary"]
+        for value in ("own", "none")
+    )
+    assert with_value["mean"] != without["mean"]
+    assert rlctl("export", "last", "-o", "shipped", "--format", "bundle").code == 0
+    shipped = rlctl("eval", "shipped", "--planner", "cem", *FIRST).document["planner"]["summary"]
+    assert shipped["mean"] == without["mean"]
+
+
 def test_a_value_of_scaled_rewards_is_scaled_back(rlctl: Rlctl) -> None:
-    from rlstudio.experiment.analysis.replan import value_of
+    from rlstudio.experiment.analysis.replan import own_value
     from rlstudio.experiment.run.load import load_run
 
     assert rlctl("launch", "-f", "tiny.yaml", "train.normalize_rewards=true", "-q").code == 0
     loaded = load_run(only_run(Path("runs")))
     assert loaded.reward_scale > 1.0
     seen = torch.zeros(1, 4)
-    own, scaled = value_of(loaded.agent.model), value_of(loaded.agent.model, loaded.reward_scale)
+    model, learned = loaded.agent.model, loaded.learned
+    own, scaled = own_value(model, learned), own_value(model, learned, loaded.reward_scale)
     assert own is not None
     assert scaled is not None
     torch.testing.assert_close(scaled(seen), own(seen) * loaded.reward_scale)

@@ -40,7 +40,7 @@ EXACT = [
     *((id, "native") for id in NATIVE),
     *((id, "sync") for id in PLAIN),
     ("toys/Views-v0", "async"),
-    pytest.param(("CartPole-v1", "async"), marks=pytest.mark.slow),  # every env starts processes
+    ("CartPole-v1", "async"),
 ]
 INEXACT = [(id, "envpool") for id in ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "LunarLander-v3")]
 CERTAIN = ("rlstudio/Chain-v0", "rlstudio/GridWorld-v0", "toys/Offset-v0")
@@ -52,7 +52,8 @@ def attributes(id: str, vectorization: str) -> dict[str, object]:
     # Random play does not end within the limits of these two.
     fields = {"max_episode_steps": 40} if id.startswith(("Acrobot", "MountainCar")) else {}
     chance = {"is_random": id not in CERTAIN, "starts_alike": id in CERTAIN or id == "FrozenLake-v1"}
-    return {"part": id, "vectorization": vectorization, "fields": fields, "exact": exact, **chance}
+    again = {"pytestmark": pytest.mark.slow} if (id, vectorization) == ("CartPole-v1", "async") else {}
+    return {"part": id, "vectorization": vectorization, "fields": fields, "exact": exact, **chance, **again}
 
 
 cases = {f"{vectorization}-{id}": attributes(id, vectorization) for id, vectorization in EXACT + INEXACT}

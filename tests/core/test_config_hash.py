@@ -38,6 +38,23 @@ def test_golden_form_and_hash():
     assert config_hash(Experiment()) == "2665ec972e0cd69707882945d976982ec32eb9a99bf6e05b34566c9aa74e9a81"
 
 
+class LaterEnv(Env):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("params",)
+
+    params: dict[str, float] = {}
+
+
+class LaterExperiment(Experiment):
+    env: LaterEnv = Field(default_factory=LaterEnv)
+
+
+def test_a_field_that_came_later_leaves_older_hashes_as_they_were():
+    assert config_hash(LaterExperiment()) == config_hash(Experiment())
+    changed = LaterExperiment(env=LaterEnv(params={"gravity": 9.0}))
+    assert config_hash(changed) != config_hash(Experiment())
+    assert '"params":{"gravity":9.0}' in canonical(changed)
+
+
 def test_the_way_it_is_written_does_not_matter():
     one = parse(Experiment, read_text("lr: 3e-4\nsteps: 1e2\nsizes: [64, 64.0]\nenv: {seed: 7}", "f"))
     two = parse(Experiment, read_text("env:\n  seed: 8\nname: other\nsteps: 100\nlr: 0.0003", "f"))

@@ -201,6 +201,26 @@ def test_a_forged_spec(copy, change, said):
     assert said in message
 
 
+def test_what_only_the_model_knows_is_compared_once_it_is_built(copy):
+    """A file that is right in itself, but of a Model that carries something."""
+    spec = json.loads((copy / "spec.json").read_text())
+    derived, part = spec["derived"], {"shape": [2, 8], "dtype": "float32", "part": "h"}
+    derived["carry"] = {"h": {"shape": [2, 8], "starts_with": 0}}
+    derived["inputs"].append({"name": "carry_h", **part})
+    derived["outputs"].append({"name": "carry_h_after", **part})
+    (copy / "spec.json").write_text(json.dumps(spec))
+    resealed(copy)
+    forged = open_bundle(copy)
+    with pytest.raises(BundleError, match=r"spec\.json: `derived` does not follow from its Model"):
+        forged.agent()
+    with pytest.raises(BundleError, match="is not a graph of this policy"):
+        forged.policy()
+    derived["carry"]["h"]["shape"] = [2**40, 2**40]
+    (copy / "spec.json").write_text(json.dumps(spec))
+    resealed(copy)
+    assert "impossible sizes" in refusal(copy)
+
+
 def test_one_from_before_reward_scales_opens(copy):
     spec = json.loads((copy / "spec.json").read_text())
     del spec["reward_scale"]

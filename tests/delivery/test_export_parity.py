@@ -63,7 +63,7 @@ def test_every_algorithm_is_here():
 def test_an_agent_that_plans_is_refused_by_name(algo):
     cfg = experiment_from({"env": {"id": "CartPole-v1"}, "policy": {"algo": algo}})
     agent = build_trainer(cfg, build_runtime(cfg)).agent
-    with pytest.raises(Incompatible, match=r"a \w+ Model cannot be exported; those that can: policy-"):
+    with pytest.raises(Incompatible, match=r"a \w+ Model does not describe itself, so it cannot be built again"):
         model_spec(agent.model)
 
 
@@ -137,7 +137,7 @@ def refusal(case_id, recorded, spoil):
 def test_a_wrong_weight(recorded):
     def spoil(policy):
         with torch.no_grad():
-            policy.net.layers[0].weight[0, 0] += 0.5
+            policy.network.net.layers[0].weight[0, 0] += 0.5
 
     message = refusal("ppo-Numbers", recorded, spoil)
     assert message.startswith("onnx: row ")
@@ -183,7 +183,7 @@ def test_a_mask_of_zeros_forbids_nothing(recorded):
 
 def test_a_missing_normalizer(recorded):
     def spoil(policy):
-        policy.encoder.moments = None
+        policy.network.encoder.moments = None
 
     refusal("ppo-Parts-normalize_observations=True", recorded, spoil)
 
@@ -202,7 +202,7 @@ def test_zeros_are_not_a_tie(recorded):
 def test_not_a_number(recorded):
     def spoil(policy):
         with torch.no_grad():
-            policy.net.layers[-1].bias.fill_(float("nan"))
+            policy.network.net.layers[-1].bias.fill_(float("nan"))
 
     refusal("td3-Moves", recorded, spoil)
 

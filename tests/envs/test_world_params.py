@@ -176,6 +176,13 @@ def test_what_cannot_be_set_is_refused_in_one_line(fields, message):
     assert "\n" not in str(caught.value)
 
 
+def test_an_array_needs_a_number_for_each_env():
+    with pytest.raises(ConfigError, match=r"length of CartPole-v1 has the shape \(3,\).* each of the 4 environments"):
+        NativeVecEnv(make_world("CartPole-v1", {}), 4, 0, params={"length": np.ones(3)})
+    with pytest.raises(ConfigError, match="no parameter 'lenght'; did you mean length"):
+        NativeVecEnv(make_world("CartPole-v1", {}), 4, 0, params={"lenght": np.ones(4)})
+
+
 def test_parameters_define_the_result_and_their_absence_does_not():
     plain, other = tiny("ppo"), tiny("ppo", env={"params": {"gravity": 9.0}})
     assert config_hash(plain) != config_hash(other)

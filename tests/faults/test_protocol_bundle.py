@@ -8,7 +8,7 @@ import pytest
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, open_bundle, write_bundle
-from rlstudio.delivery.spec import BundleOrigin, Spec, derived
+from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 from rlstudio.storage import failpoint
@@ -29,7 +29,7 @@ SPEC = Spec(
     action=to_json(SPACES.action),
     parity={"rows": 1000},
     formats={},
-    derived=derived(SPACES, MODEL),
+    derived=derived(SPACES, MODEL, ActingFacts()),
 )
 WEIGHTS = {
     "policy_net.layers.0.weight": np.ones((3, 2), np.float32),

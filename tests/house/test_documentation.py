@@ -9,6 +9,8 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +32,7 @@ from rlstudio.experiment.checkpoint.state_hash import state_hash
 from rlstudio.experiment.config import experiment
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.models.config import NetworkConfig
+from support.plugins import install_package, on_the_path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -113,6 +116,16 @@ YAML_BLOCKS = [
 ]
 
 
+@pytest.fixture
+def my_parts(tmp_path: Path) -> Iterator[None]:
+    """The package of plug-ins that the pages speak of, as if it were installed."""
+    project = tomllib.loads((EXAMPLES / "my_parts/pyproject.toml").read_text())["project"]
+    install_package(tmp_path, project["name"], project["version"], project["entry-points"], {})
+    with on_the_path(EXAMPLES / "my_parts"), on_the_path(tmp_path):
+        yield
+
+
+@pytest.mark.usefixtures("my_parts")
 @pytest.mark.parametrize("text", YAML_BLOCKS)
 def test_every_configuration_shown_is_valid(text: str) -> None:
     """A whole experiment as it stands; single sections inside a small one."""

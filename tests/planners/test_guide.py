@@ -13,7 +13,6 @@ from rlstudio.agents.q_value import QValueAgent
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.envs.worlds.catalog import make_world
-from rlstudio.experiment.analysis.replan import policy_of, value_of
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
 from rlstudio.models.policies.distributions import Categorical, Gaussian, mode
@@ -92,7 +91,7 @@ def test_a_trained_agents_policy_is_what_it_does(env_id: str, model_kind: type, 
     model = model_kind(spaces, NetworkConfig(), Rng(0), **extra)
     seen = np.random.default_rng(0).standard_normal((6, *spaces.observation.shape)).astype(np.float32)  # type: ignore[union-attr]
     acted = torch.as_tensor(agent_kind(model, spaces).step(seen).actions)
-    policy, value = policy_of(model, spaces.action), value_of(model)
+    policy, value = model.policy_for_plan(), model.value_for_plan({})
     assert policy is not None
     found = mode(policy(torch.from_numpy(seen).view(2, 3, -1))).flatten(0, 1)
     if isinstance(spaces.action, Box):

@@ -13,12 +13,12 @@ from torch import Tensor
 from rlstudio.core.catalog import PLANNERS
 from rlstudio.core.contracts import Outcome, Planner
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanPolicy
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from rlstudio.models.policies import distributions as policies
 from rlstudio.models.policies.distributions import Policy
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.guide import Acting
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal
 from rlstudio.planners.score import ReturnScore
 from rlstudio.planners.search import Search
@@ -62,7 +62,7 @@ def built(kind: str, space: Space, **settings: object) -> Planner:
     return build_planner(PlannerConfig(kind=kind, **settings), space, indifferent(space))  # type: ignore[arg-type]
 
 
-def indifferent(space: Space) -> Acting:
+def indifferent(space: Space) -> PlanPolicy:
     def policy(observations: Tensor) -> Policy:
         if isinstance(space, Discrete):
             return policies.Categorical(observations.new_zeros(*observations.shape[:-1], space.n))

@@ -20,7 +20,7 @@ from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.run import rebuild
+from rlstudio.experiment.run import checkpoint_agent
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import load_agent, load_run
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -67,7 +67,7 @@ def rewritten(run: RunFolder, change) -> None:
 
 def refuse_to_build(monkeypatch):
     for name in ("build_runtime", "build_trainer"):
-        monkeypatch.setattr(rebuild, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
+        monkeypatch.setattr(checkpoint_agent, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
 
 
 def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(run, tmp_path):
@@ -113,8 +113,8 @@ def test_a_checkpoint_without_the_description_is_loaded_through_the_trainer(algo
     rewritten(older, lambda fields: fields.pop("agent"))
     assert np.array_equal(load_run(older).agent.act(OBSERVATIONS), acted)
     built = []
-    make = rebuild.build_trainer
-    monkeypatch.setattr(rebuild, "build_trainer", lambda *given: built.append(given) or make(*given))
+    make = checkpoint_agent.build_trainer
+    monkeypatch.setattr(checkpoint_agent, "build_trainer", lambda *given: built.append(given) or make(*given))
     load_run(older)
     assert len(built) == 1
 

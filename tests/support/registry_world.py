@@ -8,7 +8,7 @@ import numpy as np
 
 from rlstudio.core.spaces import Box, Discrete, Spaces, to_json
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, write_bundle
-from rlstudio.delivery.spec import BundleOrigin, Spec, derived
+from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 
@@ -30,7 +30,7 @@ def write_policy(target: Path, skill: float) -> Bundle:
         action=to_json(SPACES.action),
         parity={"rows": 1000},
         formats={},
-        derived=derived(SPACES, MODEL),
+        derived=derived(SPACES, MODEL, ActingFacts()),
     )
     weights = {
         "policy_net.layers.0.weight": np.outer([-skill, skill], [0, 0, 1, 1]).astype(np.float32),

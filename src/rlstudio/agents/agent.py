@@ -9,23 +9,28 @@ import torch
 
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.errors import Incompatible, UserError
+from rlstudio.core.model.layers import RuleKind
+from rlstudio.core.model.policies import Policy
 from rlstudio.core.spaces import Dict, Spaces
 from rlstudio.data.collect.carry import without_rows
+from rlstudio.models.policies.distributions import log_prob
 
 
 class Agent:
     """Owns Models, chooses actions, knows no algorithm. Actions are choices from 0 or numbers inside the bounds."""
 
-    fits: tuple[str, ...]  # the Model variants it can act with
+    rule: RuleKind  # how outputs of a Model become actions here
     acting: str
     remembers = False
+    model: Any  # a Model; of an agent that plans, all that it learned
 
-    def __init__(self, model: Any, spaces: Spaces) -> None:
-        if model.variant not in self.fits:
+    def __init__(self, model: Model, spaces: Spaces) -> None:
+        rule = model.action_rule().kind
+        if rule != self.rule:
             raise Incompatible(
-                f"{type(self).__name__} acts with a {' or '.join(self.fits)} Model, not with {model.variant}"
+                f"{type(self).__name__} acts by {self.rule}; the outputs of a {model.variant} Model are for {rule}"
             )
         self.model = model
         self.spaces = spaces
@@ -61,14 +66,24 @@ class Agent:
             return outputs
         return np.where(self._mask.allowed(observations), outputs, FORBIDDEN)
 
+    @torch.no_grad()
     def with_actions(self, batch: Batch) -> Batch:
-        """The batch with greedy actions added; of an agent that remembers, each from the carry stored with its row.
+        """The batch with greedy actions added, and where the Model gives a policy with their log-probabilities; of an
+        agent that remembers, each from the carry stored with its row.
 
         For code of users: the architecture draft promises it (decision 0018), and RLStudio itself never calls it.
         """
         carry = _arrays(batch.carry) if self.remembers else None
         acted = self.step(_arrays(batch.observations), carry)
-        return batch.with_(actions=torch.from_numpy(acted.actions.copy()))
+        batch = batch.with_(actions=torch.from_numpy(acted.actions.copy()))
+        if not isinstance(self.model, Model):
+            return batch
+        rows = batch.to(next(self.model.parameters()).device)
+        given = self.model(**rows.only(self.model.reads))  # a policy, perhaps beside values, or no policy
+        policy = given[0] if isinstance(given, tuple) and not isinstance(given, Policy) else given
+        if not isinstance(policy, Policy):
+            return batch
+        return batch.with_(log_probs=log_prob(policy, rows.actions).to(batch.device))
 
 
 class Episode:

@@ -12,25 +12,27 @@ import numpy as np
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.spaces import Box, Spaces
-from rlstudio.models.policies.continuous import LOG_STD_RANGE, DeterministicPolicy, SquashedPolicy
+from rlstudio.models.policies.bounds import Bounds
+from rlstudio.models.policies.continuous import LOG_STD_RANGE
 
 
 class BoundedAgent(Agent):
-    fits = ("squashed-policy", "deterministic-policy")
+    rule = "bounded"
 
-    def __init__(self, model: SquashedPolicy | DeterministicPolicy, spaces: Spaces) -> None:
+    def __init__(self, model: Model, spaces: Spaces) -> None:
         super().__init__(model, spaces)
         assert isinstance(spaces.action, Box)
-        self._outputs = acting_kernel(model.encoder, model.policy_net)
+        self._outputs = acting_kernel(model)
         self.acting = self._outputs.name
-        self._samples = isinstance(model, SquashedPolicy)
-        exploration = model.exploration if isinstance(model, SquashedPolicy) else None
-        self._held = None if exploration is None else HeldNoise(exploration)
+        rule = model.action_rule()
+        self._samples = rule.samples
+        self._held = None if rule.state_noise is None else HeldNoise(rule.state_noise)
         self._size = spaces.action.size
         self._low, self._high = spaces.action.bounds()
-        self._scale, self._shift = (part.numpy(force=True) for part in (model.bounds.scale, model.bounds.shift))
+        bounds = Bounds(spaces.action)
+        self._scale, self._shift = bounds.scale.numpy(), bounds.shift.numpy()
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
         if not self._samples:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstudio.models.policies.state_dependent import StateDependentStd
+from rlstudio.core.model.layers import StateNoise
 
 
 class HeldNoise:
     """A block of noise has a matrix per environment for each `hold` steps, so noise stays a function of the step."""
 
-    def __init__(self, std: StateDependentStd) -> None:
+    def __init__(self, std: StateNoise) -> None:
         self.std = std
 
     def draw(self, generator: np.random.Generator, steps: int, num_envs: int) -> list[np.ndarray]:

@@ -1,24 +1,21 @@
 """Acting kernels: observations (NumPy, [B, ...]) to network outputs (NumPy, [B, O]) with the least overhead.
 
 For a handful of environments the arithmetic of a small MLP is nothing and the calls are everything: in NumPy with
-preallocated outputs a forward takes about a third of the time of torch modules. The kernel holds views of the Model's
-flat weights and of its normalizer, so it always acts with the current ones.
+preallocated outputs a forward takes about a third of the time of torch modules. The kernel reads the layers that the
+Model describes and holds views of its flat weights and of its normalizer, so it always acts with the current ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import overload
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rlstudio.core.contracts import Array
-from rlstudio.core.spaces import Box, Dict, Space
-from rlstudio.models.networks.encoder import Encoder, FlatEncoder
-from rlstudio.models.networks.mlp import MLP
-from rlstudio.models.networks.normalizer import CLIP
+from rlstudio.core.contracts import Array, Model
+from rlstudio.core.model.layers import Layers, Observations, StateNoise
 
 
 def _relu(x: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -29,33 +26,33 @@ NUMPY_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {"tanh": np.tanh, "rel
 
 
 class NumpyKernel:
-    """An MLP over a flat Box, which may come with an action mask. The returned array is reused by the next call with as
-    many rows."""
+    """Linear layers over a flat Box, which may come with an action mask. The returned array is reused by the next call
+    with as many rows."""
 
     name = "numpy"
 
-    def __init__(self, encoder: FlatEncoder, net: MLP) -> None:
-        linears = [(view(layer.weight).T, view(layer.bias)) for layer in net.layers]  # type: ignore[arg-type]
+    def __init__(self, layers: Layers) -> None:
+        linears = [(view(weight).T, view(bias)) for weight, bias in layers.linears]
         *self.hidden, self.last = linears
-        self.activation = NUMPY_ACTIVATIONS[net.activation]
-        self.size = encoder.size
-        self.entry = encoder.entry
-        normalizer = encoder.normalizer
-        self.moments = None if normalizer is None else (view(normalizer.mean), view(normalizer.inverse_std))
+        self.activation = NUMPY_ACTIVATIONS[layers.activation]
+        self.size = layers.size
+        self.entry = layers.entry
+        moments = layers.moments
+        self.moments = None if moments is None else (view(moments.mean), view(moments.inverse_std), moments.clip)
         self._outputs: dict[int, list[np.ndarray]] = {}
 
     def __call__(self, observations: Array) -> np.ndarray:
         return self.outputs(self.features(observations))
 
     def features(self, observations: Array) -> np.ndarray:
-        """What the encoder makes of them."""
+        """Numbers, normalized where the Model does so."""
         entry = observations if self.entry is None else observations[self.entry]
         x: np.ndarray = entry.reshape(-1, self.size)  # type: ignore[union-attr]
         if x.dtype != np.float32:
             x = x.astype(np.float32)
         if self.moments is not None:
-            mean, inverse_std = self.moments
-            x = np.clip((x - mean) * inverse_std, -CLIP, CLIP)
+            mean, inverse_std, clip = self.moments
+            x = np.clip((x - mean) * inverse_std, -clip, clip)
         return x
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
@@ -82,51 +79,50 @@ class NumpyKernel:
 
 
 class TorchKernel:
-    """Any encoder and network, on any device."""
+    """Any Model, on any device."""
 
     name = "torch"
 
-    def __init__(self, encoder: Encoder, net: nn.Module) -> None:
-        self.encoder = encoder
-        self.net = net
+    def __init__(self, model: Model, noise: StateNoise | None = None) -> None:
+        self._run = model.outputs
+        self._parameter = next(model.parameters())  # looked up once: it knows the device, also after a move
+        self._with_hidden = None if noise is None else noise.with_hidden
 
     @torch.inference_mode()
     def __call__(self, observations: Array) -> np.ndarray:
-        inputs = tensors(observations, next(self.net.parameters()).device)
-        return self.net(self.encoder(inputs)).cpu().numpy()  # type: ignore[no-any-return]
+        outputs, _ = self._run(tensors(observations, self._parameter.device))
+        return outputs.cpu().numpy()
 
     @torch.inference_mode()
     def with_hidden(self, observations: Array) -> tuple[np.ndarray, np.ndarray]:
-        """The outputs of an MLP, and what its last hidden layer gave."""
-        assert isinstance(self.net, MLP)
-        inputs = tensors(observations, next(self.net.parameters()).device)
-        hidden = self.net.hidden(self.encoder(inputs))
-        return self.net.output(hidden).cpu().numpy(), hidden.cpu().numpy()
+        """The outputs, and what the last hidden layer gave; of a Model with state-dependent noise."""
+        assert self._with_hidden is not None
+        outputs, hidden = self._with_hidden(tensors(observations, self._parameter.device))
+        return outputs.cpu().numpy(), hidden.cpu().numpy()
 
 
-def acting_kernel(encoder: Encoder, net: nn.Module) -> NumpyKernel | TorchKernel:
+def acting_kernel(model: Model) -> NumpyKernel | TorchKernel:
     """The lightest kernel that fits."""
-    light = (
-        isinstance(encoder, FlatEncoder)
-        and isinstance(space := _only(encoder.space), Box)
-        and space.dtype != "uint8"  # bytes are scaled by the encoder
-        and isinstance(net, MLP)
-        and net.activation in NUMPY_ACTIVATIONS
-        and next(net.parameters()).device.type == "cpu"
-    )
-    if light:
-        assert isinstance(encoder, FlatEncoder)
-        assert isinstance(net, MLP)
-        return NumpyKernel(encoder, net)
-    return TorchKernel(encoder, net)
+    layers = numpy_layers(model)
+    return TorchKernel(model, model.action_rule().state_noise) if layers is None else NumpyKernel(layers)
 
 
-def _only(space: Space) -> Space:
-    """The one entry of a Dict that has no other, or the space itself."""
-    return space.items()[0][1] if isinstance(space, Dict) and len(space.items()) == 1 else space
+def numpy_layers(model: Model) -> Layers | None:
+    """The Model's layers where NumPy can run them."""
+    layers = model.layers()
+    light = layers is not None and layers.activation in NUMPY_ACTIVATIONS
+    return layers if light and next(model.parameters()).device.type == "cpu" else None
 
 
-def tensors(rows: Array, device: torch.device) -> Any:
+@overload
+def tensors(rows: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]: ...
+
+
+@overload
+def tensors(rows: Array, device: torch.device) -> Observations: ...
+
+
+def tensors(rows: Array, device: torch.device) -> Observations:
     """A copy in torch's own memory, whose alignment, hence the bits of products, is the same in every process."""
     if isinstance(rows, dict):
         return {name: torch.tensor(array, device=device) for name, array in rows.items()}

@@ -7,34 +7,31 @@ time. Both memories take it, that of the values too, since learning starts from 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 
-from rlstudio.agents.kernels import NumpyKernel, acting_kernel, tensors, view
-from rlstudio.core.contracts import Array
-from rlstudio.models.networks.memory import GRU, LSTM, Memory
-from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.agents.kernels import NumpyKernel, numpy_layers, tensors, view
+from rlstudio.core.contracts import Array, Model
+from rlstudio.core.model.layers import Layers
 
 Carried = dict[str, np.ndarray]
 
 
 class TorchMemoryKernel:
-    """Any encoder, on any device."""
+    """Any Model, on any device."""
 
     name = "torch"
 
-    def __init__(self, model: RecurrentPolicyValue) -> None:
-        self.model = model
+    def __init__(self, model: Model) -> None:
+        self._run = model.outputs
+        self._parameter = next(model.parameters())
 
     @torch.inference_mode()
-    def __call__(self, observations: Array, carry: Any) -> tuple[np.ndarray, Carried]:
-        model, device = self.model, self.model.memory.recurrent.weight.device
-        inputs = tensors(observations, device)
-        rows = next(iter(inputs.values())) if isinstance(inputs, dict) else inputs
-        before = model.memory.empty(len(rows)) if carry is None else tensors(carry, device)
-        outputs, after = model.act(inputs, before)
+    def __call__(self, observations: Array, carry: Carried | None) -> tuple[np.ndarray, Carried]:
+        device = self._parameter.device
+        before = None if carry is None else tensors(carry, device)
+        outputs, after = self._run(tensors(observations, device), before)
         return outputs.cpu().numpy(), {part: held.contiguous().cpu().numpy() for part, held in after.items()}
 
 
@@ -43,18 +40,19 @@ class NumpyMemoryKernel:
 
     name = "numpy"
 
-    def __init__(self, model: RecurrentPolicyValue, net: NumpyKernel) -> None:
-        memory = model.memory
-        self._net = net
+    def __init__(self, layers: Layers) -> None:
+        memory = layers.memory
+        assert memory is not None
+        self._net = NumpyKernel(layers)
         self._parts = memory.parts
-        self._count, self._size = memory.count, memory.size
-        self._advance = ADVANCE[type(memory)]
+        self._count, self._size = memory.memories, memory.size
+        self._advance = ADVANCE[memory.kind]
         self._weight_x, self._bias_x = view(memory.inputs.weight).T, view(memory.inputs.bias)
-        shape = (memory.count, -1, memory.size)
+        shape = (memory.memories, -1, memory.size)
         self._weight_h = view(memory.recurrent.weight).reshape(shape).swapaxes(1, 2)  # a view of what is learned
-        self._bias_h = view(memory.recurrent.bias).reshape(memory.count, 1, -1)
+        self._bias_h = view(memory.recurrent.bias).reshape(memory.memories, 1, -1)
 
-    def __call__(self, observations: Array, carry: Any) -> tuple[np.ndarray, Carried]:
+    def __call__(self, observations: Array, carry: Carried | None) -> tuple[np.ndarray, Carried]:
         features = self._net.features(observations)
         rows = len(features)
         # Memory from torch is 64-byte aligned, also after a resume: the same alignment gives the same bits.
@@ -68,10 +66,12 @@ class NumpyMemoryKernel:
         return outputs, {part: held.swapaxes(0, 1).copy() for part, held in zip(self._parts, after, strict=True)}
 
 
-def memory_kernel(model: RecurrentPolicyValue) -> NumpyMemoryKernel | TorchMemoryKernel:
+def memory_kernel(model: Model) -> NumpyMemoryKernel | TorchMemoryKernel:
     """The lightest kernel that fits."""
-    net = acting_kernel(model.encoder, model.policy_net)
-    return NumpyMemoryKernel(model, net) if isinstance(net, NumpyKernel) else TorchMemoryKernel(model)
+    layers = numpy_layers(model)
+    if layers is None or layers.memory is None or layers.memory.kind not in ADVANCE:
+        return TorchMemoryKernel(model)
+    return NumpyMemoryKernel(layers)
 
 
 def _advance_gru(x: np.ndarray, u: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -93,9 +93,9 @@ def _advance_lstm(x: np.ndarray, u: np.ndarray, before: np.ndarray) -> tuple[np.
     return o * np.tanh(cell), cell
 
 
-ADVANCE: dict[type[Memory], Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]] = {
-    GRU: _advance_gru,
-    LSTM: _advance_lstm,
+ADVANCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]] = {
+    "gru": _advance_gru,
+    "lstm": _advance_lstm,
 }
 
 

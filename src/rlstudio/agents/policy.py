@@ -1,4 +1,4 @@
-"""PolicyAgent: acts with the policy of a policy-value or policy-only Model, recurrent ones included.
+"""PolicyAgent: acts with the policy of a Model, recurrent ones included.
 
 With noise it samples, without it takes the mode: `argmax(logits + Gumbel noise)` is an exact sample of the softmax, and
 `mean + std * normal` one of the Gaussian. Gaussian actions are clipped to the bounds for the environment; learning sees
@@ -18,35 +18,34 @@ from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.agents.memory_kernels import memory_kernel
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
-from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
-from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 
 
 class PolicyAgent(Agent):
-    fits = ("policy-value", "policy-only", "recurrent-policy-value")
+    rule = "policy"
 
-    def __init__(self, model: PolicyValue | PolicyOnly | RecurrentPolicyValue, spaces: Spaces) -> None:
+    def __init__(self, model: Model, spaces: Spaces) -> None:
         super().__init__(model, spaces)
-        if isinstance(model, RecurrentPolicyValue):
-            self.remembers = True
+        self.remembers = bool(model.carry_shapes())
+        if self.remembers:
             self._recall = memory_kernel(model)
             self.acting = self._recall.name
         else:
-            self._outputs = acting_kernel(model.encoder, model.policy_net)
+            self._outputs = acting_kernel(model)
             self.acting = self._outputs.name
         if isinstance(spaces.action, MultiDiscrete):
             self._splits = np.cumsum(spaces.action.nvec)[:-1]
         if isinstance(spaces.action, Box):
             self._low, self._high = spaces.action.bounds()
-        exploration = model.head.exploration
-        self._held = None if exploration is None else HeldNoise(exploration)
+        rule = model.action_rule()
+        self._width, self._log_std = rule.outputs, rule.log_std
+        self._held = None if rule.state_noise is None else HeldNoise(rule.state_noise)
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
         if self._held is not None:
             return self._held.draw(generator, steps, num_envs)
-        shape = (steps, num_envs, self.model.head.outputs)
+        shape = (steps, num_envs, self._width)
         if isinstance(self.spaces.action, Box):
             return generator.standard_normal(shape, np.float32)
         # The open interval keeps both logarithms finite.
@@ -66,7 +65,8 @@ class PolicyAgent(Agent):
         if isinstance(space, Box):
             if noise is None:
                 return Acted(self._bounded(outputs), {}, carry)
-            std = self.model.head.log_std.detach().exp().cpu().numpy()
+            assert self._log_std is not None
+            std = self._log_std.detach().exp().cpu().numpy()
             actions = outputs + std * noise
             return Acted(self._bounded(actions), {"actions": actions}, carry)
         outputs = self.permitted(outputs, observations)

@@ -8,20 +8,19 @@ import numpy as np
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.kernels import acting_kernel
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Model
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.policies.q_values import QuantileValue, QValue, ranking_net
 
 
 class QValueAgent(Agent):
     """Takes the choice of highest value; with a quantile-value Model that is the mean of its quantiles."""
 
-    fits = ("q-value", "quantile-value")
+    rule = "values"
 
-    def __init__(self, model: QValue | QuantileValue, spaces: Spaces) -> None:
+    def __init__(self, model: Model, spaces: Spaces) -> None:
         super().__init__(model, spaces)
-        self._outputs = acting_kernel(model.encoder, ranking_net(model))
-        self._quantiles = model.quantiles if isinstance(model, QuantileValue) else 1
+        self._outputs = acting_kernel(model)
+        self._quantiles = model.action_rule().per_choice
         self.acting = self._outputs.name
 
     def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:

@@ -276,3 +276,15 @@ SAMPLERS = Catalog(
     },
 )
 LAUNCHERS = Catalog("launcher", {"subprocess": "rlstudio.control.queue.launchers:subprocess_launcher"})
+MODELS = Catalog(
+    "model",
+    {
+        "deterministic-policy": "rlstudio.models.policies.continuous:DeterministicPolicy",
+        "policy-only": "rlstudio.models.policies.policy_value:PolicyOnly",
+        "policy-value": "rlstudio.models.policies.policy_value:PolicyValue",
+        "q-value": "rlstudio.models.policies.q_values:QValue",
+        "quantile-value": "rlstudio.models.policies.q_values:QuantileValue",
+        "recurrent-policy-value": "rlstudio.models.policies.recurrent:RecurrentPolicyValue",
+        "squashed-policy": "rlstudio.models.policies.continuous:SquashedPolicy",
+    },
+)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rlstudio.core.arrays import Namespace
+from rlstudio.core.model.protocol import ForPlanning as ForPlanning  # noqa: PLC0414 - offered here too
+from rlstudio.core.model.protocol import Model as Model  # noqa: PLC0414
 from rlstudio.core.run_state import Reason, RunState
 
 if TYPE_CHECKING:

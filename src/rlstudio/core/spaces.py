@@ -134,6 +134,12 @@ def from_json(value: dict[str, Any]) -> Space:
     raise UserError(f"unknown space kind {value['kind']!r}; known: box, dict, discrete, multi_discrete")
 
 
+def check_shape(sizes: tuple[int, ...]) -> None:
+    """ValueError where no such array can be meant."""
+    if any(type(n) is not int or n < 1 for n in sizes) or prod(sizes) > LARGEST:
+        raise ValueError(f"impossible sizes {list(sizes)[:8]}")
+
+
 def check_sizes(space: Space) -> None:
     """ValueError where no such space can be meant: what comes from a file is checked before anything is built of it."""
     leaves: tuple[Leaf, ...] = tuple(entry for _, entry in space.items()) if isinstance(space, Dict) else (space,)

@@ -29,7 +29,7 @@ import numpy as np
 
 from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Incompatible, StorageError, UserError
 from rlstudio.core.parsing.yaml_file import read_text
-from rlstudio.delivery.spec import Spec, read_spec
+from rlstudio.delivery.spec import ActingFacts, Spec, derived, read_spec
 from rlstudio.storage.abandoned import sweep_abandoned
 from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
 from rlstudio.storage.refusals import is_users_mistake
@@ -79,10 +79,14 @@ class Bundle:
         """The agent built again from its weights."""
         from rlstudio.agents.rebuild import rebuilt
 
+        spec = self.spec
         try:
-            return rebuilt(self.spec.spaces, self.spec.model, self.weights())
+            agent = rebuilt(spec.spaces, spec.model, self.weights())
         except Incompatible as error:
             raise BundleError(f"{self.path}: {WEIGHTS}: {error}") from error
+        if spec.derived != derived(spec.spaces, spec.model, ActingFacts.of(agent.model)):
+            raise BundleError(f"{self.path}: {SPEC}: `derived` does not follow from its Model")
+        return agent
 
     def policy(self) -> Agent:
         """What acts: by the graph where there is one, else the agent built again. Offers `act` and `episode`."""

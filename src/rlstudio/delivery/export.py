@@ -18,7 +18,7 @@ from rlstudio.delivery import card, parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
-from rlstudio.delivery.spec import BundleOrigin, Spec, derived
+from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -109,7 +109,7 @@ def export_agent(
         reward_scale=reward_scale,
         parity={"rows": len(recorded), "batches": list(parity.BATCHES), "formats": agreed},
         formats={format: file_of(format) for format in chosen},
-        derived=derived(agent.spaces, model),
+        derived=derived(agent.spaces, model, ActingFacts.of(agent.model)),
     )
     others = {README: card.readme(spec), EXAMPLE: card.example(spec), **graphs}
     if config_yaml is not None:

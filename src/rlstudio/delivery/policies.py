@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
+from rlstudio.core.model.protocol import Weights
 from rlstudio.delivery.bundle import Bundle
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -19,11 +20,12 @@ class TrainedPolicy(NamedTuple):
     cfg: ExperimentConfig
     env_steps: int
     reward_scale: float | None  # None: not known
+    learned: Mapping[str, Weights]  # of all its Models; of a bundle, which has only what acts, none
 
 
 def policy_of_run(folder: RunFolder, checkpoint: str = "last") -> TrainedPolicy:
     loaded = load_run(folder, checkpoint)
-    return TrainedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale)
+    return TrainedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale, loaded.learned)
 
 
 def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: bool = False) -> TrainedPolicy:
@@ -32,5 +34,5 @@ def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: b
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if networks else bundle.policy()
     return TrainedPolicy(
-        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale
+        origin.run_id or bundle.spec.name, agent, cfg, origin.checkpoint or 0, bundle.spec.reward_scale, {}
     )

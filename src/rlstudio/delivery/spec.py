@@ -1,23 +1,44 @@
 """spec.json: everything that a program needs to know about a shipped policy. Free of torch.
 
 Part of it is stated (spaces, Model, where it comes from), part follows from that (inputs and outputs of the graph,
-scaling, mask, carry). A reader derives the second part again and refuses a file that says something else.
+scaling, mask, carry). A reader derives the second part again and refuses a file that says something else. What only the
+Model itself knows, whether it squashes its actions and what it carries, is compared once the Model is built.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
+from rlstudio.core.contracts import Model
 from rlstudio.core.errors import BundleError, RLStudioError
-from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_sizes, from_json, to_json
+from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_shape, check_sizes, from_json, to_json
 from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
-from rlstudio.models.config import MEMORY_PARTS
 from rlstudio.models.spec import ModelSpec
 
-SQUASHED = ("squashed-policy", "deterministic-policy")
+SQUASHED, CLIPPED = "tanh, scaled to the bounds", "clipped to the bounds"
+
+
+class ActingFacts(NamedTuple):
+    """What only the Model itself knows."""
+
+    squashes: bool = False
+    carry: Mapping[str, tuple[int, ...]] = {}
+
+    @classmethod
+    def of(cls, model: Model) -> ActingFacts:
+        return cls(model.action_rule().kind == "bounded", model.carry_shapes())
+
+    @classmethod
+    def stated(cls, derived: Mapping[str, Any]) -> ActingFacts:
+        """As a file says."""
+        carry = {str(part): tuple(entry["shape"]) for part, entry in derived["carry"].items()}
+        for shape in carry.values():
+            check_shape(shape)
+        return cls(derived["actions"]["rule"] == SQUASHED, carry)
 
 
 class _Part(BaseModel):
@@ -62,7 +83,7 @@ class Spec(_Part):
 
     @property
     def carry_ports(self) -> tuple[Port, ...]:
-        return carry_ports(_carried(self.model))
+        return carry_ports(ActingFacts.stated(self.derived).carry)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -78,14 +99,13 @@ class Spec(_Part):
         return (self.model_dump_json(indent=2) + "\n").encode()
 
 
-def derived(spaces: Spaces, model: ModelSpec) -> dict[str, Any]:
+def derived(spaces: Spaces, model: ModelSpec, facts: ActingFacts) -> dict[str, Any]:
     """What follows from the spaces and the Model, written out for programs that know neither."""
-    action, carry = spaces.action, carry_ports(_carried(model))
+    action, carry = spaces.action, carry_ports(facts.carry)
     rule: dict[str, Any]
     if isinstance(action, Box):
         low, high = ([repr(float(v)) for v in side.ravel()] for side in action.bounds())
-        kind = "tanh, scaled to the bounds" if model.variant in SQUASHED else "clipped to the bounds"
-        rule = {"rule": kind, "low": low, "high": high}
+        rule = {"rule": SQUASHED if facts.squashes else CLIPPED, "low": low, "high": high}
     else:
         start = list(action.start) if isinstance(action, MultiDiscrete) else getattr(action, "start", 0)
         rule = {"rule": "highest output of each part", "start": start or 0}
@@ -111,7 +131,7 @@ def read_spec(data: bytes, label: str) -> Spec:
         spaces = spec.spaces
         for space in (spaces.observation, spaces.action):
             check_sizes(space)
-        same = spec.derived == derived(spaces, spec.model)
+        same = spec.derived == derived(spaces, spec.model, ActingFacts.stated(spec.derived))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -123,12 +143,3 @@ def read_spec(data: bytes, label: str) -> Spec:
     if spec.observation != to_json(spaces.observation) or spec.action != to_json(spaces.action):
         raise BundleError(f"{label}: its spaces are not written as RLStudio writes them")
     return spec
-
-
-def _carried(model: ModelSpec) -> dict[str, tuple[int, ...]]:
-    network = model.network
-    if model.variant != "recurrent-policy-value":
-        return {}
-    return {
-        part: (2, network.memory_size) for part in MEMORY_PARTS[network.memory]
-    }  # one for the policy, one for the values

@@ -25,16 +25,14 @@ def build_model(
     rng: Rng,
     device: str = "cpu",
 ) -> M:
-    """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights. It keeps its
-    `network` section, from which `agents.rebuild` describes it."""
+    """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
     model = variant(spaces, network, rng).to(device)
-    if network.memory != "none" and not isinstance(model, RecurrentPolicyValue):
+    if network.memory != "none" and "carry" not in getattr(model, "reads", ()):
         raise Incompatible(
             f"policy.network.memory: a {getattr(model, 'variant', type(model).__name__)} Model has no {network.memory};"
             " set it to none, or use ppo or a2c"
         )
     flatten(model)
-    object.__setattr__(model, "network", network)  # neither a submodule nor in state_dict
     return model
 
 

@@ -9,12 +9,13 @@ from typing import NoReturn
 
 from rlstudio.core.contracts import Dynamics, Planner, Score
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
 from rlstudio.core.spaces import Box, Discrete, Space, describe
 from rlstudio.envs.worlds.equations import AnalyticDynamics, dense_reward, physical_value
 from rlstudio.planners.config import PlannerConfig, ScoreConfig
-from rlstudio.planners.guide import Acting, Guide
+from rlstudio.planners.guide import Guide
 from rlstudio.planners.proposals import CategoricalProposal, GaussianProposal, Proposal
-from rlstudio.planners.score import Terms, Value
+from rlstudio.planners.score import Terms
 from rlstudio.planners.search import Search
 from rlstudio.planners.tree import TreeSearch
 from rlstudio.planners.updates import Weigh, best_softmax, elites, softmax
@@ -23,13 +24,15 @@ ICEM_DECAY = 1.25
 """Candidates of iCEM become fewer from round to round by this factor, as its authors have it."""
 
 
-def build_planner(cfg: PlannerConfig, actions: Space, policy: Acting | None = None) -> Planner:
+def build_planner(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None = None) -> Planner:
     """`policy` is what guided planning follows, and what a tree search takes to be likely."""
     planner: Planner = cfg.build(actions, policy)
     return planner
 
 
-def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: Value | None = None) -> Score:
+def build_score(
+    cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: PlanValue | None = None
+) -> Score:
     """What sequences are worth in a model of this environment; `own` is the agent's own value."""
     reward = dense_reward(env_id) if cfg.reward == "dense" else None
     terms = Terms(dynamics, gamma, _value(cfg, env_id, own, dynamics), reward, cfg.pessimism)
@@ -37,7 +40,7 @@ def build_score(cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: flo
     return score
 
 
-def _value(cfg: ScoreConfig, env_id: str, own: Value | None, dynamics: Dynamics) -> Value | None:
+def _value(cfg: ScoreConfig, env_id: str, own: PlanValue | None, dynamics: Dynamics) -> PlanValue | None:
     match cfg.value:
         case "own":
             return own
@@ -55,7 +58,7 @@ def _value(cfg: ScoreConfig, env_id: str, own: Value | None, dynamics: Dynamics)
 # -- the kinds --------------------------------------------------------------------------------------------------------
 
 
-def random_shooting(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def random_shooting(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """Random shooting: the best of sequences that chance proposes."""
     if (cfg.iterations or 1) > 1:
         raise Incompatible("planner random_shooting learns nothing from round to round; raise candidates instead")
@@ -65,13 +68,13 @@ def random_shooting(cfg: PlannerConfig, actions: Space, policy: Acting | None) -
     return _search(cfg, actions, _Choices(weigh=None, rounds=1, select=auto))
 
 
-def cem(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def cem(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """CEM: proposals are fitted to the best sequences, round after round (De Boer et al. 2005)."""
     weigh = elites(_elite_count(cfg))
     return _search(cfg, actions, _Choices(weigh, rounds=4, momentum=cfg.momentum))
 
 
-def icem(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def icem(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """iCEM: CEM that keeps its best sequences and tries fewer from round to round (Pinneri et al. 2020)."""
     best = _elite_count(cfg)
     choices = _Choices(
@@ -80,19 +83,19 @@ def icem(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
     return _search(cfg, actions, choices)
 
 
-def mppi(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def mppi(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """MPPI: the mean of the sequences, weighted by exp(return / temperature) (Williams et al. 2017)."""
     weigh = softmax(cfg.temperature or 0.1)  # in units of the return
     return _search(cfg, actions, _Choices(weigh, rounds=1, learns_std=False))
 
 
-def annealed(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def annealed(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """Annealed: MPPI whose spread shrinks from round to round, as in model-based diffusion (Pan et al. 2024)."""
     weigh = softmax(cfg.temperature or 0.05, standardize=True)  # in units of the spread of the returns
     return _search(cfg, actions, _Choices(weigh, rounds=4, std=0.5, shrink=cfg.shrink, learns_std=False))
 
 
-def guided(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
+def guided(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> Search:
     """Guided: a policy proposes sequences too, and the best of all are followed (TD-MPC2: Hansen et al. 2024)."""
     if policy is None:
         raise Incompatible("planner guided: needs a policy to follow, and there is none; use cem or mppi")
@@ -101,14 +104,14 @@ def guided(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> Search:
     return _search(cfg, actions, _Choices(weigh, rounds=6, guide=guide))
 
 
-def mcts(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> TreeSearch:
+def mcts(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> TreeSearch:
     """MCTS: a tree of choices, grown step by step where it promises most (Danihelka et al. 2022)."""
     if not isinstance(actions, Discrete):
         raise Incompatible(f"planner mcts: needs one choice; the env takes {describe(actions)}: use cem")
     return TreeSearch(actions.n, cfg.simulations, policy)
 
 
-def diffusion(cfg: PlannerConfig, actions: Space, policy: Acting | None) -> NoReturn:
+def diffusion(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None) -> NoReturn:
     """Diffusion: sequences drawn from a learned model of them; only algo diffusion, which learns it, plans so."""
     raise Incompatible(
         "planner diffusion: needs a trajectory model, which only a run of algo diffusion has; that plans so by"

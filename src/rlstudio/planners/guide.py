@@ -5,20 +5,16 @@ The first sequence is the policy at its most likely, the others are samples of i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Score
-from rlstudio.models.policies.distributions import Categorical, Policy, mode, sample
-
-Acting = Callable[[Tensor], Policy]
-"""observations [..., O] -> a distribution over choices, or over numbers in the units of a plan: [-1, 1]"""
+from rlstudio.core.model.policies import Categorical, PlanPolicy, Policy
+from rlstudio.models.policies.distributions import mode, sample
 
 
 class Guide:
-    def __init__(self, policy: Acting, count: int, horizon: int) -> None:
+    def __init__(self, policy: PlanPolicy, count: int, horizon: int) -> None:
         """`count`: sequences that it proposes for each plan."""
         self.policy, self.count, self.horizon = policy, count, horizon
 

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Dynamics, Outcome, Rolling
+from rlstudio.core.model.policies import PlanValue
 from rlstudio.planners.config import ScorePartConfig
-
-Value = Callable[[Tensor], Tensor]
-"""observations [..., O] -> what is still to come, [...]"""
 
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """observations, actions, following observations -> a reward to plan with instead of the model's, [...]"""
@@ -29,7 +27,7 @@ class Terms(NamedTuple):
 
     dynamics: Dynamics
     gamma: float = 1.0
-    value: Value | None = None
+    value: PlanValue | None = None
     reward: Reward | None = None
     pessimism: float = 0.0  # standard deviations over particles that are taken off the mean
 
@@ -42,7 +40,7 @@ class ReturnScore:
         dynamics: Dynamics,
         *,
         gamma: float = 1.0,
-        value: Value | None = None,
+        value: PlanValue | None = None,
         reward: Reward | None = None,
         pessimism: float = 0.0,
     ) -> None:

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.contracts import Planned, Score
-from rlstudio.models.policies.distributions import Categorical
-from rlstudio.planners.guide import Acting
+from rlstudio.core.model.policies import Categorical, PlanPolicy
 from rlstudio.planners.noise import Noise
 
 VISITS_BASE, VALUE_SCALE = 50.0, 0.1
@@ -39,7 +38,7 @@ class TreeSearch:
 
     choices: int
     simulations: int
-    policy: Acting | None = None  # None: all choices alike
+    policy: PlanPolicy | None = None  # None: all choices alike
 
     @property
     def noise(self) -> Noise:

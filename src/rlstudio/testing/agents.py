@@ -17,7 +17,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.snapshot import capture
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.run import rebuild
+from rlstudio.experiment.run import checkpoint_agent
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.testing.trainers import small_config
 
@@ -49,8 +49,8 @@ class LoadedAgentContract:
         trainer, cfg = self.trained()
         if not self.builds_trainer:
             for name in ("build_runtime", "build_trainer"):
-                monkeypatch.setattr(rebuild, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
-        loaded = rebuild.agent_of(cfg, written(trainer, tmp_path)).agent
+                monkeypatch.setattr(checkpoint_agent, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
+        loaded = checkpoint_agent.agent_of(cfg, written(trainer, tmp_path)).agent
         trained = trainer.agent
         assert type(loaded) is type(trained)
         assert (loaded.spaces, loaded.acting, loaded.remembers) == (trained.spaces, trained.acting, trained.remembers)

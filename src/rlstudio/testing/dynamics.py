@@ -41,9 +41,9 @@ class DynamicsContract:
         states = dynamics.start(observations, CANDIDATES)
         assert states.shape[1:3] == (ENVS, CANDIDATES)
         assert all(torch.equal(states[:, :, 0], states[:, :, candidate]) for candidate in range(CANDIDATES))
-        seen = dynamics.observe(states)
-        wanted = observations[None, :, None].expand_as(seen)
-        torch.testing.assert_close(seen, wanted, rtol=1e-4, atol=1e-4)
+        observed = dynamics.observe(states)
+        wanted = observations[None, :, None].expand_as(observed)
+        torch.testing.assert_close(observed, wanted, rtol=1e-4, atol=1e-4)
 
     @torch.no_grad()
     def test_a_step_gives_states_rewards_and_whether_it_goes_on(self) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlstudio.core.config import Config, parse
 from rlstudio.core.contracts import Planned, Planner
+from rlstudio.core.model.policies import PlanPolicy
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.models.policies.distributions import Categorical, Gaussian, Policy
@@ -44,7 +45,7 @@ class PlannerContract:
         section = parse(_Section, {"planner": {"kind": self.part, **small, **self.settings}})
         return build_planner(section.planner, facts(env_id).spaces.action, self.policy(env_id))
 
-    def policy(self, env_id: str) -> Any:
+    def policy(self, env_id: str) -> PlanPolicy:
         """One that likes nothing better than anything else."""
         actions = facts(env_id).spaces.action
 
@@ -116,7 +117,9 @@ class PlannerContract:
 
     def test_a_score_without_numbers_still_gives_an_action(self, env_id: str) -> None:
         planner = self.make(env_id)
-        hopeless = ReturnScore(analytic_dynamics(env_id), reward=lambda seen, actions, after: after[..., 0] * torch.nan)
+        hopeless = ReturnScore(
+            analytic_dynamics(env_id), reward=lambda observations, actions, after: after[..., 0] * torch.nan
+        )
         planned = planner.plan(first_observations(env_id), hopeless, None, self.noise(planner))
         assert torch.isfinite(planned.actions.float()).all()
 

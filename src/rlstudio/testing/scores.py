@@ -27,7 +27,7 @@ class ScoreContract:
 
     def make(self, gamma: float = 0.9) -> Score:
         cfg = parse(ScoreConfig, {"score": {"kind": self.part, **self.settings}})
-        value = lambda seen: -seen[..., 0].abs()  # noqa: E731
+        value = lambda observations: -observations[..., 0].abs()  # noqa: E731
         return build_score(cfg, analytic_dynamics(self.env_id), self.env_id, gamma=gamma, own=value)
 
     def actions(self) -> torch.Tensor:

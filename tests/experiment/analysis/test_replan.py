@@ -11,12 +11,14 @@ import torch
 
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.spaces import Box
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.analysis.dataset import recorded_episodes
-from rlstudio.experiment.analysis.replan import Trained, planning_agent, policy_of, value_of
+from rlstudio.experiment.analysis.replan import Trained, own_policy, own_value, planning_agent
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.models.policies.distributions import mode
@@ -85,7 +87,6 @@ def test_the_policy_of_every_algorithm_guides_a_plan(algo: str, env_id: str) -> 
 @pytest.mark.parametrize(
     ("algo", "env_id", "network", "kind", "message"),
     [
-        ("a2c", CARTPOLE, {"memory": "gru", "memory_size": 8}, "guided", r"policy\.network\.memory .* use cem or mppi"),
         ("mpc", CARTPOLE, {}, "guided", "needs a policy to follow"),
         ("sac", PENDULUM, {}, "mcts", "planner mcts: needs one choice"),
         ("a2c", CARTPOLE, {}, "diffusion", "a run of algo diffusion has"),
@@ -120,12 +121,110 @@ def test_a_run_that_plans_passes_on_what_its_plans_were_like() -> None:
     assert (changed.score.reward, changed.score.value) == (None, None)
 
 
-def test_a_policy_that_remembers_still_plans_by_itself() -> None:
-    agent, cfg = trained("a2c", policy={"network": {"memory": "gru", "memory_size": 8}})
-    planner = planning_agent(agent, cfg, ["kind=cem", *SMALL])
-    assert evaluate(planner, cfg.env, episodes=1, seed=0).summary.mean > 0
-    assert policy_of(agent.model, agent.spaces.action) is None
-    assert value_of(agent.model) is None
+# -- whose value and policy --------------------------------------------------------------------------------------------
+
+
+def learned_with(algo: str, env_id: str, **network: Any) -> tuple[Trained, dict[str, Weights]]:
+    """An agent after a few updates, and the weights of all Models of its trainer, as a checkpoint holds them."""
+    cfg = tiny(algo, env={"id": env_id}, policy={"network": network})
+    env = build_runtime(cfg)
+    try:
+        trainer = build_trainer(cfg, env)
+        for _ in range(12 if trainer.off_policy else 2):
+            trainer.train_step()
+    finally:
+        env.close()
+    models = {name: part for name, part in trainer.stateful().items() if isinstance(part, torch.nn.Module)}
+    learned = {
+        name: {key: rows.numpy(force=True).copy() for key, rows in model.state_dict().items()}
+        for name, model in models.items()
+    }
+    return Trained(trainer.agent, cfg), learned
+
+
+def own_value_of(one: Trained, learned: dict[str, Weights]) -> PlanValue:
+    """That of an agent with a planner, as its score has it."""
+    value = planning_agent(*one, ["kind=cem", *SMALL], learned=learned).score.value
+    assert value is not None
+    return value
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def q_by_hand(weights: Weights, inputs: np.ndarray, activation: Any) -> np.ndarray:
+    """Both values [2, N] of rows, layer by layer."""
+    x, count = np.stack([inputs, inputs]), len([name for name in weights if ".weights." in name])
+    for i in range(count):
+        x = x @ weights[f"q_nets.weights.{i}"] + weights[f"q_nets.biases.{i}"]
+        x = activation(x) if i + 1 < count else x
+    return x[..., 0]
+
+
+def layers_by_hand(weights: Weights, x: np.ndarray, activation: Any) -> np.ndarray:
+    count = len([name for name in weights if name.startswith("policy_net") and name.endswith("weight")])
+    for i in range(count):
+        x = x @ weights[f"policy_net.layers.{i}.weight"].T + weights[f"policy_net.layers.{i}.bias"]
+        x = activation(x) if i + 1 < count else x
+    return x
+
+
+def test_the_value_of_td3_is_q1_of_what_the_policy_does() -> None:
+    one, learned = learned_with("td3", PENDULUM, activation="tanh")
+    rows = numbers(6, 3)
+    unit = np.tanh(layers_by_hand(learned["model"], rows, np.tanh))
+    expected = q_by_hand(learned["q"], np.concatenate([rows, unit], 1), np.tanh)[0]
+    found = own_value_of(one, learned)(torch.from_numpy(rows).view(2, 3, 3))
+    assert found.shape == (2, 3)
+    np.testing.assert_allclose(found.numpy(force=True).reshape(-1), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("count", "near"), [(5, 1e-5), (40, 0.01)])
+def test_the_value_of_sac_is_soft(count: int, near: float) -> None:
+    """E[min Q - temperature * log density] by quadrature: with the points of the Model, and with far more of them."""
+    one, learned = learned_with("sac", PENDULUM, activation="tanh", log_std_init=-1.0)
+    rows = numbers(6, 3)
+    mean, log_std = np.split(layers_by_hand(learned["model"], rows, np.tanh).astype(np.float64), 2, 1)
+    temperature = np.exp(learned["model"]["log_temperature"])
+    points, weights = np.polynomial.hermite_e.hermegauss(count)
+    expected = 0.0
+    for point, weight in zip(points, weights / weights.sum(), strict=True):
+        unit = np.tanh(mean + point * np.exp(log_std))
+        q = q_by_hand(learned["q"], np.concatenate([rows, unit], 1), np.tanh).min(0)
+        log_density = -0.5 * point**2 - log_std - 0.5 * np.log(2 * np.pi) - np.log1p(-(unit**2))
+        expected = expected + weight * (q - temperature * log_density[:, 0])
+    found = own_value_of(one, learned)(torch.from_numpy(rows))
+    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=1e-5, atol=near)
+    assert np.abs(expected).max() > 0.1  # nothing that zeros would pass
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_a_recurrent_policy_plans_as_if_an_episode_began(memory: str) -> None:
+    one, learned = learned_with("a2c", CARTPOLE, memory=memory, memory_size=8)
+    model, rows = one.agent.model, torch.from_numpy(numbers(6, 4))
+    carry = {part: torch.zeros(6, *shape) for part, shape in model.carry_shapes().items()}
+    policy, values = model(rows, carry, torch.zeros(6, dtype=torch.bool))
+    found = own_value_of(one, learned)(rows.view(2, 3, 4))
+    torch.testing.assert_close(found, values.view(2, 3))
+    own = own_policy(model)
+    assert own is not None
+    torch.testing.assert_close(own(rows.view(2, 3, 4))[0], policy.logits.view(2, 3, -1))
+    planner = planning_agent(*one, ["kind=guided", *SMALL], learned=learned)
+    assert evaluate(planner, one.experiment.env, episodes=1, seed=0).summary.mean > 0
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_where_only_the_policy_is_left_there_is_no_value(algo: str) -> None:
+    one, learned = learned_with(algo, PENDULUM)
+    assert planning_agent(*one, ["kind=cem", *SMALL]).score.value is None
+    other = {"q": {"weight": np.zeros(3, np.float32)}}
+    with pytest.raises(Incompatible, match=r"stored as q is not a twin-q Model: .*; use planner\.value=none"):
+        planning_agent(*one, ["kind=cem", *SMALL], learned=other)
+    assert planning_agent(*one, ["kind=cem", "value=none", *SMALL], learned=other).score.value is None
+    planner = planning_agent(*one, ["kind=mppi", *SMALL], learned=learned)
+    short = one.experiment.env.model_copy(update={"max_episode_steps": 10})
+    assert np.isfinite(evaluate(planner, short, episodes=2, seed=0).summary.mean)
 
 
 # -- units of the value ------------------------------------------------------------------------------------------------
@@ -137,7 +236,7 @@ def test_a_value_of_an_unknown_scale_is_refused_only_where_it_is_used() -> None:
         planning_agent(agent, cfg, ["kind=cem"])
     assert planning_agent(agent, cfg, ["kind=cem", "value=none"]).score.value is None
     value = planning_agent(agent, cfg, ["kind=cem"], reward_scale=2.0).score.value
-    own = value_of(agent.model)
+    own = own_value(agent.model, {})
     assert value is not None
     assert own is not None
     seen = torch.zeros(1, 4)

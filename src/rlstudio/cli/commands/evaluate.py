@@ -105,6 +105,7 @@ def _planning(loaded: TrainedPolicy, kind: str, settings: Sequence[str], lender:
         loaded.cfg,
         [f"kind={kind}", *(setting.removeprefix("planner.") for setting in settings)],
         modeller=lender and Trained(lender.agent, lender.cfg),
+        learned=loaded.learned,
         reward_scale=loaded.reward_scale,
     )
 

@@ -73,7 +73,7 @@ def import_sb3(
         activation=activation or facts.get("activation") or policy.usual_activation,
         kind="mlp",
     )
-    model = ModelSpec(variant=policy.variant, network=network)  # type: ignore[arg-type]
+    model = ModelSpec(variant=policy.variant, network=network)
     agent = blank_agent(spaces, model)
     try:
         load_weights(agent.model, _weights(policy, agent.model.state_dict()))

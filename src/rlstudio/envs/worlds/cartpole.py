@@ -57,6 +57,8 @@ class Cart:
 
 
 class CartPole(Cart):
+    """A pole on a cart, held up by pushing the cart left or right."""
+
     id = "CartPole-v1"
     spaces = Spaces(Box((4,), "float32", tuple(-bound for bound in HIGH), HIGH), Discrete(2))
     reward_range = (1.0, 1.0)
@@ -73,6 +75,8 @@ class CartPole(Cart):
 
 
 class CartPoleNoVel(Cart):
+    """CartPole that does not show velocities: they must be remembered."""
+
     id = "rlstudio/CartPoleNoVel-v1"
     spaces = Spaces(Box((2,), "float32", tuple(-bound for bound in HIGH[::2]), HIGH[::2]), Discrete(2))
 

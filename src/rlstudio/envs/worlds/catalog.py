@@ -10,9 +10,9 @@ from pydantic import JsonValue
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import World
-from rlstudio.core.errors import ConfigError, UserError, suggest
+from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.worlds.kernel import NUMPY, empty_rows
+from rlstudio.envs.worlds.kernel import NUMPY, empty_rows, parameters
 
 NEEDED = (*World.__annotations__, "initial", "dynamics", "observe")
 OURS = "rlstudio/"
@@ -34,13 +34,8 @@ def make_world(id: str, kwargs: Mapping[str, JsonValue], params: Mapping[str, fl
 
 def check_params(world: World, params: Mapping[str, float]) -> None:
     """Unknown names are refused, and numbers with which the equations give none."""
-    for name in params:
-        if name not in world.params:
-            known = f"known: {', '.join(world.params)}" if world.params else "it has none, leave env.params out"
-            near = suggest(name, world.params)
-            raise ConfigError(f"env.params: {world.id} has no parameter {name!r}{near or ';'} {known}")
+    p = parameters(world, params, num_envs=1)
     if params:
-        p = {**world.params, **params}
         with np.errstate(all="ignore"):
             states = np.asarray(world.initial(np.full((1, world.noise_size), 0.25), p, NUMPY))
             actions = empty_rows(world.spaces.action, (1,) if world.agents == 1 else (1, world.agents))

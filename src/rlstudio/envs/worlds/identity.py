@@ -18,6 +18,8 @@ from rlstudio.envs.worlds.one_hot import one_hot
 
 
 class Identity:
+    """Do what is shown: one choice of several."""
+
     id = "rlstudio/Identity-v0"
     state_size = 2
     noise_size = 1
@@ -46,6 +48,8 @@ class Identity:
 
 
 class IdentityBox:
+    """Do what is shown: a number."""
+
     id = "rlstudio/IdentityBox-v0"
     state_size = 2
     noise_size = 1

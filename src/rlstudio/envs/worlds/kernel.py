@@ -10,6 +10,7 @@ import numpy as np
 
 from rlstudio.core.arrays import Namespace
 from rlstudio.core.contracts import Array, World
+from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.spaces import Dict, Space
 
 NUMPY = cast(Namespace, np)
@@ -75,6 +76,21 @@ class PlainKernel:
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._states[envs] = states
         write(self.observations, envs, self._world.observe(states, self._p_of(envs), NUMPY))
+
+
+def parameters(world: World, given: Values, num_envs: int) -> dict[str, float | np.ndarray]:
+    """The world's own parameters with the given ones in their place; ConfigError for one that does not fit."""
+    for name, value in given.items():
+        if name not in world.params:
+            known = f"known: {', '.join(world.params)}" if world.params else "it has none, leave env.params out"
+            near = suggest(name, world.params)
+            raise ConfigError(f"env.params: {world.id} has no parameter {name!r}{near or ';'} {known}")
+        if isinstance(value, np.ndarray) and value.shape != (num_envs,):
+            raise ConfigError(
+                f"env.params: {name} of {world.id} has the shape {value.shape}; give one number, or an array with one"
+                f" for each of the {num_envs} environments"
+            )
+    return {**world.params, **given}
 
 
 def by_rows(p: Values) -> Callable[[np.ndarray], Values]:

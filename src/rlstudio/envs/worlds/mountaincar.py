@@ -24,6 +24,8 @@ OBSERVATION = Box((2,), "float32", LOW, HIGH)
 
 
 class MountainCar:
+    """A car too weak for its hill gathers speed by swinging: push left, right or not at all."""
+
     id = "MountainCar-v0"
     spaces = Spaces(OBSERVATION, Discrete(3))
     state_size = 2
@@ -59,6 +61,8 @@ class MountainCar:
 
 
 class MountainCarContinuous(MountainCar):
+    """MountainCar with a force between -1 and 1, which costs."""
+
     id = "MountainCarContinuous-v0"
     spaces = Spaces(OBSERVATION, Box((1,), "float32", (-1.0,), (1.0,)))
     limit = 999

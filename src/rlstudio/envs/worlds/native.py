@@ -15,7 +15,7 @@ import numpy as np
 from rlstudio.core.contracts import Array, State, Step, World
 from rlstudio.core.errors import Incompatible
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.kernel import NUMPY, Values, by_rows, kernel_of, write
+from rlstudio.envs.worlds.kernel import NUMPY, Values, by_rows, kernel_of, parameters, write
 
 
 class NativeVecEnv:
@@ -30,10 +30,11 @@ class NativeVecEnv:
     ) -> None:
         """`params` replace the world's own, by a number for all envs or an array [num_envs]."""
         self.spaces = world.spaces
+        self.agents = world.agents
         self.num_envs = num_envs * world.agents
         self._worlds = num_envs
         self._world: World[np.ndarray] = world
-        p = {**world.params, **(params or {})}
+        p = parameters(world, params or {}, num_envs)
         self._p_of = by_rows(p)
         self._limit = limit if limit is not None else world.limit
         self._noise = EpisodeNoise(seed, num_envs, world.noise_size)

@@ -1,41 +1,29 @@
 """Another planner for a trained agent, with its own policy and value as a help: in the model it learned itself or that
 another agent learned, otherwise in the equations of its world.
 
-planner = planning_agent(loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"], reward_scale=loaded.reward_scale)
+planner = planning_agent(
+    loaded.agent, loaded.cfg, ["kind=mppi", "horizon=20"], learned=loaded.learned, reward_scale=loaded.reward_scale
+)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import Config, apply_overrides, parse
-from rlstudio.core.contracts import Dynamics
+from rlstudio.core.contracts import Dynamics, ForPlanning
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.spaces import Box, Space
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.models.planning.denoiser import DiffusionModel
 from rlstudio.models.planning.dynamics import LearnedDynamics
-from rlstudio.models.planning.experience import PlanningModel
-from rlstudio.models.policies.bounds import Bounds
-from rlstudio.models.policies.continuous import DeterministicPolicy, SquashedPolicy
-from rlstudio.models.policies.distributions import Categorical, Gaussian, Policy, SquashedGaussian
-from rlstudio.models.policies.policy_value import PolicyOnly, PolicyValue
-from rlstudio.models.policies.q_values import QuantileValue, QValue
-from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
-from rlstudio.planners.guide import Acting
-
-Q_TEMPERATURE = 0.1
-"""Temperature of the softmax that turns Q into a policy, in units of the spread of a state's values."""
 
 
 class Trained(NamedTuple):
@@ -51,28 +39,24 @@ def planning_agent(
     settings: Sequence[str],
     *,
     modeller: Trained | None = None,
+    learned: Mapping[str, Weights] | None = None,
     reward_scale: float | None = None,
 ) -> PlanningAgent:
     """`settings` are overrides of the planner's own: kind=mppi, horizon=20. The discount is that of the training, and a
     run whose own agent plans passes on the settings of its planner.
-    `modeller` is an agent that learned a model of the same world; `reward_scale` is what rewards were divided by in
-    training, which the agent's value is still divided by (None: not known, which matters only where they were)."""
+    `modeller` is an agent that learned a model of the same world; `learned` are the weights of all Models of the run,
+    which hold the values of SAC and TD3; `reward_scale` is what rewards were divided by in training, which the agent's
+    value is still divided by (None: not known, which matters only where they were)."""
     overrides = [f"planner.{setting}" for setting in settings]
     chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
     given = chosen.model_dump(exclude_unset=True)
     passed_on = {**_passed_on(experiment, chosen.kind), "gamma": experiment.train.gamma}
     cfg = parse(_Settings, {"planner": {**passed_on, "kind": chosen.kind, **given}}, "--planner").planner
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
-    policy = policy_of(agent.model, agent.spaces.action)
-    if cfg.kind == "guided" and isinstance(agent.model, RecurrentPolicyValue):
-        raise Incompatible(
-            "planner guided: a policy with policy.network.memory needs more than one observation to act;"
-            " use cem or mppi"
-        )
-    value = value_of(agent.model, reward_scale or 1.0)
-    if cfg.value == "own" and value is not None:
+    value = own_value(agent.model, learned or {}, reward_scale or 1.0) if cfg.value == "own" else None
+    if value is not None:
         _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics, reward_scale)
-    planner = build_planner(cfg, agent.spaces.action, policy)
+    planner = build_planner(cfg, agent.spaces.action, own_policy(agent.model))
     score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
     return PlanningAgent(planner, score, agent.spaces)
 
@@ -153,61 +137,14 @@ def _reward_clip(experiment: ExperimentConfig) -> float | None:
     return None if getattr(experiment.train, "dataset", None) else experiment.guardrails.reward_clip
 
 
-def value_of(model: object, scale: float = 1.0) -> Callable[[Tensor], Tensor] | None:
-    """What a Model thinks is still to come, times `scale`; None where it has no value function."""
-    match model:
-        case PolicyValue():
-            return lambda observations: model.value(observations) * scale
-        case PlanningModel() | DiffusionModel():
-            return model.value
-        case QValue() | QuantileValue():
-            return lambda observations: _choice_values(model, observations).amax(-1)
-    return None
+def own_value(model: object, learned: Mapping[str, Weights], scale: float = 1.0) -> PlanValue | None:
+    """What a Model takes to be still to come, times `scale`; None where it has no value."""
+    value = model.value_for_plan(learned) if isinstance(model, ForPlanning) else None
+    if value is None or scale == 1.0:
+        return value
+    return lambda observations: value(observations) * scale
 
 
-def policy_of(model: object, actions: Space) -> Acting | None:
-    """What a Model would do, in the units of a plan; None where an observation alone does not decide it."""
-    match model:
-        case PlanningModel():
-            return model.policy
-        case PolicyOnly():
-            return _scaled(model.policy, Bounds(actions)) if isinstance(actions, Box) else model.policy
-        case SquashedPolicy():
-            return lambda observations: _unscaled(model(observations))
-        case DeterministicPolicy():
-            return lambda observations: _certain(model.bounds.unit(model(observations)))
-        case QValue() | QuantileValue():
-            return lambda observations: _ranked(_choice_values(model, observations))
-    return None
-
-
-def _scaled(policy: Acting, bounds: Bounds) -> Acting:
-    """A policy over the environment's action range, rescaled to the [-1, 1] of a plan."""
-
-    def act(observations: Tensor) -> Policy:
-        gaussian = policy(observations)
-        assert isinstance(gaussian, Gaussian)
-        return Gaussian(bounds.unit(gaussian.mean), gaussian.log_std - bounds.scale.log())
-
-    return act
-
-
-def _unscaled(policy: SquashedGaussian) -> SquashedGaussian:
-    return policy._replace(scale=torch.ones_like(policy.scale), shift=torch.zeros_like(policy.shift))
-
-
-def _certain(actions: Tensor) -> Gaussian:
-    return Gaussian(actions, torch.full_like(actions, -torch.inf))
-
-
-def _ranked(values: Tensor) -> Categorical:
-    """Values of choices as a softmax whose temperature means the same in every task."""
-    best = values.amax(-1, keepdim=True)
-    spread = (best - values.amin(-1, keepdim=True)).clamp(min=1e-6)
-    return Categorical((values - best) / (spread * Q_TEMPERATURE))
-
-
-def _choice_values(model: QValue | QuantileValue, observations: Tensor) -> Tensor:
-    """[..., A] for any leading dimensions."""
-    values = model.values(observations.reshape(-1, observations.shape[-1]))
-    return values.view(*observations.shape[:-1], -1)
+def own_policy(model: object) -> PlanPolicy | None:
+    """What a Model would do, in the units of a plan; None where it says nothing of it."""
+    return model.policy_for_plan() if isinstance(model, ForPlanning) else None

@@ -8,20 +8,21 @@ action = agent.act(observation)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.config import config_hash
 from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import import_stored
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
-from rlstudio.experiment.run.rebuild import agent_of
+from rlstudio.experiment.run.checkpoint_agent import agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
@@ -31,6 +32,12 @@ class LoadedAgent(NamedTuple):
     cfg: ExperimentConfig
     checkpoint: Loaded
     reward_scale: float = 1.0  # what rewards were divided by in training, and the agent's value with them
+
+    @property
+    def learned(self) -> Mapping[str, Weights]:
+        """The weights of all Models of the run, by name: also of those that only learning needs, such as critics."""
+        learned: Mapping[str, Weights] = self.checkpoint.content["module_state"]
+        return learned
 
     @property
     def env_steps(self) -> int:

@@ -30,7 +30,6 @@ class Built:
 
 def build(cfg: ExperimentConfig) -> Built:
     """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
-    check_agents(cfg)
     set_threads(cfg.runtime.threads)
     runtime = build_runtime(cfg)
     try:
@@ -44,6 +43,7 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     """The training environments, in this process."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
     env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
+    check_agents(cfg, env)
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     return LocalRuntime(env, new_guard, cfg.buffer.capacity, device, cfg.env)
 

@@ -24,6 +24,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box
 from rlstudio.models.networks.encoder import FlatEncoder
 from rlstudio.models.networks.ensemble import EnsembleMLP
+from rlstudio.models.networks.layout import layers_of
 from rlstudio.models.networks.mlp import MLP
 from rlstudio.ops.optimizer import Optimizer
 
@@ -114,7 +115,9 @@ def _in_numpy() -> Iterator[np.ndarray]:
 def _acting() -> Iterator[np.ndarray]:
     """The kernel that acts with small networks."""
     encoder = FlatEncoder(Box((4,), "float32", (-math.inf,), (math.inf,)), normalize=True)
-    act = NumpyKernel(encoder, _network())
+    layers = layers_of(encoder, _network())
+    assert layers is not None
+    act = NumpyKernel(layers)
     for rows in (1, 2, 8, 16):
         yield act(_numbers(rows, 4).numpy()).copy()
 

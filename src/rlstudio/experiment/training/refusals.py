@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlstudio.core.catalog import ALGOS, WORLDS
+from rlstudio.core.catalog import ALGOS
+from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.ram import usable_ram
 from rlstudio.core.spaces import Box, Spaces, describe
@@ -33,9 +34,9 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
         )
 
 
-def check_agents(cfg: ExperimentConfig) -> None:
+def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
     """Runs train, evaluate and count one agent per environment; a world with more can be stepped, not yet trained."""
-    if cfg.env.id in WORLDS and (agents := WORLDS.load(cfg.env.id).agents) > 1:
+    if (agents := getattr(env, "agents", 1)) > 1:
         raise Incompatible(
             f"env.id: {cfg.env.id} has {agents} agents, and a run trains one per environment; choose another"
             " environment (rlctl envs)"

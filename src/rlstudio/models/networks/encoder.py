@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from rlstudio.core.action_mask import features
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.layers import Observations
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, describe
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.initialize import convolution, linear, orthogonal
 from rlstudio.models.networks.normalizer import Normalizer
-
-Observations = Tensor | dict[str, Tensor]
 
 SMALLEST_IMAGE = 36
 

@@ -17,16 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlstudio.core.model.layers import Carry, Linear, MemoryLayers
 from rlstudio.core.rng import Rng
-from rlstudio.models.config import MEMORY_PARTS
+from rlstudio.models.config import MEMORY_PARTS, MemoryKind
 from rlstudio.models.networks.initialize import linear, orthogonal
-
-Carry = dict[str, Tensor]
 
 
 class Memory(nn.Module):
     """What both kinds share: a layer from the inputs and one from the own past, both into all gates."""
 
+    kind: MemoryKind
     gates: int
     parts: tuple[str, ...]  # what is carried; the first is also the output
 
@@ -37,6 +37,11 @@ class Memory(nn.Module):
         self.count = count
         self.inputs = _blocks(inputs, size, count * self.gates, rng.fork("inputs"))
         self.recurrent = _blocks(size, size, count * self.gates, rng.fork("recurrent"))
+
+    def described(self) -> MemoryLayers:
+        """Its layers: the parameters themselves."""
+        inputs, recurrent = (Linear(layer.weight, layer.bias) for layer in (self.inputs, self.recurrent))
+        return MemoryLayers(self.kind, self.parts, self.count, self.size, inputs, recurrent)
 
     def empty(self, rows: int) -> Carry:
         """The carry at the start of episodes."""
@@ -62,6 +67,7 @@ class Memory(nn.Module):
 
 
 class GRU(Memory):
+    kind: MemoryKind = "gru"
     gates = 3
     parts = MEMORY_PARTS["gru"]
 
@@ -73,6 +79,7 @@ class GRU(Memory):
 
 
 class LSTM(Memory):
+    kind: MemoryKind = "lstm"
     gates = 4
     parts = MEMORY_PARTS["lstm"]
 

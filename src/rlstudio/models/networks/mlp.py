@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlstudio.core.model.layers import Linear
 from rlstudio.core.rng import Rng
 from rlstudio.models.networks.initialize import fan_in_uniform, linear, orthogonal
 
@@ -54,6 +55,10 @@ class MLP(nn.Module):
         if self.activation == "tanh" and x.device.type == "cpu" and x.dtype == torch.float32:
             return _TanhOnCpu.apply(x, *(tensor for pair in self._linears for tensor in pair))  # type: ignore[no-any-return, no-untyped-call]
         return self.output(self.hidden(x))
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Its layers, from the first to the output: the parameters themselves."""
+        return tuple(Linear(weight, bias) for weight, bias in self._linears)
 
     def hidden(self, x: Tensor) -> Tensor:
         """What the last hidden layer gives."""

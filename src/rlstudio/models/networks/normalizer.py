@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.contracts import Group
+from rlstudio.core.model.layers import Moments
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.running import merge_moments
 
@@ -34,6 +35,10 @@ class Normalizer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return ((x - self.mean) * self.inverse_std).clamp(-CLIP, CLIP)
+
+    def moments(self) -> Moments:
+        """What it does, as the buffers themselves."""
+        return Moments(self.mean, self.inverse_std, CLIP)
 
     @torch.no_grad()
     def update(self, rows: Tensor, weights: Tensor | None = None, group: Group = ALONE) -> None:

@@ -10,7 +10,7 @@ largest wins in the end. Dims: N rows, H steps of horizon, D numbers of an actio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from math import cos, pi, sin
 
@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces, describe
 from rlstudio.models.config import NetworkConfig
@@ -120,3 +122,9 @@ class DiffusionModel(nn.Module):
         self.prior = prior
         self.dynamics = dynamics
         self.value = value
+
+    def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue | None:
+        return self.value
+
+    def policy_for_plan(self) -> PlanPolicy | None:
+        return None

@@ -5,18 +5,21 @@ The policy speaks the units of a plan: choices, or numbers in [-1, 1].
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Group
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.value import LearnedValue
 from rlstudio.models.policies.bounds import Bounds
-from rlstudio.models.policies.distributions import Policy
 from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.ops.group import ALONE
 
@@ -41,6 +44,12 @@ class PlanningModel(nn.Module):
 
     def policy(self, observations: Tensor) -> Policy:
         return self.behaviour.policy(observations)
+
+    def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue:
+        return self.value
+
+    def policy_for_plan(self) -> PlanPolicy:
+        return self.policy
 
     def unit(self, actions: Tensor) -> Tensor:
         """The environment's actions in the units of a plan."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.layers import Observations
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.networks.encoder import Encoder, Observations, build_encoder
+from rlstudio.models.networks.encoder import Encoder, build_encoder
 from rlstudio.models.networks.ensemble import EnsembleMLP
 from rlstudio.models.policies.bounds import Bounds
+from rlstudio.models.weights import load_weights
+
+CRITIC = "q"
+"""Its name in `stateful()` beside the policy that it values: under it a checkpoint has its weights."""
 
 
 class TwinQ(nn.Module):
@@ -47,3 +56,19 @@ class TwinQ(nn.Module):
 
     def _joined(self, features: Tensor, actions: Tensor) -> Tensor:
         return torch.cat((features, self.bounds.unit(actions)), -1)
+
+
+def critic_of(spaces: Spaces, network: NetworkConfig, learned: Mapping[str, Weights]) -> TwinQ | None:
+    """The values beside a policy, from the weights of its run; None where only the policy is left."""
+    if CRITIC not in learned:
+        return None
+    q = TwinQ(spaces, network, Rng(0)).requires_grad_(False)
+    try:
+        load_weights(q, learned[CRITIC])
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise Incompatible(
+            f"planner value own: what the run stored as {CRITIC} is not a {q.variant} Model: {reason};"
+            " use planner.value=none"
+        ) from error
+    return q

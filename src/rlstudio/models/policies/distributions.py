@@ -1,46 +1,30 @@
-"""Policies as plain tuples of tensors, and functions of them. No distribution objects: those cost more than the maths.
-
-A policy for N rows is one of
-    Categorical(logits [N, A])                      actions [N]
-    MultiCategorical(logits [N, sum A_i], nvec)     actions [N, K]
-    Gaussian(mean [N, D], log_std [N or 1, D])      actions [N, D]
-    SquashedGaussian(mean, log_std, scale, shift)   actions [N, D] = tanh(u) * scale + shift,  u ~ N(mean, std)
-"""
+"""Functions of policies, which are plain tuples of tensors (`core/model`). No distribution objects: those cost more
+than the maths."""
 
 from __future__ import annotations
 
 from math import log, pi
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlstudio.core.model.policies import Categorical, Gaussian, MultiCategorical, Policy, SquashedGaussian
+
+__all__ = [
+    "Categorical",
+    "Gaussian",
+    "MultiCategorical",
+    "Policy",
+    "SquashedGaussian",
+    "entropy",
+    "log_prob",
+    "mode",
+    "sample",
+    "sample_with_log_prob",
+]
+
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
-
-
-class Categorical(NamedTuple):
-    logits: Tensor
-
-
-class MultiCategorical(NamedTuple):
-    logits: Tensor
-    nvec: tuple[int, ...]
-
-
-class Gaussian(NamedTuple):
-    mean: Tensor
-    log_std: Tensor
-
-
-class SquashedGaussian(NamedTuple):
-    mean: Tensor
-    log_std: Tensor
-    scale: Tensor
-    shift: Tensor
-
-
-Policy = Categorical | MultiCategorical | Gaussian | SquashedGaussian
 
 
 def log_prob(policy: Policy, actions: Tensor) -> Tensor:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
+from rlstudio.core.model.layers import Observations
 from rlstudio.core.spaces import Spaces
-from rlstudio.models.networks.encoder import Observations
 
 
 class Masking:

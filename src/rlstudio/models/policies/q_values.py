@@ -5,28 +5,99 @@ Either can be dueling (Wang et al. 2016, 1511.06581): one network for the state,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import Categorical, PlanPolicy, PlanValue
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, Spaces, describe
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.networks.encoder import Encoder, Observations, build_encoder
+from rlstudio.models.networks.encoder import Encoder, build_encoder
+from rlstudio.models.networks.layout import layers_of
 from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.plain import plain_network
 from rlstudio.models.policies.masking import Masking
+from rlstudio.models.spec import model_fields
+
+PLAN_TEMPERATURE = 0.1
+"""Temperature of the softmax that makes a policy of values for a plan, in units of the spread of a state's values."""
 
 
-class QValue(nn.Module):
+class _ChoiceValues(nn.Module):
+    """What both have in common: an encoder, a network with `quantiles` numbers per choice, what others ask of them."""
+
+    variant: str
+    reads: tuple[str, ...] = ("observations",)
+
+    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng, quantiles: int, dueling: bool) -> None:
+        super().__init__()
+        self.network = network
+        self.quantiles = quantiles
+        self.choices = _choices(spaces)
+        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
+        self.q_net = _q_net(self.encoder.size, self.choices, quantiles, network, rng.fork("q"), dueling)
+        self._masking = Masking(spaces)
+
+    def values(self, observations: Observations) -> Tensor:
+        raise NotImplementedError  # abstract
+
+    @property
+    def ranking_net(self) -> MLP:
+        """The network whose outputs rank the choices: acting needs no other."""
+        return self.q_net.advantage_net if isinstance(self.q_net, Dueling) else self.q_net
+
+    def spec(self) -> State:
+        dueling = isinstance(self.q_net, Dueling)
+        return model_fields(self.variant, self.network, quantiles=self.quantiles, dueling=dueling)
+
+    def action_rule(self) -> ActionRule:
+        return ActionRule("values", self.choices * self.quantiles, per_choice=self.quantiles)
+
+    def carry_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def layers(self) -> Layers | None:
+        return layers_of(self.encoder, self.ranking_net)
+
+    def outputs(self, observations: Observations, carry: Carry | None = None) -> tuple[Tensor, Carry]:
+        return self.ranking_net(self.encoder(observations)), {}
+
+    def plain(self) -> nn.Module:
+        return plain_network(self.encoder, self.ranking_net)
+
+    def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue:
+        """The worth of the best choice."""
+        return lambda observations: self._rows(observations).amax(-1)
+
+    def policy_for_plan(self) -> PlanPolicy:
+        """A softmax of the values, whose temperature means the same in every task."""
+
+        def ranked(observations: Tensor) -> Categorical:
+            values = self._rows(observations)
+            best = values.amax(-1, keepdim=True)
+            spread = (best - values.amin(-1, keepdim=True)).clamp(min=1e-6)
+            return Categorical((values - best) / (spread * PLAN_TEMPERATURE))
+
+        return ranked
+
+    def _rows(self, observations: Tensor) -> Tensor:
+        """What each choice is worth [..., A], for any leading dimensions."""
+        values = self.values(observations.reshape(-1, observations.shape[-1]))
+        return values.view(*observations.shape[:-1], -1)
+
+
+class QValue(_ChoiceValues):
     """forward(observations) -> q [N, A], one value per choice; a forbidden choice has the lowest there is."""
 
     variant = "q-value"
-    reads: tuple[str, ...] = ("observations",)
 
     def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng, dueling: bool = False) -> None:
-        super().__init__()
-        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
-        self.q_net = _q_net(self.encoder.size, _choices(spaces), 1, network, rng.fork("q"), dueling)
-        self._masking = Masking(spaces)
+        super().__init__(spaces, network, rng, 1, dueling)
 
     def forward(self, observations: Observations) -> Tensor:
         return self._masking(self.q_net(self.encoder(observations)), observations)
@@ -36,19 +107,15 @@ class QValue(nn.Module):
         return self.forward(observations)
 
 
-class QuantileValue(nn.Module):
+class QuantileValue(_ChoiceValues):
     """forward(observations) -> quantiles [N, A, Q] of each choice's return, at the middles of Q equal shares."""
 
     variant = "quantile-value"
-    reads: tuple[str, ...] = ("observations",)
 
-    def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng, quantiles: int, dueling: bool = False) -> None:
-        super().__init__()
-        self.quantiles = quantiles
-        self.choices = _choices(spaces)
-        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
-        self.q_net = _q_net(self.encoder.size, self.choices, quantiles, network, rng.fork("q"), dueling)
-        self._masking = Masking(spaces)
+    def __init__(
+        self, spaces: Spaces, network: NetworkConfig, rng: Rng, quantiles: int = 1, dueling: bool = False
+    ) -> None:
+        super().__init__(spaces, network, rng, quantiles, dueling)
 
     def forward(self, observations: Observations) -> Tensor:
         quantiles_NAQ = self.q_net(self.encoder(observations)).view(-1, self.choices, self.quantiles)
@@ -77,11 +144,6 @@ class Dueling(nn.Module):
         advantages_NAK = self.advantage_net(features).unflatten(1, (-1, self.per_choice))
         values_N1K = self.value_net(features).unsqueeze(1)
         return (values_N1K + advantages_NAK - advantages_NAK.mean(1, keepdim=True)).flatten(1)  # type: ignore[no-any-return]
-
-
-def ranking_net(model: QValue | QuantileValue) -> MLP:
-    """The network whose outputs rank the choices: acting needs no other."""
-    return model.q_net.advantage_net if isinstance(model.q_net, Dueling) else model.q_net
 
 
 def _choices(spaces: Spaces) -> int:

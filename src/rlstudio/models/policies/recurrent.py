@@ -7,18 +7,26 @@ row: all at once, without an unroll. Right after collecting, with the weights th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import State
+from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
+from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.networks.encoder import Encoder, Observations, build_encoder
-from rlstudio.models.networks.memory import MEMORIES, Carry
+from rlstudio.models.networks.encoder import Encoder, build_encoder
+from rlstudio.models.networks.layout import layers_of
+from rlstudio.models.networks.memory import MEMORIES
 from rlstudio.models.networks.mlp import MLP
-from rlstudio.models.policies.distributions import Policy
+from rlstudio.models.plain import plain_network
 from rlstudio.models.policies.masking import Masking
-from rlstudio.models.policies.policy_value import PolicyHead
+from rlstudio.models.policies.policy_value import PolicyHead, in_plan_units
+from rlstudio.models.spec import model_fields
 
 
 class RecurrentPolicyValue(nn.Module):
@@ -33,6 +41,7 @@ class RecurrentPolicyValue(nn.Module):
 
     def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
         super().__init__()
+        self.spaces, self.network = spaces, network
         self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
         self.memory = MEMORIES[network.memory](self.encoder.size, network.memory_size, 2, rng.fork("memory"))
         self.head = PolicyHead(spaces.action, network.log_std_init)
@@ -55,17 +64,52 @@ class RecurrentPolicyValue(nn.Module):
         remembered, after = self.memory(self.encoder(observations).unsqueeze(0), carry, _no_resets(carry))
         return remembered[0], after
 
-    def act(self, observations: Observations, carry: Carry) -> tuple[Tensor, Carry]:
-        """Outputs of the policy network for rows [N], before any mask, and the carry after them."""
-        remembered, after = self.advance(observations, carry)
-        return self.policy_net(remembered[:, 0]), after
-
     def successor_values(self, rollout: Batch) -> Tensor:
         """V(next_observations | carry after the row), [T, B], of a rollout fresh from the collector."""
         flat = rollout.flatten()
         _, after = self.advance(flat.observations, flat.carry)
         remembered, _ = self.advance(flat.next_observations, after)
         return self._value(remembered).view(rollout.shape)
+
+    def spec(self) -> State:
+        return model_fields(self.variant, self.network)
+
+    def action_rule(self) -> ActionRule:
+        return self.head.action_rule(self.policy_net, self.encoder)
+
+    def carry_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {part: (self.memory.count, self.memory.size) for part in self.memory.parts}
+
+    def layers(self) -> Layers | None:
+        return layers_of(self.encoder, self.policy_net, self.memory)
+
+    def outputs(self, observations: Observations, carry: Carry | None = None) -> tuple[Tensor, Carry]:
+        if carry is None:
+            rows = next(iter(observations.values())) if isinstance(observations, dict) else observations
+            carry = self.memory.empty(len(rows))
+        remembered, after = self.advance(observations, carry)
+        return self.policy_net(remembered[:, 0]), after
+
+    def plain(self) -> nn.Module:
+        return plain_network(self.encoder, self.policy_net, self.memory)
+
+    def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue:
+        """That of an episode which begins with the observation: a plan has no memory of its own."""
+        return lambda observations: self._value(self._at_first(observations))
+
+    def policy_for_plan(self) -> PlanPolicy:
+        """That of an episode which begins with the observation."""
+        return in_plan_units(self._first_policy, self.spaces.action)
+
+    def _first_policy(self, observations: Tensor) -> Policy:
+        outputs = self._masking(self.policy_net(self._at_first(observations)[..., 0, :]), observations)
+        return self.head(outputs)  # type: ignore[no-any-return]
+
+    def _at_first(self, observations: Tensor) -> Tensor:
+        """What is remembered [..., 2, H] after the first observation [..., O] of an episode."""
+        rows = observations.reshape(-1, observations.shape[-1])
+        remembered, _ = self.advance(rows, self.memory.empty(len(rows)))
+        return remembered.view(*observations.shape[:-1], *remembered.shape[1:])
 
     def _remember(self, observations: Observations, carry: Carry, resets: Tensor) -> Tensor:
         if resets.dim() == 1:

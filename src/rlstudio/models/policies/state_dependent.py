@@ -15,8 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.layers import Observations, StateNoise
 from rlstudio.core.spaces import Box, Space, describe
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.encoder import Encoder
+from rlstudio.models.networks.mlp import MLP
 
 SMALLEST_VARIANCE = 1e-6
 """Added, so that a state whose hidden layer is silent still has a density."""
@@ -48,6 +51,15 @@ class StateDependentStd(nn.Module):
             raise Incompatible("policy.network.exploration: state_dependent needs a hidden layer in hidden_sizes")
         hold = network.exploration_hold
         return cls(network.hidden_sizes[-1], actions.size, network.log_std_init, hold, learn_features)
+
+    def described(self, net: MLP, encoder: Encoder) -> StateNoise:
+        """What an agent needs to act by it, on top of the means of `net`."""
+
+        def with_hidden(observations: Observations) -> tuple[Tensor, Tensor]:
+            hidden = net.hidden(encoder(observations))
+            return net.output(hidden), hidden
+
+        return StateNoise(self.log_std, self.hold, with_hidden)
 
     def forward(self, hidden: Tensor) -> Tensor:
         if not self.learn_features:
