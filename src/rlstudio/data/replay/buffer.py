@@ -8,6 +8,7 @@ once, and where the cuts lie does not depend on when a checkpoint is taken.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -38,7 +39,8 @@ class ReplayBuffer:
             if frames
             else RowStore(row_dtype(spaces), self.capacity, num_envs)
         )
-        self.segment_rows = _segment_rows(row_bytes(spaces))
+        # Without the infos: a fork that keeps other keys must find the segments where its parent cut them.
+        self.segment_rows = _segment_rows(row_bytes(replace(spaces, infos=())))
 
     def __len__(self) -> int:
         return len(self.numbering)
