@@ -40,12 +40,13 @@ def test_each_step_has_what_the_info_gave_and_nan_for_what_it_did_not(vectorizat
     vec.close()
 
 
-def test_workers_give_what_one_process_gives_also_after_a_seek():
+def test_workers_give_what_one_process_gives_also_after_a_kill_and_a_seek():
     here, there = errands("sync"), errands("async")
     for vec in (here, there):
         vec.reset()
     actions = random_actions(here, 60)
     assert same_steps(played(here, actions[:31]), played(there, actions[:31]))
+    there._handles[0].process.kill()  # it is replaced, and its envs are replayed
     fresh = errands("async")
     fresh.seek(here.position())
     after = played(here, actions[31:])
@@ -179,6 +180,8 @@ def test_configs_from_before_keep_their_hash_and_infos_change_it():
 
 
 def test_check_tries_the_chosen_keys():
-    assert check_env(EnvConfig(id="toys/Errand-v0", infos=KEYS)).ok
+    assert [finding.text for finding in check_env(EnvConfig(id="toys/Errand-v0", infos=KEYS)).findings] == [
+        "numbers in its info, for env.infos: is_success, ones"
+    ]
     broken = check_env(EnvConfig(id="toys/Errand-v0", infos=KEYS, kwargs={"odd": "text"}))
     assert any("info 'is_success' is a str" in finding.text for finding in broken.findings)

@@ -164,15 +164,19 @@ def info_noter(columns: dict[str, np.ndarray], index: int) -> Callable[[dict[str
     def note(info: dict[str, object]) -> None:
         for key, column in columns.items():
             value = info.get(key, nan)
-            if not isinstance(value, bool | int | float | np.integer | np.floating | np.bool):
-                value = _number(value, key)
+            if not is_number(value):
+                raise Misfit(f"info {key!r} is {_kind(value)}, not a number; leave it out of env.infos")
             column[index] = value
 
     return note
 
 
-def _number(value: object, key: str) -> object:
-    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "biuf":
-        return value
-    kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-    raise Misfit(f"info {key!r} is {kind}, not a number; leave it out of env.infos")
+def is_number(value: object) -> bool:
+    """Whether an info can be kept: a number or bool of Python or NumPy, also as an array without dimensions."""
+    if isinstance(value, bool | int | float | np.integer | np.floating | np.bool):
+        return True
+    return isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "biuf"
+
+
+def _kind(value: object) -> str:
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
