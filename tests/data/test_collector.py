@@ -83,7 +83,7 @@ def test_episode_statistics_equal_a_slow_count(envs, chunks, seed):
                 if dones[t, b]:
                     expected.append((open_returns[b], open_lengths[b]))
                     open_returns[b], open_lengths[b] = 0, 0
-    returns, lengths = log.take()
+    returns, lengths, _ = log.take()
     assert list(zip(returns, lengths, strict=True)) == expected
     assert log.open_returns.tolist() == open_returns.tolist()
     assert log.open_lengths.tolist() == open_lengths.tolist()
@@ -156,7 +156,7 @@ def test_a_reward_that_is_no_number_spoils_no_other_episode(monkeypatch):
 
     monkeypatch.setattr(acting.env, "step", poisoned)
     acting.collect(200)
-    returns, lengths = acting.episodes.take()
+    returns, lengths, _ = acting.episodes.take()
     assert len(returns) > 2
     assert returns[0] == lengths[0] - 1
     assert returns[1:] == lengths[1:]
@@ -167,7 +167,7 @@ def test_clipping_leaves_episode_returns_as_they_were():
     model = build_model(PolicyValue, env.spaces, NetworkConfig(), Rng(5))
     acting = Collector(env, PolicyAgent(model, env.spaces), Rng(5), guard=RowGuard(reward_clip=0.25))
     assert (acting.collect(200).rewards == 0.25).all()
-    returns, lengths = acting.episodes.take()
+    returns, lengths, _ = acting.episodes.take()
     assert returns == lengths
 
 

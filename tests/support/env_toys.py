@@ -58,7 +58,7 @@ class Views(gymnasium.Env):
         action *= 0  # rude, and must not reach anybody else
         self.steps += 1
         ended = self.steps >= self.length
-        info = {"odd": object(), "at": self.place} if ended else {}
+        info = {"odd": object(), "norm": np.linalg.norm(self.place)} if ended else {}
         return self._shown(255 if ended else self.steps), -float(np.abs(self.place).sum()), False, ended, info
 
 
@@ -110,6 +110,42 @@ class Restless(Leftover):
     def _shown(self):
         Restless.count += 1
         return np.array([Restless.count, os.getpid() % 1000], np.float32)
+
+
+ODD = {  # what an info may hold instead of a number
+    "text": "yes",
+    "none": None,
+    "list": [1.0],
+    "row": np.ones(1),
+    "complex": np.complex64(1),
+}
+
+
+class Errand(gymnasium.Env):
+    """Ends after 3 to 6 steps, shows how many it took and how often action 1 was taken. Its info gives the latter at
+    each step (`ones`), and only at the end whether it was more often than not (`is_success`); with `odd` no number."""
+
+    def __init__(self, odd: str | None = None) -> None:
+        self.observation_space = spaces.Box(0, 6, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.odd = odd
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.ones = 0, np.array(0)
+        self.length = int(self.np_random.integers(3, 7))
+        return self._shown(), {"ones": -1}
+
+    def _shown(self):
+        return np.array([self.steps, self.ones], np.float32)
+
+    def step(self, action):
+        self.steps += 1
+        self.ones = self.ones + int(action)
+        info, ended = {"ones": np.asarray(self.ones)}, self.steps >= self.length
+        if ended:
+            info["is_success"] = bool(2 * self.ones > self.steps) if self.odd is None else ODD[self.odd]
+        return self._shown(), 1.0, ended, False, info
 
 
 def _raise():
@@ -191,7 +227,15 @@ class Faulty(gymnasium.Env):
         self._maybe("close")
 
 
-TOYS = {"Choices": 50, "Views": None, "Offset": None, "Leftover": None, "Restless": None, "Faulty": None}
+TOYS = {
+    "Choices": 50,
+    "Views": None,
+    "Offset": None,
+    "Leftover": None,
+    "Restless": None,
+    "Errand": None,
+    "Faulty": None,
+}
 
 
 def register_toys() -> None:

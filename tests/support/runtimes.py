@@ -89,7 +89,8 @@ class Slices:
     def take(self) -> Tally:
         tallies = [part.take() for part in self.slices]
         returns, lengths = ([x for tally in tallies for x in tally[i]] for i in (0, 1))
-        return Tally(returns, lengths, sum(tally.bad_rows for tally in tallies), tallies[0].bad)
+        infos = {key: [x for tally in tallies for x in tally.infos[key]] for key in tallies[0].infos}
+        return Tally(returns, lengths, sum(tally.bad_rows for tally in tallies), tallies[0].bad, infos)
 
     def state_dict(self) -> State:
         return {"slices": [part.state_dict() for part in self.slices]}

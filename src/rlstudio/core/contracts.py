@@ -52,6 +52,9 @@ class Step(NamedTuple):
     `observations` is what to act on next (already reset where an episode ended); `successors` is the true next
     observation of the transition, never a reset one. Where no episode ended the two hold equal rows.
 
+    `infos` holds the chosen keys (`spaces.infos`), float32 [num_envs] each: NaN where an environment's info has no such
+    key in this step.
+
     `active` is there where one environment has several agents, a column each: False where an agent has no transition
     in this step, because it is out of its episode or waits for its turn.
     """
@@ -61,7 +64,7 @@ class Step(NamedTuple):
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
-    infos: dict[int, dict[str, object]]  # env index -> its info, only for envs that have one worth keeping
+    infos: dict[str, np.ndarray]
     active: np.ndarray | None = None
 
 
@@ -150,6 +153,7 @@ class Tally(NamedTuple):
     lengths: list[int]
     bad_rows: int  # that learning does not see,
     bad: dict[str, int]  # and how often for which reason
+    infos: dict[str, list[float]]  # what each of the episodes gave last for each chosen key; NaN where it never did
     restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
 
 

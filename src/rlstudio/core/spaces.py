@@ -5,7 +5,7 @@ They compare, hash and write as JSON, so they can sit in a checkpoint or a bundl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -94,10 +94,14 @@ Space = Box | Discrete | MultiDiscrete | Dict
 
 @dataclass(frozen=True)
 class Spaces:
-    """What one environment (not the vector of them) shows and takes."""
+    """What one environment (not the vector of them) shows and takes.
+
+    `infos` are the keys of its `info` that are kept as columns. They do not count when spaces are compared or written:
+    an agent fits an environment whichever of its infos are kept."""
 
     observation: Space
     action: Space
+    infos: tuple[str, ...] = field(default=(), compare=False)
 
 
 def to_json(space: Space) -> dict[str, Any]:

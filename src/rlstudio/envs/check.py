@@ -18,7 +18,7 @@ from rlstudio.core.spaces import Dict as DictSpace
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
 from rlstudio.envs.gym.recipe import Recipe, one_line
-from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer
+from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, is_number
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env
@@ -67,10 +67,11 @@ def check_env(cfg: EnvConfig) -> EnvReport:
 
 
 def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report: EnvReport) -> None:
-    """Shapes, kinds, bounds and finite values over some episodes, and how they end."""
+    """Shapes, kinds, bounds and finite values over some episodes, how they end, and what numbers their infos have."""
     rows = Buffers(spaces, 1)
     deliver = deliverer(spaces.observation, rows.observations, 0)
     findings: set[str] = set()
+    given: set[str] = set()
     elapsed, ends = 0, 0
 
     def look(observation: object) -> None:
@@ -84,8 +85,9 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
     mask = ActionMask.of(spaces)
     look(env.reset(seed=PROBE_SEEDS[0])[0])
     for action in random_actions(spaces, PROBE_SEEDS[0], STEPS):
-        observation, reward, terminated, truncated, _ = env.step(permitted(mask, rows.observations, 0, action))
+        observation, reward, terminated, truncated, info = env.step(permitted(mask, rows.observations, 0, action))
         elapsed += 1
+        given.update(key for key, value in info.items() if is_number(value))
         look(observation)
         findings.update(_oddities(reward, terminated, truncated))
         if truncated and not terminated and limit is None:
@@ -98,6 +100,8 @@ def _check_episode(env: gymnasium.Env, spaces: Spaces, limit: int | None, report
     for text in sorted(findings):
         severity, _, what = text.partition(": ")
         report.add(severity, what)  # type: ignore[arg-type]
+    if given:
+        report.add("info", f"numbers in its info, for env.infos: {', '.join(sorted(map(str, given)))}")
 
 
 def _oddities(reward: object, terminated: object, truncated: object) -> set[str]:

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from rlstudio.core.config import Config
 from rlstudio.core.errors import suggest
+from rlstudio.core.parsing.problems import value_text
 
 Vectorization = Literal["auto", "native", "sync", "async", "envpool"]
 
@@ -56,6 +57,14 @@ ELSEWHERE = {
 }
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_./-]+")
+INFO_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+METRIC_NAMES = (
+    "episodes",
+    "length_mean",
+    *(f"return_{name}" for name in ("mean", "std", "median", "iqm", "ci_low", "ci_high", "min", "max")),
+)
+"""Metrics of `rollout/` and `eval/` that every run has: no key of an info may take their place."""
 
 
 Kwargs = dict[str, JsonValue]
@@ -63,7 +72,7 @@ Wrappers = tuple[str | dict[str, Kwargs], ...]
 
 
 class EnvConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("params",)
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("params", "infos")
 
     id: str = Field(max_length=200)
     """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them)."""
@@ -93,6 +102,10 @@ class EnvConfig(Config):
     """Where the env tells which choices are allowed, to be shown as the entry `action_mask` of the observation: in its
     `info`, or by its method `action_masks()`; `none` where it shows that entry by itself or has no mask."""
 
+    infos: tuple[str, ...] = Field((), max_length=16)
+    """Numbers to keep of the env's `info`, by their keys, for example `[is_success]`: columns of every Batch and of
+    replay, and metrics, `rollout/is_success` and `eval/is_success`, the means of what each episode gave last."""
+
     max_episode_steps: int | None = Field(None, ge=1)
     """Truncate episodes after this many steps instead of the registered limit."""
 
@@ -110,6 +123,18 @@ class EnvConfig(Config):
             raise ValueError(f"{value!r} would import code; use `--import {module}` and env.id={name}")
         if not ID_PATTERN.fullmatch(value):
             raise ValueError(f"{value!r} is not an environment id; use letters, digits and _ . / - only")
+        return value
+
+    @field_validator("infos")
+    @classmethod
+    def _plain_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for place, key in enumerate(value):
+            if not INFO_KEY.fullmatch(key):
+                raise ValueError(f"{value_text(key)} is no plain key; use letters, digits, _ and -, at most 64 of them")
+            if key in METRIC_NAMES:
+                raise ValueError(f"{key} is a metric of every run; let the env give that number under another key")
+            if key in value[:place]:
+                raise ValueError(f"{key} is listed twice; leave one out")
         return value
 
     @field_validator("wrappers")

@@ -79,8 +79,10 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     masked = cfg.action_mask != "none"
     if masked and wanted in ("native", "envpool"):
         raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
+    if cfg.infos:
+        _refuse_infos_of_worlds(cfg, wanted)
     if wanted == "auto":
-        if cfg.id not in WORLDS or masked or cfg.wrappers:
+        if cfg.id not in WORLDS or masked or cfg.wrappers or cfg.infos:
             return "sync"
         unlike_gymnasium = cfg.kwargs or cfg.max_episode_steps is not None
         return "sync" if unlike_gymnasium and not exists_only_here(cfg) else "native"
@@ -90,6 +92,15 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     if wanted == "native" and cfg.wrappers:
         raise ConfigError("env.vectorization: a native world takes no env.wrappers, use auto or sync")
     return wanted
+
+
+def _refuse_infos_of_worlds(cfg: EnvConfig, wanted: str) -> None:
+    """Worlds in array code have no info, so every number of theirs would be missing."""
+    if exists_only_here(cfg):
+        changed = " with env.params" if cfg.params else ""
+        raise ConfigError(f"env.infos: {cfg.id}{changed} is a native world, which gives no info; leave env.infos out")
+    if wanted == "native":
+        raise ConfigError("env.vectorization: a native world gives no info for env.infos; use auto, sync or async")
 
 
 def make_single(cfg: EnvConfig, render_mode: str | None = None) -> gymnasium.Env:

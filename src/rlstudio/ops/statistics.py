@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import nan
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -65,6 +66,13 @@ def summarize(
 def mean(values: Floats) -> Floats:
     """Mean over the last axis."""
     return np.asarray(values.mean(axis=-1))
+
+
+def mean_given(values: ArrayLike) -> float:
+    """Mean of the values that are numbers: NaN stands for one that was not given, and for the mean of none."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    return float(numbers.mean()) if len(numbers) else nan
 
 
 def iqm(values: ArrayLike) -> Floats:

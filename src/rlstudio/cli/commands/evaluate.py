@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -125,12 +126,24 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
     yield f"IQM       {text.number(summary.iqm)}, median {text.number(summary.median)}"
     yield f"spread    {text.number(summary.std)}, from {text.number(summary.min)} to {text.number(summary.max)}"
     yield f"length    {text.number(sum(lengths) / len(lengths))} steps"
+    for key, values in own.evaluation.infos.items():
+        yield f"{key:<9} {_given(values)}"
     if planned is not None:
         with_planner = planned.evaluation.summary
         bounds = text.interval((with_planner.ci_low, with_planner.ci_high))
         yield f"{kind:<9} {text.number(with_planner.mean)}, 95 % interval {bounds}"
         per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
         yield f"time      {per_plan}; {planned.at_once} planned together"
+
+
+def _given(values: Sequence[float]) -> str:
+    """The mean of what the episodes gave, and how many gave nothing."""
+    from rlstudio.ops.statistics import mean_given
+
+    given = sum(not isnan(value) for value in values)
+    if not given:
+        return "no episode gave a number"
+    return text.number(mean_given(values)) + (f", of {given} of the episodes" if given < len(values) else "")
 
 
 def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _Played:

@@ -42,7 +42,7 @@ class Collector:
         self.agent = agent
         self.explore = explore
         self.guard = guard or RowGuard()
-        self.episodes = EpisodeLog(env.num_envs)
+        self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
         self.vector_steps = 0
         self.carry: Any = None
         self.observations: Array | None = None
@@ -81,7 +81,7 @@ class Collector:
         self.vector_steps += steps
         rollout = self.guard(packer.batch(), env.spaces.action)
         # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
-        self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active)
+        self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active, packer.infos)
         return rollout
 
     def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
@@ -97,7 +97,8 @@ class Collector:
         restarts = None if reasons is None else list(reasons)
         if reasons:
             reasons.clear()
-        return Tally(*self.episodes.take(), self.guard.bad_rows, self.guard.counts, restarts)
+        returns, lengths, infos = self.episodes.take()
+        return Tally(returns, lengths, self.guard.bad_rows, self.guard.counts, infos, restarts)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""

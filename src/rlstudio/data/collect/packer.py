@@ -20,7 +20,8 @@ Write = Callable[[int, Array], None]
 
 
 class Packer:
-    """Steps of all environments as one block; of environments that say so with `active` (a transition is here). With a
+    """Steps of all environments as one block; of environments that say so with `active` (a transition is here). Where
+    keys of the infos are kept it has `info`, a column per key, NaN where an environment did not give that one. With a
     recurrent agent it also has `carry` (before the step) and `resets` (an episode starts here); the first row never
     resets: its stored carry is fresh already where it should be."""
 
@@ -35,6 +36,10 @@ class Packer:
             "truncated": torch.zeros(lead, dtype=torch.bool),
             "next_observations": _allocate(spaces.observation, lead),
         }
+        infos = {key: torch.zeros(lead) for key in spaces.infos}
+        if infos:
+            self.tensors["info"] = infos
+        self.infos = {key: column.numpy() for key, column in infos.items()}
         self.arrays: dict[str, Array] = {
             name: {k: v.numpy() for k, v in column.items()} if isinstance(column, dict) else column.numpy()
             for name, column in self.tensors.items()
@@ -71,6 +76,8 @@ class Packer:
         self.rewards[t] = step.rewards
         self.terminated[t] = step.terminated
         self.truncated[t] = step.truncated
+        for key, numbers in self.infos.items():
+            numbers[t] = step.infos[key]
         if step.active is not None:
             self._write_active(t, step.active)
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import State
 
-OUTCOME = ("next_observations", "terminated", "truncated")
+OUTCOME = ("next_observations", "terminated", "truncated", "info")
 TRANSITION = ("observations", "actions", "rewards", "weights", "active", *OUTCOME)
+"""`info` only where keys of it are kept."""
 
 
 def decisions(rollout: Batch) -> Batch:
@@ -36,7 +37,7 @@ def decisions(rollout: Batch) -> Batch:
         rewards_TB[t] += torch.where(goes_on_B, rewards_TB[t + 1], 0.0)
         weights_TB[t] = torch.where(goes_on_B, torch.minimum(weights_TB[t], weights_TB[t + 1]), weights_TB[t])
     envs = torch.arange(rollout.shape[1]).expand(rollout.shape)
-    moved = {name: _at(getattr(rollout, name), last_TB, envs) for name in OUTCOME}
+    moved = {name: _at(getattr(rollout, name), last_TB, envs) for name in OUTCOME if name in rollout}
     for name in ("terminated", "truncated"):
         moved[name] = moved[name] & ~owned_TB  # type: ignore[operator]
     rewards_TB = torch.where(owned_TB, 0.0, rewards_TB)
@@ -66,7 +67,7 @@ class OpenDecisions:
         """What was held back and the rollout, [T + 1, B], without what is open now (not `active`)."""
         if rollout.weights is None:
             rollout = rollout.with_(weights=torch.ones(rollout.shape))
-        rollout = Batch(lead=2, **rollout.only(TRANSITION))
+        rollout = Batch(lead=2, **rollout.only(name for name in TRANSITION if name in rollout))
         if self.rows:
             rollout = Batch.merge([Batch(lead=2, **self.rows), rollout])
         whole = decisions(rollout)
@@ -74,7 +75,7 @@ class OpenDecisions:
         open_TB = whole.active & (actions_after_TB == 0) & ~whole.dones
         newest_1B, envs_1B = open_TB.long().argmax(0, keepdim=True), torch.arange(rollout.shape[1]).unsqueeze(0)
         held = whole.with_(active=open_TB)
-        self.rows = {name: _at(getattr(held, name), newest_1B, envs_1B) for name in TRANSITION}
+        self.rows = {name: _at(getattr(held, name), newest_1B, envs_1B) for name in rollout.names}
         return whole.with_(active=whole.active & ~open_TB)
 
     def state_dict(self) -> State:

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +25,7 @@ from rlstudio.core.batch import Batch, Column
 from rlstudio.core.errors import Incompatible, RLStudioError, UserError
 from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
+from rlstudio.data.datasets.minari_infos import read_infos, stored_infos
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.gym.spaces import convert_spaces
 
@@ -44,6 +45,7 @@ class RecordedEpisode:
     terminated: np.ndarray
     truncated: np.ndarray
     seed: int | None = None
+    infos: dict[str, np.ndarray] = field(default_factory=dict)  # by the chosen keys, NaN in steps that gave none
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -77,8 +79,10 @@ def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     with _as_user_errors(name):
         for number, data in enumerate(dataset.iterate_episodes()):
             if len(data):
-                episode = _episode(data, recorded, getattr(dataset.observation_space, "start", 0))
-                _check(episode, recorded, f"{FIELD}: {name}, episode {number}")
+                label = f"{FIELD}: {name}, episode {number}"
+                infos = read_infos(data.infos or {}, spaces.infos, len(data), label)
+                episode = _episode(data, recorded, getattr(dataset.observation_space, "start", 0), infos)
+                _check(episode, recorded, label)
                 episodes.append(episode)
     if not episodes:
         raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
@@ -123,7 +127,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, which `_check` refuses
-def _episode(data: Any, spaces: Spaces, start: Any) -> RecordedEpisode:
+def _episode(data: Any, spaces: Spaces, start: Any, infos: dict[str, np.ndarray]) -> RecordedEpisode:
     """As an agent sees it; `start` is what choices are counted from in observations."""
     truncated = np.asarray(data.truncations, bool).copy()
     truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
@@ -136,6 +140,7 @@ def _episode(data: Any, spaces: Spaces, start: Any) -> RecordedEpisode:
         rewards=np.asarray(data.rewards, np.float32),
         terminated=np.asarray(data.terminations, bool),
         truncated=truncated,
+        infos=infos,
     )
 
 
@@ -191,6 +196,7 @@ def _rows(episode: RecordedEpisode, spaces: Spaces) -> Batch:
         rewards=torch.from_numpy(episode.rewards),
         terminated=torch.from_numpy(episode.terminated),
         truncated=torch.from_numpy(episode.truncated),
+        info={key: torch.from_numpy(episode.infos[key]) for key in spaces.infos} or None,
     )
 
 
@@ -245,6 +251,7 @@ def write_dataset(
             rewards=episode.rewards.tolist(),
             terminations=episode.terminated.tolist(),
             truncations=episode.truncated.tolist(),
+            infos=stored_infos(episode.infos),
         )
         for number, episode in enumerate(episodes)
     ]

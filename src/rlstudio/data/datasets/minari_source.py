@@ -93,7 +93,7 @@ class DatasetSource:
 
     def take(self) -> Tally:
         """No episode is played."""
-        return Tally([], [], 0, {})
+        return Tally([], [], 0, {}, {})
 
     def _read(self) -> ReplayBuffer:
         if self._rows is None:

@@ -8,6 +8,7 @@ once, and where the cuts lie does not depend on when a checkpoint is taken.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -38,7 +39,8 @@ class ReplayBuffer:
             if frames
             else RowStore(row_dtype(spaces), self.capacity, num_envs)
         )
-        self.segment_rows = _segment_rows(row_bytes(spaces))
+        # Without the infos: a fork that keeps other keys must find the segments where its parent cut them.
+        self.segment_rows = _segment_rows(row_bytes(replace(spaces, infos=())))
 
     def __len__(self) -> int:
         return len(self.numbering)
@@ -93,7 +95,7 @@ class ReplayBuffer:
         """The rows of these numbers; column `rows` says which they are.
 
         An n-step row starts at a row whose whole window is held, sums rewards up to the end of its episode, and carries
-        the successor, flags and discount of the window's last live row.
+        the successor, flags, info and discount of the window's last live row.
         """
         columns = self.store.gather(numbers)
         columns["rows"] = torch.from_numpy(numbers)
@@ -115,7 +117,10 @@ class ReplayBuffer:
         dones_KN = torch.from_numpy(store.columns["terminated"][slots_KN] | store.columns["truncated"][slots_KN])
         sums_N, last_N, discounts_N = n_step(rewards_KN, dones_KN, gamma)
         last = store.gather(numbers + last_N.numpy() * self.num_envs)
-        ends = {name: last[name] for name in ("next_observations", "terminated", "truncated")}
+        ends: dict[str, Column] = {}
+        for name in ("next_observations", "terminated", "truncated", "info"):
+            if name in last:
+                ends[name] = last[name]
         if store.weighted:
             live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
             ends["weights"] = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))

@@ -14,6 +14,7 @@ from rlstudio.core.contracts import State
 from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
 
 DOT = "."  # joins a column and its entry: observations.camera
+INFO = f"info{DOT}"
 
 
 class RowStore:
@@ -66,7 +67,8 @@ class RowStore:
         """What `read` gave, back in its place."""
         slots = np.arange(start, stop) % self.slots
         for name, column in self.columns.items():
-            column[slots] = columns[name]
+            # A key of the infos that is kept only since then, as a fork may: those rows gave no number.
+            column[slots] = np.nan if name.startswith(INFO) and name not in columns else columns[name]
 
     def state_dict(self) -> State:
         """What is not in the rows."""
@@ -99,7 +101,8 @@ def row_dtype(spaces: Spaces) -> np.dtype:
 def outcome_fields(spaces: Spaces) -> list[tuple]:
     """What a record holds besides observations."""
     flags = [("rewards", "f4"), ("weights", "f4"), ("terminated", "?"), ("truncated", "?")]
-    return [*_fields("actions", spaces.action), *flags]
+    infos = [(f"{INFO}{key}", "f4") for key in spaces.infos]
+    return [*_fields("actions", spaces.action), *flags, *infos]
 
 
 def _fields(column: str, space: Space) -> list[tuple]:

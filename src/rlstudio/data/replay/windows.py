@@ -12,6 +12,7 @@ def transitions(windows: Batch, gamma: float) -> Batch:
     """Windows [H, N] as n-step transitions [N], each over as many steps as its episode goes on."""
     sums_N, last_N, discounts_N = n_step(windows.rewards, windows.dones, gamma)
     ends = (last_N, torch.arange(len(last_N), device=last_N.device))
+    infos = {"info": {key: column[ends] for key, column in windows.info.items()}} if "info" in windows else {}
     return (
         windows.select(slice(0, 1))
         .flatten()
@@ -21,5 +22,6 @@ def transitions(windows: Batch, gamma: float) -> Batch:
             next_observations=windows.next_observations[ends],
             terminated=windows.terminated[ends],
             truncated=windows.truncated[ends],
+            **infos,
         )
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
-from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.errors import ConfigError, Incompatible, suggest
 from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Space, Spaces, describe
 from rlstudio.envs.envpool.envpool_task import Task, pool_task
@@ -33,7 +33,7 @@ NEVER = 2**62  # a limit no episode reaches
 
 
 class EnvPoolVecEnv:
-    """The arrays of a Step are reused by the next one. Infos stay inside EnvPool, which has them for all or none."""
+    """The arrays of a Step are reused by the next one."""
 
     vectorization = "envpool"
     exact: str | None = (
@@ -54,10 +54,12 @@ class EnvPoolVecEnv:
         self._started = np.zeros(num_envs, np.int64)  # the clock at each episode's first observation
         self._clock = 0
         self._rows = rows = Buffers(self.spaces, num_envs)
-        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+        self._quiet = rows.quiet_step()
         self._eventful = self._quiet._replace(successors=rows.successors)
         self._pool = self._made()
         check_spaces(self.spaces, convert_spaces(self._pool, recipe.cfg.id), task)
+        if self.spaces.infos:
+            check_infos(self.spaces.infos, self._pool.reset()[1], task)
 
     def _made(self) -> Any:
         """A new pool, each env seeded by its number and the episode it begins with."""
@@ -84,7 +86,9 @@ class EnvPoolVecEnv:
 
     def step(self, actions: np.ndarray) -> Step:
         rows = self._rows
-        observations, rows.rewards[:], rows.terminated[:], rows.truncated[:], _ = self._pool.step(actions)
+        observations, rows.rewards[:], rows.terminated[:], rows.truncated[:], info = self._pool.step(actions)
+        for key, column in rows.infos.items():
+            column[:] = info[key]
         self._clock += 1
         rows.truncated |= self._clock - self._started >= self._limit
         ended = rows.ended()
@@ -94,8 +98,8 @@ class EnvPoolVecEnv:
         write(rows.successors, slice(None), observations)
         write(rows.observations, slice(None), observations)
         (envs,) = ended.nonzero()
-        first, info = self._pool.reset(envs.astype(np.int32))
-        write(rows.observations, info["env_id"], first)
+        first, begun = self._pool.reset(envs.astype(np.int32))
+        write(rows.observations, begun["env_id"], first)
         self._episodes[envs] += 1
         self._started[envs] = self._clock
         return self._eventful
@@ -136,7 +140,7 @@ def plain_spaces(recipe: Recipe) -> Spaces:
     """Those of the plain env, which judges and films what is trained here. EnvPool's own bounds are at times empty."""
     env = recipe.build()
     try:
-        return convert_spaces(env, recipe.cfg.id)
+        return convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
     finally:
         close_quietly(env)
 
@@ -149,6 +153,17 @@ def check_spaces(plain: Spaces, pooled: Spaces, task: Task) -> None:
             f"env.vectorization: EnvPool's {task.id} has {offered}, but the plain env that evaluation uses has"
             f" {expected}; use sync or async"
         )
+
+
+def check_infos(wanted: tuple[str, ...], info: dict[str, object], task: Task) -> None:
+    """EnvPool gives the same keys in every step, so one that it has not is a mistake."""
+    offered = sorted(key for key, value in info.items() if isinstance(value, np.ndarray) and value.ndim == 1)
+    for key in wanted:
+        if key not in offered:
+            near = suggest(key, offered) or ";"
+            raise ConfigError(
+                f"env.infos: EnvPool's {task.id} gives no number {key!r}{near} it has: {', '.join(offered)}"
+            )
 
 
 def _layout(space: Space) -> object:

@@ -18,10 +18,9 @@ from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
-from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, leaves, plain_info, row_views
+from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, info_noter, leaves, row_views
 from rlstudio.envs.seeds import EpisodeNoise
 
-Infos = dict[int, dict[str, object]]
 StepFunction = Callable[[object], tuple[object, SupportsFloat, bool, bool, dict[str, object]]]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,9 +69,8 @@ class EnvBlock:
         for index in range(len(self._envs)):
             self._guarded(self._begin, index, 0, True)
 
-    def step(self, actions: np.ndarray) -> Infos:
-        """One step of each env into the rows; the infos of episodes that ended."""
-        infos: Infos = {}
+    def step(self, actions: np.ndarray) -> None:
+        """One step of each env into the rows."""
         rows, watch = self._rows, self._watch
         rewards = rows.rewards
         rows.terminated.fill(False)
@@ -86,19 +84,16 @@ class EnvBlock:
             ):
                 if watch is not None:
                     watch(index)
-                observation, reward, terminated, truncated, info = step(choice)
+                observation, reward, terminated, truncated, _ = step(choice)
                 if type(reward) in TEXTS:
                     raise Misfit(f"reward is the text {reward!r:.50}, not a number")
                 rewards[index] = reward
                 if terminated or truncated or clock >= due:
                     self._end(index, observation, terminated, truncated or clock >= due)
-                    if info:
-                        infos[self._first + index] = plain_info(info)
                 else:
                     deliver(observation)
         except (Exception, SystemExit) as error:
             raise self._fault(index, choices[index], error) from error
-        return infos
 
     def _choices(self, actions: np.ndarray) -> list[object] | np.ndarray:
         """The actions one by one, as Gymnasium's own vector env passes them: NumPy integers, or rows of an array of
@@ -152,9 +147,23 @@ class EnvBlock:
             if env is not None:
                 close_quietly(env)
             self._envs[index] = env = self._recipe.build(time_limit=not self._counts)
-            self._steps[index] = env.step
+            self._steps[index] = self._step_of(env, index)
         observation, _ = env.reset(seed=self._seeds.seed(self._first + index, episode))
         self._deliver[index](observation)
+
+    def _step_of(self, env: gymnasium.Env, index: int) -> StepFunction:
+        """The env's own step; where keys of its info are kept, one that also notes them, so others pay nothing."""
+        step: StepFunction = env.step
+        if not self._spaces.infos:
+            return step
+        note = info_noter(self._rows.infos, index)
+
+        def noted(action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:
+            result = step(action)
+            note(result[4])
+            return result
+
+        return noted
 
     def _starts_at(self, index: int, clock: int) -> None:
         self._started[index] = clock

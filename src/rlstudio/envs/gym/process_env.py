@@ -85,8 +85,7 @@ class ProcessVecEnv:
         self._journal = Journal(self._rows)
         self._failures = [0] * count
         self._lost = [False] * count  # replaced workers whose envs were not replayed yet
-        rows = self._rows
-        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+        self._quiet = self._rows.quiet_step()
         for worker, handle in enumerate(self._handles):
             handle.send(self._map_request(worker))
         for handle in self._handles:
@@ -120,14 +119,13 @@ class ProcessVecEnv:
     def step(self, actions: np.ndarray) -> Step:
         rows = self._rows
         np.copyto(rows.actions, actions)  # type: ignore[arg-type]
-        replies = self._ask(lambda worker: b"S")
+        self._ask(lambda worker: b"S")
         ended = rows.ended()
         self._journal.record(actions, ended)
         if ended is None:
             return self._quiet
         rows.complete_successors(ended)
-        infos = {int(env): info for reply in replies for env, info in reply.items()}
-        return self._quiet._replace(successors=rows.successors, infos=infos)
+        return self._quiet._replace(successors=rows.successors)
 
     @property
     def restarted(self) -> Sequence[int]:

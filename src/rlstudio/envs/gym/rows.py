@@ -7,14 +7,14 @@ looked at slowly and named: a wrong shape would broadcast and a wrong kind would
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
+from math import nan, prod
 from mmap import mmap
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import Array
+from rlstudio.core.contracts import Array, Step
 from rlstudio.core.spaces import Box, Dict, Leaf, Space, Spaces
 
 Allocate = Callable[[tuple[int, ...], DTypeLike], np.ndarray]
@@ -41,6 +41,11 @@ class Buffers:
         self.rewards = allocate((num_envs,), np.float32)
         self.terminated = allocate((num_envs,), bool)
         self.truncated = allocate((num_envs,), bool)
+        self.infos = {key: allocate((num_envs,), np.float32) for key in spaces.infos}
+
+    def quiet_step(self) -> Step:
+        """A step in which no episode ended; it stays valid, since the arrays are written again."""
+        return Step(self.observations, self.observations, self.rewards, self.terminated, self.truncated, self.infos)
 
     def part(self, first: int, count: int) -> Buffers:
         """The rows of some of the envs, as views."""
@@ -152,16 +157,26 @@ def _array(value: object, name: str) -> np.ndarray:
     return array
 
 
-def plain_info(info: dict[str, object]) -> dict[str, object]:
-    """An info as JSON values: what cannot travel between processes or sit in a file is left out."""
-    return {str(key): inner for key, entry in info.items() if (inner := _plain(entry)) is not None}
+def info_noter(columns: dict[str, np.ndarray], index: int) -> Callable[[dict[str, object]], None]:
+    """A function that puts the chosen numbers of env `index`'s info into their columns, NaN for those that it has not;
+    or raises Misfit."""
+
+    def note(info: dict[str, object]) -> None:
+        for key, column in columns.items():
+            value = info.get(key, nan)
+            if not is_number(value):
+                raise Misfit(f"info {key!r} is {_kind(value)}, not a number; leave it out of env.infos")
+            column[index] = value
+
+    return note
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return plain_info(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist() if value.dtype.kind in "biufU" else None
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value if isinstance(value, str | int | float | bool) else None
+def is_number(value: object) -> bool:
+    """Whether an info can be kept: a number or bool of Python or NumPy, also as an array without dimensions."""
+    if isinstance(value, bool | int | float | np.integer | np.floating | np.bool):
+        return True
+    return isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "biuf"
+
+
+def _kind(value: object) -> str:
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"

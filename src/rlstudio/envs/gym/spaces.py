@@ -22,8 +22,8 @@ from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space
 REMEDY = "add the wrapper FlattenObservation or convert it inside the env"
 
 
-def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
-    """The spaces of `env`, or a refusal that names the part that does not fit."""
+def convert_spaces(env: gymnasium.Env, id: str, infos: tuple[str, ...] = ()) -> Spaces:
+    """The spaces of `env`, or a refusal that names the part that does not fit; and the keys of its info to keep."""
     observation = env.observation_space
     if isinstance(observation, gym_spaces.Dict):
         _refuse_text(observation, id)
@@ -34,7 +34,7 @@ def convert_spaces(env: gymnasium.Env, id: str) -> Spaces:
         observed = _leaf(observation, f"{id}: observation")
         if isinstance(observed, Box):
             observed = replace(observed, stack=_stack(env))
-    spaces = Spaces(observed, convert_action(env.action_space, id))
+    spaces = Spaces(observed, convert_action(env.action_space, id), infos)
     try:
         ActionMask.of(spaces)
     except Incompatible as error:

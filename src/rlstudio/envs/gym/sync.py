@@ -23,7 +23,7 @@ class GymnasiumVecEnv:
     def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
         env = recipe.build()
         try:
-            self.spaces = convert_spaces(env, recipe.cfg.id)
+            self.spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
         finally:
             close_quietly(env)
         self.num_envs = num_envs
@@ -31,7 +31,7 @@ class GymnasiumVecEnv:
         self._rows = rows = Buffers(self.spaces, num_envs)
         self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=used_differs(recipe, self.spaces))
         self._journal = Journal(rows)
-        self._quiet = Step(rows.observations, rows.observations, rows.rewards, rows.terminated, rows.truncated, {})
+        self._quiet = rows.quiet_step()
 
     def reset(self) -> Array:
         self._block.reset()
@@ -39,13 +39,13 @@ class GymnasiumVecEnv:
         return self._rows.observations
 
     def step(self, actions: np.ndarray) -> Step:
-        infos = self._block.step(actions)
+        self._block.step(actions)
         ended = self._rows.ended()
         self._journal.record(actions, ended)
         if ended is None:
             return self._quiet
         self._rows.complete_successors(ended)
-        return self._quiet._replace(successors=self._rows.successors, infos=infos)
+        return self._quiet._replace(successors=self._rows.successors)
 
     @property
     def restarted(self) -> Sequence[int]:

@@ -55,7 +55,7 @@ class EnvWorker:
         job = json.loads(payload)
         recipe = Recipe.from_json(job["recipe"])
         env = recipe.build()
-        spaces = convert_spaces(env, recipe.cfg.id)
+        spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
         rebuild = False
         if job["habits"]:
             close_quietly(env)
@@ -85,7 +85,8 @@ class EnvWorker:
         return {}
 
     def step(self, _: bytes) -> State:
-        return {str(env): info for env, info in self.block.step(self._actions).items()}
+        self.block.step(self._actions)
+        return {}
 
     def place(self, payload: bytes) -> State:
         """Payload: a line of JSON (episodes, lengths), then the actions of all envs as they lie in memory."""
@@ -107,11 +108,11 @@ class EnvWorker:
 
 
 def spaces_to_json(spaces: Spaces) -> State:
-    return {"observation": to_json(spaces.observation), "action": to_json(spaces.action)}
+    return {"observation": to_json(spaces.observation), "action": to_json(spaces.action), "infos": spaces.infos}
 
 
 def spaces_from_json(value: State) -> Spaces:
-    return Spaces(from_json(value["observation"]), from_json(value["action"]))
+    return Spaces(from_json(value["observation"]), from_json(value["action"]), tuple(value["infos"]))
 
 
 def serve(control: Connection, worker: EnvWorker) -> None:

@@ -67,7 +67,8 @@ def recorded_episodes(
         for played, numbers in evaluator.play(agent):
             for env, rows in enumerate(steps):
                 action, reward = played.actions[env].copy(), played.step.rewards[env]
-                rows.append(_Row(_of_env(played.observations, env), action, reward))
+                infos = {key: values[env] for key, values in played.step.infos.items()}
+                rows.append(_Row(_of_env(played.observations, env), action, reward, infos))
             for env, number in numbers.items():
                 ends = bool(played.step.terminated[env]), bool(played.step.truncated[env])
                 whole[number] = _episode(steps[env], _of_env(played.step.successors, env), *ends, seeds[number])
@@ -80,6 +81,7 @@ class _Row(NamedTuple):
     observation: Array
     action: np.ndarray
     reward: np.float32
+    infos: dict[str, np.float32]
 
 
 def _of_env(observations: Array, env: int) -> Array:
@@ -96,6 +98,7 @@ def _episode(steps: list[_Row], last: Array, terminated: bool, truncated: bool, 
         terminated=ends[0],
         truncated=ends[1],
         seed=seed,
+        infos={key: np.array([row.infos[key] for row in steps], np.float32) for key in steps[0].infos},
     )
 
 

@@ -8,9 +8,9 @@ finish would prefer short episodes. `best` is chosen on the seeds of one purpose
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from math import ceil, isnan, nan
 from types import TracebackType
 from typing import Literal
 
@@ -24,7 +24,7 @@ from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here
 from rlstudio.experiment.judging.play import Played, play
-from rlstudio.ops.statistics import Summary, summarize
+from rlstudio.ops.statistics import Summary, mean_given, summarize
 
 Purpose = Literal["selection", "report"]
 
@@ -37,7 +37,8 @@ LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env."""
+    """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env.
+    `infos` has what each episode gave last for each key of `env.infos`, NaN where it gave no number."""
 
     env_id: str
     purpose: Purpose
@@ -46,6 +47,7 @@ class Evaluation:
     lengths: tuple[int, ...]
     seeds: tuple[int, ...]
     summary: Summary
+    infos: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def best(self) -> int:
@@ -58,12 +60,14 @@ class Evaluation:
         return min(range(len(self.returns)), key=self.returns.__getitem__)
 
     def metrics(self) -> dict[str, float]:
-        """What a run logs: `eval/return_mean`, `eval/return_iqm`, ... and `eval/length_mean`."""
+        """What a run logs: `eval/return_mean`, `eval/return_iqm`, ..., `eval/length_mean`, and `eval/KEY` for each key
+        of `env.infos`, the mean over the episodes that gave a number."""
         numbers = self.summary.to_json()
         episodes = numbers.pop("n")
         lengths = sum(self.lengths) / len(self.lengths)
         returns = {f"eval/return_{name}": value for name, value in numbers.items()}
-        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes)}
+        infos = {f"eval/{key}": mean_given(values) for key, values in self.infos.items()}
+        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos}
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -105,7 +109,7 @@ class Evaluator:
         self.purpose = purpose
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         # No more environments than the rounds need: those without an episode left would still cost their steps.
-        self.num_envs = math.ceil(episodes / math.ceil(episodes / WIDTH))
+        self.num_envs = ceil(episodes / ceil(episodes / WIDTH))
         self._rng = Rng(seed).fork("eval").fork(purpose)
         self._env_seed = int(self._rng.fork("envs").generator().integers(2**32))
         self._env: VecEnv | None = None
@@ -119,7 +123,7 @@ class Evaluator:
 
     def run(self, agent: Player) -> Evaluation:
         """Play every episode once, greedily."""
-        returns, lengths = self._scores(agent)
+        returns, lengths, infos = self._scores(agent)
         return Evaluation(
             env_id=self.env_cfg.id,
             purpose=self.purpose,
@@ -128,6 +132,8 @@ class Evaluator:
             lengths=tuple(lengths.tolist()),
             seeds=self.seeds,
             summary=summarize(returns, self._rng.fork("bootstrap").generator()),
+            # One NaN object for all: evaluations of the same episodes then compare as equal.
+            infos={key: tuple(nan if isnan(x) else x for x in values.tolist()) for key, values in infos.items()},
         )
 
     def play(self, agent: Player) -> Iterator[tuple[Played, dict[int, int]]]:
@@ -178,18 +184,26 @@ class Evaluator:
             return self._env, observations
         return self._env, self._env.seek(self._start)
 
-    def _scores(self, agent: Player) -> tuple[np.ndarray, np.ndarray]:
-        """The return and the length of each episode."""
+    def _scores(self, agent: Player) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """The return and the length of each episode, and what it gave last for each key of `env.infos`."""
         returns, lengths = np.zeros(self.episodes), np.zeros(self.episodes, np.int64)
+        infos = {key: np.full(self.episodes, np.nan) for key in self.env_cfg.infos}
+        newest = {key: np.full(self.num_envs, np.nan) for key in infos}
         totals = np.zeros(self.num_envs)
         for played, numbers in self.play(agent):
             totals += played.step.rewards
+            for key, values in played.step.infos.items():
+                np.copyto(newest[key], values, where=~np.isnan(values))
             for env, number in numbers.items():
                 returns[number], lengths[number] = totals[env], played.lengths[env]
+                for key, values in newest.items():
+                    infos[key][number] = values[env]
             totals[played.ended] = 0.0
+            for values in newest.values():
+                values[played.ended] = np.nan
             if numbers:
                 self._check(returns, played.actions)
-        return returns, lengths
+        return returns, lengths, infos
 
     def _check(self, returns: np.ndarray, actions: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(returns))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import Metrics, State, Trainer
+from rlstudio.ops.statistics import mean_given
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Position:
             "rollout/return_mean": float(np.mean(tally.returns)) if tally.returns else nan,
             "rollout/length_mean": float(np.mean(tally.lengths)) if tally.lengths else nan,
             "rollout/episodes": float(len(tally.returns)),
+            **{f"rollout/{key}": mean_given(values) for key, values in tally.infos.items()},
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
