@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import UserError
 
 LARGEST = 10**8  # numbers in one space; beyond it a file is wrong, not large
@@ -100,7 +100,7 @@ class Spaces:
     action: Space
 
 
-def to_json(space: Space) -> dict[str, Any]:
+def to_json(space: Space) -> State:
     """The space as plain JSON values; `from_json` gives it back."""
     match space:
         case Box():
@@ -115,7 +115,7 @@ def to_json(space: Space) -> dict[str, Any]:
             return {"kind": "dict", "entries": {name: to_json(entry) for name, entry in space.items()}}
 
 
-def from_json(value: dict[str, Any]) -> Space:
+def from_json(value: State) -> Space:
     match value["kind"]:
         case "box":
             low, high = (tuple(float(v) for v in value[side]) for side in ("low", "high"))
