@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import Stateful, Trainer
+from rlstudio.core.contracts import State, Stateful, Trainer
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import recorded_episodes
@@ -27,12 +27,12 @@ SMALL = {"steps_per_epoch": 80, "batch_size": 10, "learning_starts": 32, "passes
 """Settings that many algorithms have, for those that have them."""
 
 
-def small_config(algo: str, train: Mapping[str, Any], env_id: str = "", **env: Any) -> ExperimentConfig:
+def small_config(algo: str, train: Mapping[str, object], env_id: str = "", **env: object) -> ExperimentConfig:
     """An experiment of a few steps; in a world that the algorithm fits, if none is named."""
     trainer = ALGOS.load(algo)
     env_id = env_id or (NUMBERS if trainer.discrete is False else CHOICES)
     fields = trainer.Config.model_fields
-    settings: dict[str, Any] = {name: value for name, value in SMALL.items() if name in fields}
+    settings: dict[str, object] = {name: value for name, value in SMALL.items() if name in fields}
     if "dataset" in fields and fields["dataset"].is_required():
         settings["dataset"] = recorded(env_id)
     data = {"env": {"id": env_id, "num_envs": 2, **env}, "policy": {"algo": algo, "network": {"hidden_sizes": [8]}}}
@@ -55,7 +55,7 @@ class TrainerContract:
     part: ClassVar[str]
     """Name of the algorithm."""
 
-    train: ClassVar[Mapping[str, Any]] = {}
+    train: ClassVar[Mapping[str, object]] = {}
     """Settings of its own that make it small."""
 
     env_id: ClassVar[str] = ""
@@ -64,7 +64,7 @@ class TrainerContract:
     reads_rewards: ClassVar[bool] = True
     """Whether a reward that is no number must keep it from learning; who imitates reads none."""
 
-    def make(self, env_id: str = "", **env: Any) -> Trainer:
+    def make(self, env_id: str = "", **env: object) -> Trainer:
         cfg = small_config(self.part, self.train, env_id or self.env_id, **env)
         return build_trainer(cfg, build_runtime(cfg))
 
@@ -157,12 +157,16 @@ def weights_of(trainer: Trainer) -> dict[str, bytes]:
     }
 
 
-def as_loaded(value: Any) -> Any:
+def as_loaded(state: State) -> State:
     """A captured state as a checkpoint gives it back: arrays of its own, nothing shared with the living trainer."""
+    return {key: _part_as_loaded(part) for key, part in state.items()}
+
+
+def _part_as_loaded(value: object) -> object:
     if isinstance(value, dict):
-        return {key: as_loaded(part) for key, part in value.items()}
+        return as_loaded(value)
     if isinstance(value, list):
-        return [as_loaded(part) for part in value]
+        return [_part_as_loaded(part) for part in value]
     if isinstance(value, torch.Tensor):
         return value.detach().numpy().copy()
     return value.copy() if isinstance(value, np.ndarray) else value
