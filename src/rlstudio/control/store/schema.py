@@ -45,11 +45,11 @@ def _one_of(column: str, values: type[RunState] | type[Desired]) -> CheckConstra
     return CheckConstraint(f"{column} IN ({', '.join(repr(str(value)) for value in values)})", name=f"{column}_known")
 
 
-def _text(name: str) -> Column:
+def _text(name: str) -> Column[str]:
     return Column(name, Words, nullable=False, server_default="")
 
 
-def _whole(name: str, default: int = 0) -> Column:
+def _whole(name: str, default: int = 0) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default=str(default))
 
 
