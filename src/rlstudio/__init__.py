@@ -11,7 +11,7 @@ The public face, loaded when it is asked for, so that `import rlstudio` stays li
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlstudio.core.version import __version__
 
@@ -25,7 +25,7 @@ __all__ = ["__version__", "load_agent", "open_bundle", "orchestrator"]
 _FACE = {"open_bundle": "rlstudio.delivery.bundle", "load_agent": "rlstudio.experiment.run.load"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "orchestrator":
         return import_module("rlstudio.orchestrator")
     if name not in _FACE:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 import typer
 from typer.core import TyperGroup
@@ -49,10 +49,18 @@ SECTIONS: dict[str, dict[str, str]] = {
 """Commands by what they are for: name -> module of `cli.commands` and function (or a group of further commands)."""
 
 
+class _Formatter(Protocol):
+    """The part of Click's HelpFormatter that is used here; Typer brings a Click of its own."""
+
+    def section(self, name: str) -> AbstractContextManager[None]: ...
+
+    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None: ...
+
+
 class Sections(TyperGroup):
     """Help with the commands by what they are for."""
 
-    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_commands(self, ctx: typer.Context, formatter: _Formatter) -> None:  # type: ignore[override]
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in commands])

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
@@ -31,6 +31,9 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
 from rlstudio.storage.refusals import is_users_mistake
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.lineage.lineage import Lineage
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
 STATE_FOLDER = ".rlstudio"
@@ -78,7 +81,7 @@ class Entry:
     def has_folder(self) -> bool:
         return RUN_ID.fullmatch(self.id) is not None and self.folder.exists
 
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> Lineage:
         """Command, code, versions, host and hardware it was launched with."""
         if self.run is None:
             from rlstudio.experiment.lineage.lineage import recorded_lineage  # `rlctl ls` need not wait for it
@@ -150,7 +153,7 @@ class Workspace:
         """Record the runs whose process is gone; returns them as they are now. To be called before acting on a run."""
         return [] if self.is_empty else self.reaper().look()
 
-    def folder_facts(self, run: RunRow) -> dict[str, Any]:
+    def folder_facts(self, run: RunRow) -> dict[str, object]:
         """What the run itself wrote last: fresher than its last heartbeat, if its folder is here."""
         try:
             status = self.folder(run.id).last_status()
@@ -215,7 +218,8 @@ class Workspace:
 
     def entry(self, run: RunRow) -> Entry:
         """A row of the store, with what its folder and its process say beyond it."""
-        status = replace(run.status, **self.folder_facts(run)) if run.is_owned else run.status
+        facts: dict[str, Any] = self.folder_facts(run) if run.is_owned else {}
+        status = replace(run.status, **facts)
         if is_gone(run):
             return Entry(as_recorded(run, status), self, run, recorded=False)
         return Entry(status, self, run)

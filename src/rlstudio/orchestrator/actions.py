@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlstudio.control.workspace import Workspace
 from rlstudio.experiment.folder.runs_dir import usual_runs_dir
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.run.session import Session
 
-    Configuration = str | Path | Mapping[str, Any] | ExperimentConfig
+    Configuration = str | Path | Mapping[str, object] | ExperimentConfig
 
 
 def run(
@@ -65,7 +65,7 @@ def launch(
 
 
 def sweep(
-    config: str | Path | Mapping[str, Any],
+    config: str | Path | Mapping[str, object],
     *,
     max_concurrent: int | None = None,
     deterministic: bool = False,
@@ -119,7 +119,7 @@ def promote(
     if_current: int | None = None,
     force: str | None = None,
     runs_dir: str | Path | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> Version:
     """Put a run, a bundle, `MODEL:3` or `MODEL:staging` into a stage; into production only if it is better, and
     `GateFailed` says why not. `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return,

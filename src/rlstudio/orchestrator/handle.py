@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.folder.status import Status
     from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.experiment.lineage.lineage import Lineage
     from rlstudio.experiment.run.session import Session
 
 POLL_SECONDS = 0.1
@@ -62,7 +63,7 @@ class Run:
         return read_config(self._workspace.folder_to_read(self.id))
 
     @property
-    def lineage(self) -> dict[str, Any]:
+    def lineage(self) -> Lineage:
         """Command, code, versions, host and hardware it was launched with."""
         return self._workspace.find(self.id).lineage()
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Protocol
 
 from rlstudio.experiment.folder.status import Status
 
 REFRESH_SECONDS = 0.2
 
 
+class _Handle(Protocol):
+    """What IPython gives for something that is displayed."""
+
+    def update(self, obj: dict[str, str], *, raw: bool) -> None: ...
+
+
+class _Display(Protocol):
+    """IPython's `display`."""
+
+    def __call__(self, obj: dict[str, str], *, raw: bool, display_id: bool) -> _Handle: ...
+
+
 class Live:
     def __init__(self, enabled: bool = True) -> None:
         self._next_at = 0.0
-        self._handle: Any = None
+        self._handle: _Handle | None = None
         self._notebook = _notebook() if enabled else None
         self._terminal = enabled and self._notebook is None and sys.stderr.isatty()
 
@@ -44,7 +56,7 @@ def describe(status: Status) -> str:
     return f"{status.name}  {bar}  {where}  {status.state.lower()}{reason}"
 
 
-def _notebook() -> Any:
+def _notebook() -> _Display | None:
     """IPython's `display` where there is a notebook; it is never imported for this."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
@@ -52,4 +64,5 @@ def _notebook() -> Any:
         return None
     from IPython.display import display
 
-    return display
+    displays: _Display = display
+    return displays

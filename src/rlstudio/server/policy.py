@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,11 @@ from rlstudio.core.contracts import Agent
 from rlstudio.delivery.bundle import SPEC, Bundle
 from rlstudio.server.metrics import ServingMetrics
 from rlstudio.server.requests import BadInput, parse_request
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_Request = socket.socket | tuple[bytes, socket.socket]
 
 MAX_BODY = 1 << 20
 DEADLINE = 10.0  # seconds for one request to arrive, and for an idle connection to begin one
@@ -71,7 +76,9 @@ class PolicyServer(ThreadingHTTPServer):
         self.token, self.max_batch, self.deadline = token, max_batch, deadline
         self.metrics = ServingMetrics(bundle.spec.name)
         # An agent in NumPy writes into arrays of its own, the graph does not.
-        self.turn: Any = contextlib.nullcontext() if self.policy.acting == "onnx" else threading.Lock()
+        self.turn: contextlib.AbstractContextManager[object] = (
+            contextlib.nullcontext() if self.policy.acting == "onnx" else threading.Lock()
+        )
         self._open = threading.Semaphore(MAX_CONNECTIONS)
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
@@ -81,23 +88,23 @@ class PolicyServer(ThreadingHTTPServer):
         names = {url_host, *allowed_hosts} | ({"localhost"} if is_loopback(str(host)) else set())
         self.hosts = frozenset(f"{name}:{port}".lower() for name in names) | {name.lower() for name in allowed_hosts}
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: _Request, client_address: object) -> None:
         """No more connections at once than there may be threads."""
         if not self._open.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def process_request_thread(self, request: _Request, client_address: object) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._open.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: _Request, client_address: object) -> None:
         """Print nothing: a client that goes away is no error, and what a request holds must not reach the log."""
 
-    def act(self, body: bytes) -> tuple[dict[str, Any], int]:
+    def act(self, body: bytes) -> tuple[dict[str, object], int]:
         try:
             value = json.loads(body, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
@@ -109,7 +116,7 @@ class PolicyServer(ThreadingHTTPServer):
         with self.turn:
             acted = self.policy.step(parsed.observations, parsed.carry)
             actions = acted.actions + self.start if self.start.any() else acted.actions
-            answer: dict[str, Any] = {"actions": actions[0].tolist() if parsed.single else actions.tolist()}
+            answer: dict[str, object] = {"actions": actions[0].tolist() if parsed.single else actions.tolist()}
             if self.policy.remembers:
                 carry = acted.carry or {}
                 answer["carry"] = {part: (rows[0] if parsed.single else rows).tolist() for part, rows in carry.items()}
@@ -131,7 +138,7 @@ class _TimedReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         left = self._seconds if self._until is None else self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -255,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._headers_buffer.append(b"\r\n" + body)  # type: ignore[attr-defined]
         self.flush_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Print nothing: requests are counted in /metrics."""
 
 
@@ -268,11 +275,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 

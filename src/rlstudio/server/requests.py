@@ -6,10 +6,11 @@ names the field.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from rlstudio.core.contracts import Array
 from rlstudio.core.errors import UserError
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space
 from rlstudio.delivery.ports import Port
@@ -20,13 +21,13 @@ class BadInput(UserError):
 
 
 class Parsed(NamedTuple):
-    observations: Any  # an array, or one for each name
+    observations: Array
     carry: dict[str, np.ndarray] | None
     rows: int
     single: bool  # one observation, not a batch of one
 
 
-def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch: int) -> Parsed:
+def parse_request(body: object, space: Space, carried: tuple[Port, ...], max_batch: int) -> Parsed:
     if not isinstance(body, dict):
         raise BadInput("body: must be an object with `observations`")
     if unknown := sorted(map(str, set(body) - {"observations", "carry"})):
@@ -35,10 +36,8 @@ def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch:
         raise BadInput("observations: missing; give one observation or a list of them")
     given = body["observations"]
     if isinstance(space, Dict):
-        observations: Any = _entries(given, space)
-        counts = {
-            name: _rows(rows, entry, f"observations.{name}") for (name, entry), rows in _zipped(space, observations)
-        }
+        entries = _entries(given, space)
+        counts = {name: _rows(entries[name], entry, f"observations.{name}") for name, entry in space.items()}
         if len(set(counts.values())) > 1:
             first, *others = counts.items()
             other = next((name, rows) for name, rows in others if rows != first[1])
@@ -46,7 +45,7 @@ def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch:
                 f"observations.{other[0]}: has {_count_text(other[1])}, observations.{first[0]} {_count_text(first[1])}"
             )
         count = next(iter(counts.values()))
-        observations = {name: rows[None] if count is None else rows for name, rows in observations.items()}
+        observations: Array = {name: rows[None] if count is None else rows for name, rows in entries.items()}
     else:
         rows = _array(given, space, "observations")
         count = _rows(rows, space, "observations")
@@ -57,11 +56,7 @@ def parse_request(body: Any, space: Space, carried: tuple[Port, ...], max_batch:
     return Parsed(observations, _carry(body.get("carry"), carried, batch, count is None), batch, count is None)
 
 
-def _zipped(space: Dict, observations: dict[str, np.ndarray]) -> Any:
-    return (((name, entry), observations[name]) for name, entry in space.items())
-
-
-def _entries(given: Any, space: Dict) -> dict[str, np.ndarray]:
+def _entries(given: object, space: Dict) -> dict[str, np.ndarray]:
     if not isinstance(given, dict):
         raise BadInput(f"observations: must be an object with {', '.join(name for name, _ in space.items())}")
     known = {name for name, _ in space.items()}
@@ -72,7 +67,7 @@ def _entries(given: Any, space: Dict) -> dict[str, np.ndarray]:
     return {name: _array(given[name], entry, f"observations.{name}") for name, entry in space.items()}
 
 
-def _array(given: Any, space: Leaf, field: str) -> np.ndarray:
+def _array(given: object, space: Leaf, field: str) -> np.ndarray:
     """Numbers of the space's dtype, finite, and within the range of an integer space."""
     numbers = _numbers(given, field)
     if isinstance(space, Box) and space.dtype != "uint8":
@@ -90,7 +85,7 @@ def _array(given: Any, space: Leaf, field: str) -> np.ndarray:
     return numbers.astype(space.dtype)
 
 
-def _range(space: Leaf) -> tuple[Any, Any]:
+def _range(space: Leaf) -> tuple[int, int | np.ndarray]:
     match space:
         case Box():
             return 0, 255
@@ -100,7 +95,7 @@ def _range(space: Leaf) -> tuple[Any, Any]:
             return 0, np.asarray(space.nvec) - 1
 
 
-def _numbers(given: Any, field: str) -> np.ndarray:
+def _numbers(given: object, field: str) -> np.ndarray:
     try:
         numbers = np.asarray(given)
     except (ValueError, OverflowError) as error:
@@ -124,7 +119,7 @@ def _count_text(rows: int | None) -> str:
     return "one observation" if rows is None else f"{rows} rows"
 
 
-def _carry(given: Any, ports: tuple[Port, ...], batch: int, single: bool) -> dict[str, np.ndarray] | None:
+def _carry(given: object, ports: tuple[Port, ...], batch: int, single: bool) -> dict[str, np.ndarray] | None:
     if given is None:
         return None
     if not ports:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.samplers import Sampler, make_sampler
-from rlstudio.control.sweep.space import Space
+from rlstudio.control.sweep.space import Space, number_of
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.config import parse
 
@@ -69,7 +69,10 @@ class SamplerContract:
             for axis in space.axes:
                 if axis.path in trial.params:
                     value = trial.params[axis.path]
-                    assert value in axis.choices if axis.choices is not None else axis.low <= value <= axis.high
+                    if axis.choices is not None:
+                        assert value in axis.choices
+                    else:
+                        assert axis.low <= number_of(value) <= axis.high
                     assert not axis.whole or isinstance(value, int)
 
     def test_choices_are_plain_values_of_json(self) -> None:

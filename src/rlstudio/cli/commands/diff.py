@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,7 +79,7 @@ def _print_metrics(out: Terminal, metrics: MetricsComparison) -> None:
         out.line(f"metrics   {same or 'none in either'}")
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     """Text as it is, the rest as in JSON, with every digit of a number."""
     from rlstudio.experiment.analysis.compare_runs import ABSENT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -16,6 +16,8 @@ from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from rlstudio.core.contracts import Acted, Array, Player
     from rlstudio.delivery.policies import TrainedPolicy
     from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -36,7 +38,7 @@ class _Timed:
         self.seconds: list[float] = []
         self.at_once = 0  # environments that it acts in
 
-    def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
+    def step(self, observations: Array, carry: object = None, noise: np.ndarray | None = None) -> Acted:
         started = time.perf_counter()
         acted = self._agent.step(observations, carry, noise)
         self.at_once = len(acted.actions)
@@ -109,7 +111,7 @@ def _planning(loaded: TrainedPolicy, kind: str, settings: Sequence[str], lender:
     )
 
 
-def _document(own: _Played, planned: _Played | None) -> dict[str, Any]:
+def _document(own: _Played, planned: _Played | None) -> dict[str, object]:
     if planned is None:
         return own.evaluation.to_json()
     times = {"milliseconds_per_plan": planned.milliseconds, "milliseconds_without": own.milliseconds}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -154,7 +154,7 @@ def _print_bundle(bundle: Bundle, json: bool) -> None:
     spec, out = bundle.spec, stdout()
     size = sum(file.size for file in bundle.files.values())
     if json:
-        origin: dict[str, Any] = spec.origin.model_dump(mode="json", exclude={"lineage"})
+        origin: dict[str, object] = spec.origin.model_dump(mode="json", exclude={"lineage"})
         facts = {"path": str(bundle.path), "sha256": bundle.sha256, "size": size, "name": spec.name, "algo": spec.algo}
         out.document({**facts, **origin, "formats": spec.formats, "parity": spec.parity})
         return

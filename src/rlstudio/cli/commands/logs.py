@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.folder.run_folder import RunFolder
     from rlstudio.experiment.metrics.records import Record
 
-    Writer = Callable[[Terminal, list[dict[str, Any]], list[Record]], None]
+    Writer = Callable[[Terminal, list[dict[str, object]], list[Record]], None]
 
 POLL_SECONDS = 0.3
 ACTIVE = OWNED | {RunState.QUEUED}
@@ -102,14 +102,14 @@ class _Stream:
         return True
 
 
-def _write_json(out: Terminal, events: list[dict[str, Any]], records: list[Record]) -> None:
+def _write_json(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
     lines = [{"type": "event", **event} for event in events]
     lines += [{"type": "metric", **record._asdict()} for record in records]
     for line in sorted(lines, key=lambda line: _moment(line.get("ts"))):
         out.record(line)
 
 
-def _write_lines(out: Terminal, events: list[dict[str, Any]], records: list[Record]) -> None:
+def _write_lines(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
     lines = [(_moment(event.get("ts")), _event_line(event)) for event in events]
     for _, group in groupby(records, key=lambda record: record.step):
         same = list(group)
@@ -119,7 +119,7 @@ def _write_lines(out: Terminal, events: list[dict[str, Any]], records: list[Reco
         out.line(f"{datetime.fromtimestamp(moment):%H:%M:%S}  {line}")
 
 
-def _event_line(event: dict[str, Any]) -> str:
+def _event_line(event: dict[str, object]) -> str:
     kind = str(event.get("kind"))
     fields = {} if kind in KIND_ONLY else {name: event[name] for name in event if name not in ("ts", "kind")}
     return "  ".join([kind, *(f"{name}={value}" for name, value in fields.items() if value not in ("", None))])
@@ -132,6 +132,6 @@ def _metrics_line(records: list[Record]) -> str:
     return "  ".join([f"{records[0].step:,} steps", *columns]) if columns else ""
 
 
-def _moment(value: Any) -> float:
+def _moment(value: object) -> float:
     """A time stamp that can be printed; a damaged one sorts first."""
     return float(value) if isinstance(value, int | float) and 0 <= value < MAX_MOMENT else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,8 @@ from rlstudio.cli.screen.terminal import stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from rlstudio.experiment.analysis.curves import Curve
     from rlstudio.experiment.folder.status import Status
     from rlstudio.experiment.metrics.reader import Series
@@ -80,7 +82,7 @@ def _draw(curves: Sequence[Curve], key: str) -> None:
         terminal.line()
 
 
-def _centre(curve: Curve) -> tuple[Any, Any]:
+def _centre(curve: Curve) -> tuple[ArrayLike, ArrayLike]:
     from rlstudio.core.rng import Rng
     from rlstudio.experiment.analysis.curves import band
 

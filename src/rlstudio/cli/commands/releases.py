@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +14,8 @@ from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlstudio.control.registry.promotion import PromotionVerdict
     from rlstudio.control.registry.records import Version
     from rlstudio.control.registry.releases import Releases
@@ -137,7 +139,7 @@ def _releases(runs_dir: Path) -> Releases:
     return Releases(Workspace(runs_dir))
 
 
-def _document(version: Version) -> dict[str, Any]:
+def _document(version: Version) -> dict[str, object]:
     return {**vars(version), "name": version.name}
 
 
@@ -167,6 +169,6 @@ def _print_verdict(out: Terminal, verdict: PromotionVerdict) -> None:
     out.line(f"  asked for    {asked}, at most {settings['budget']} episodes; seed {verdict.seed}", "dim")
 
 
-def _earned(summary: dict[str, Any]) -> str:
+def _earned(summary: Mapping[str, float]) -> str:
     mean, bounds = text.number(summary["mean"]), text.interval((summary["ci_low"], summary["ci_high"]))
     return f"{mean}, 95 % interval {bounds}, spread {text.number(summary['std'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -77,7 +77,7 @@ def sweep(
         driver = resume_sweep(workspace, str(resume), max_concurrent, take_over=take_over)
     else:
         import_modules(modules or ())
-        changes: dict[str, Any] = {"name": name} if name is not None else {}
+        changes: dict[str, object] = {"name": name} if name is not None else {}
         changes |= {"deterministic": True} if deterministic else {}
         search = load_search(file, imports=modules or (), changes=changes)
         if dry_run:

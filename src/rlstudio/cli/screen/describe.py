@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
@@ -19,7 +20,7 @@ NOT_RECORDED = " (not yet recorded)"
 """The process is gone and the store does not say so yet: reading never writes."""
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: Entry) -> dict[str, object]:
     """One run of a list."""
     known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
     return {**entry.status.to_json(), "recorded": entry.recorded, **known}
@@ -55,13 +56,13 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     return document
 
 
-def _seeds(report: dict[str, Any]) -> str | None:
+def _seeds(report: Mapping[str, object]) -> str | None:
     """The generators that the last session seeded, by the beginnings of their fingerprints."""
-    parts = [f"{name} {report[name][:8]}" for name in ("python", "numpy", "torch", "envs") if report.get(name)]
+    parts = [f"{name} {str(report[name])[:8]}" for name in ("python", "numpy", "torch", "envs") if report.get(name)]
     return ", ".join(parts) or None
 
 
-def print_run(out: Terminal, run: dict[str, Any]) -> None:
+def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
     mark = "" if run.get("recorded", True) else NOT_RECORDED

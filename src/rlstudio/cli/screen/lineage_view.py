@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rlstudio.cli.screen.describe import NOT_RECORDED, entry_document
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal, stdout
@@ -43,7 +44,7 @@ def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
         out.table(["when", "state", "reason", "token", "message"], rows)
 
 
-def _relative(entry: Entry) -> dict[str, Any]:
+def _relative(entry: Entry) -> dict[str, object]:
     document = entry_document(entry)
     return {name: document[name] for name in RELATIVE_FIELDS}
 
@@ -58,7 +59,7 @@ def _print_relative(out: Terminal, depth: int, entry: Entry, is_asked: bool) -> 
     out.line(line, "bold" if is_asked else STATE_STYLES.get(status.state, ""))
 
 
-def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def _flat(value: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
     """Nested facts as dotted lines, in their order."""
     lines: list[tuple[str, str]] = []
     for name, inner in value.items():

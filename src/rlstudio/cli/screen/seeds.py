@@ -24,12 +24,12 @@ class SeedResult:
     code: int = 0
     goes_on: bool = True
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         summary = None if self.evaluation is None else self.evaluation.summary.to_json()
         return {**self.run, "evaluation": summary}
 
 
-def over_seeds(returns: Sequence[float]) -> dict[str, Any] | None:
+def over_seeds(returns: Sequence[float]) -> dict[str, float] | None:
     """Interquartile mean of the seeds' mean returns, with its 95 % bootstrap interval; None without any."""
     from rlstudio.core.rng import Rng
     from rlstudio.ops.statistics import bootstrap_interval, iqm
@@ -41,7 +41,7 @@ def over_seeds(returns: Sequence[float]) -> dict[str, Any] | None:
     return {"seeds": len(returns), "mean": mean, "iqm": float(iqm(returns)), "ci_low": low, "ci_high": high}
 
 
-def seeds_document(outcomes: Sequence[SeedResult]) -> dict[str, Any]:
+def seeds_document(outcomes: Sequence[SeedResult]) -> dict[str, object]:
     return {"runs": [outcome.document() for outcome in outcomes], "summary": over_seeds(_returns(outcomes))}
 
 

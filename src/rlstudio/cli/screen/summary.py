@@ -93,5 +93,5 @@ def evaluation_text(evaluation: Evaluation | None, mean: float | None, bounds: t
     )
 
 
-def _plural(count: int, word: str) -> str:
+def _plural(count: object, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from rlstudio.cli.screen.text import safe
 from rlstudio.core.errors import StorageError
@@ -64,11 +64,11 @@ class Terminal:
             ]
             self._write("  ".join(padded).rstrip() + "\n")
 
-    def document(self, value: Any) -> None:
+    def document(self, value: object) -> None:
         """One JSON document; a value that JSON does not have (NaN, infinity) is null."""
         self._write(json.dumps(_finite(value), indent=2, allow_nan=False) + "\n")
 
-    def record(self, value: Any) -> None:
+    def record(self, value: object) -> None:
         """One line of JSON."""
         self._write(json.dumps(_finite(value), allow_nan=False) + "\n")
 
@@ -106,7 +106,7 @@ def stderr() -> Terminal:
     return Terminal(sys.stderr)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -66,13 +65,13 @@ class PromotionVerdict:
     reason: str
     seed: int
     episodes: int
-    candidate: dict[str, Any]
-    incumbent: dict[str, Any] | None = None
+    candidate: dict[str, float]
+    incumbent: dict[str, float] | None = None
     looks: list[Look] = field(default_factory=list)
     gates: dict[str, dict[str, float]] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -151,5 +150,5 @@ def _reason(
     return f"too few episodes to tell: {numbers}; raise the budget"
 
 
-def _summary(returns: Sequence[float]) -> dict[str, Any]:
+def _summary(returns: Sequence[float]) -> dict[str, float]:
     return summarize(returns, Rng(0, "promotion").generator()).to_json()

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from rlstudio.core.errors import UserError
 from rlstudio.core.names import MODEL_NAME
@@ -54,7 +53,7 @@ class Decision:
     at: str
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, object]:
         return json.loads(self.verdict) if self.verdict else {}
 
 

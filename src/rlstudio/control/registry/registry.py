@@ -11,9 +11,8 @@ from __future__ import annotations
 import getpass
 import json
 from collections.abc import Mapping
-from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.registry.records import Decision, Stage, Version, check_model
@@ -105,7 +104,7 @@ class Registry:
         if_current: int | None = None,
         kind: str = "promote",
         reason: str = "",
-        verdict: Mapping[str, Any] | None = None,
+        verdict: Mapping[str, object] | None = None,
     ) -> Version:
         """Put a version into a stage. For production the one that is there is archived in the same transaction;
         `if_current`: only if that version is there (0: only if none is)."""
@@ -123,7 +122,7 @@ class Registry:
         except IntegrityError as error:
             raise Conflict(f"model {model}: another one was promoted meanwhile; see: rlctl models {model}") from error
 
-    def refuse(self, version: Version, reason: str, verdict: Mapping[str, Any]) -> None:
+    def refuse(self, version: Version, reason: str, verdict: Mapping[str, object]) -> None:
         """Keep the numbers by which a version was not promoted. It stays what it is."""
         with self.database.write() as connection:
             now = _version(connection, version.model, version.version, lock=True)
@@ -187,7 +186,7 @@ def _production(connection: Connection, model: str, lock: bool = False) -> Versi
     return None if row is None else _record(row)
 
 
-def _record(row: Mapping[Any, Any]) -> Version:
+def _record(row: RowMapping) -> Version:
     return Version(**{**row, "stage": Stage(row["stage"])})
 
 
@@ -209,7 +208,7 @@ def _write(
     stage: Stage,
     kind: str,
     reason: str,
-    verdict: Mapping[str, Any] | None = None,
+    verdict: Mapping[str, object] | None = None,
 ) -> None:
     verdict_json = json.dumps(verdict, sort_keys=True) if verdict else ""
     values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": getpass.getuser()}

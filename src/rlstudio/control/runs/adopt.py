@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rlstudio.control.store.records import RunRequest, RunRow
-from rlstudio.control.store.resources import asked_for
+from rlstudio.control.store.resources import AskedFor, asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import parse
 from rlstudio.core.errors import CheckpointError, ConfigError, Conflict, RunBusy, RunNotFound, StorageError, UserError
@@ -102,7 +101,7 @@ def adopt(workspace: Workspace, folder: RunFolder) -> RunRow:
     return workspace.store.adopt(request, folder.id, status.state, reason, status.facts(), checkpoints)
 
 
-def _asked_for(config_yaml: str, source: str) -> dict[str, Any]:
+def _asked_for(config_yaml: str, source: str) -> AskedFor:
     """What a config asks a scheduler for. One that cannot be read is refused when the run is to go on, not here."""
     try:
         data = read_text(config_yaml, source).data

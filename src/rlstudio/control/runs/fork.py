@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.start import request_of, with_registration
-from rlstudio.control.store.records import RunRow
+from rlstudio.control.store.records import RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
 from rlstudio.core.process import this_process
@@ -27,7 +27,7 @@ def fork(
     overrides: Sequence[str] = (),
     *,
     empty_replay: bool = False,
-    **origin: Any,
+    **origin: Unpack[SweepOrigin],
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
     if that is damaged. `origin`: its sweep and trial."""
@@ -40,7 +40,7 @@ def fork(
     try:
         info = copy_checkpoint(source, checkpoint, folder, lease, empty_replay=empty_replay)
         workspace.store.set_origin(child.id, child.token, info.step)
-        epoch = int(info.fields["epoch"])
+        epoch = info.epoch
         if epoch >= cfg.train.epochs:
             raise UserError(
                 f"fork of run {parent.id}: it has done {epoch} epochs at {info.step:,} steps and train.epochs is"

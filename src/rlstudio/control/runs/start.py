@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
-from rlstudio.control.store.records import RunRequest, RunRow
+from rlstudio.control.store.records import RunOrigin, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
@@ -29,7 +29,7 @@ from rlstudio.experiment.training.build import build
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 
-def request_of(cfg: ExperimentConfig, **origin: Any) -> RunRequest:
+def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
     asked = asked_for(cfg.resources, cfg.runtime.device)
     return RunRequest(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
@@ -40,13 +40,15 @@ def current_owner() -> str:
     return os.environ.get(OWNER_VARIABLE) or getpass.getuser()
 
 
-def enqueue(workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Any) -> RunRow:
+def enqueue(
+    workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Unpack[RunOrigin]
+) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
     build(cfg).close()
     return workspace.store.create(request_of(cfg, **origin), key=key)
 
 
-def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Any) -> Session:
+def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
     """A new run in this process."""
     with ExitStack() as unopened:
         built = build(cfg)
@@ -97,7 +99,7 @@ def refuse_busy(run: RunRow) -> None:
         raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
 
 
-def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, Any]]:
+def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, object]]:
     if not going.extended:
         return Reason.RESUMED, {}
     cfg = going.cfg

@@ -17,9 +17,9 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
@@ -28,6 +28,9 @@ from sqlalchemy.pool import NullPool, Pool
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
 from rlstudio.core.process import call_in_children
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 BUSY_SECONDS = 20
 CONNECT_SECONDS = 10
@@ -66,11 +69,11 @@ class Database:
         self._prepare()
 
     def _connect(self, url: URL, pooled: bool) -> Engine:
-        options: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
+        poolclass = None if pooled else NullPool
         if self._path is None:
-            return _postgresql_engine(url, **options)
+            return _postgresql_engine(url, poolclass)
         sqlite_file.prepare(self._path)
-        engine = create_engine(url, **options)
+        engine = create_engine(url, poolclass=poolclass)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -148,7 +151,7 @@ class ReadOnlyDatabase(Database):
                 return
             yield connection
 
-    def write(self) -> Any:
+    def write(self) -> NoReturn:
         raise RuntimeError(f"{self.where}: is open for reading only")
 
 
@@ -211,24 +214,27 @@ def _empty_store() -> Iterator[Connection]:
         yield connection
 
 
-def _postgresql_engine(url: URL, **options: Any) -> Engine:
-    options |= {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
-    if "connect_timeout" not in url.query:
-        options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
-    engine = create_engine(url, **options)
+def _postgresql_engine(url: URL, poolclass: type[Pool] | None = None) -> Engine:
+    engine = create_engine(
+        url,
+        poolclass=poolclass,
+        isolation_level="READ COMMITTED",
+        pool_pre_ping=True,
+        connect_args={} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS},
+    )
     event.listen(engine, "connect", _set_up_postgresql)
     return engine
 
 
-def _refuse_writing(connection: Any, _: object) -> None:
-    with connection.cursor() as cursor:
+def _refuse_writing(connection: DBAPIConnection, _: object) -> None:
+    with closing(connection.cursor()) as cursor:
         cursor.execute("SET default_transaction_read_only = on")
     connection.commit()
 
 
-def _set_up_postgresql(connection: Any, _: object) -> None:
+def _set_up_postgresql(connection: DBAPIConnection, _: object) -> None:
     milliseconds = round(1000 * BUSY_SECONDS)
-    with connection.cursor() as cursor:
+    with closing(connection.cursor()) as cursor:
         cursor.execute(f"SET lock_timeout = {milliseconds}")
         cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
     connection.commit()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -86,7 +85,7 @@ def claim_run(connection: Connection, run: RunRow, owner: Owner, *, has_process:
 
 
 def change_state(
-    connection: Connection, run: RunRow, to: RunState, reason: Reason, message: str, **values: Any
+    connection: Connection, run: RunRow, to: RunState, reason: Reason, message: str, **values: object
 ) -> RunRow:
     """The one place where a run changes its state."""
     if to not in MOVES[run.state]:
@@ -99,7 +98,7 @@ def change_state(
     return get_run(connection, run.id)
 
 
-def update_run(connection: Connection, run: RunRow, **values: Any) -> None:
+def update_run(connection: Connection, run: RunRow, **values: object) -> None:
     """Compare and swap: the row must be as it was read."""
     same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
     changed = connection.execute(update(runs).where(same).values(updated_at=timestamp(), **values))
@@ -107,18 +106,21 @@ def update_run(connection: Connection, run: RunRow, **values: Any) -> None:
         raise Conflict(f"run {run.id}: was changed by another process meanwhile; try again")
 
 
-def set_checkpoints(connection: Connection, run_id: str, token: int, entries: Sequence[Mapping[str, Any]]) -> None:
+def set_checkpoints(connection: Connection, run_id: str, token: int, entries: Sequence[Mapping[str, object]]) -> None:
     """Replace the list of a run's checkpoints."""
     connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run_id))
     if entries:
         connection.execute(insert(checkpoints), [{"run_id": run_id, "token": token, **entry} for entry in entries])
 
 
-def failed(run: RunRow, to: RunState, reason: Reason, env_steps: int) -> dict[str, int]:
-    """The columns that count failures, where this end is one that a scheduler would try again."""
+def failed(run: RunRow, to: RunState, reason: Reason, values: Mapping[str, object]) -> dict[str, int]:
+    """The columns that count failures, where this end is one that a scheduler would try again. `values` are those that
+    change with it."""
     if not is_retried(to, reason, run.desired):
         return {}
-    failures, failed_at = failure_counts(run.failures, run.failed_at, env_steps)
+    env_steps = values.get("env_steps")
+    reached = env_steps if isinstance(env_steps, int) else run.env_steps
+    failures, failed_at = failure_counts(run.failures, run.failed_at, reached)
     return {"failures": failures, "failed_at": failed_at}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import func, or_, select
 
@@ -14,6 +14,9 @@ from rlstudio.control.store.moves import SELECTED_COLUMNS, get_run, unknown_run
 from rlstudio.control.store.records import Checkpoint, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.lineage.lineage import Lineage
 
 
 class StoreReader:
@@ -70,18 +73,18 @@ class StoreReader:
             return connection.execute(select(func.count()).select_from(runs)).scalar_one()
 
     def config_yaml(self, run_id: str) -> str:
-        return str(self._large(run_id, "config_yaml"))
+        return self._large(run_id, "config_yaml")
 
-    def lineage(self, run_id: str) -> dict[str, Any]:
-        lineage: dict[str, Any] = json.loads(self._large(run_id, "lineage"))
+    def lineage(self, run_id: str) -> Lineage:
+        lineage: Lineage = json.loads(self._large(run_id, "lineage"))
         return lineage
 
-    def _large(self, run_id: str, column: str) -> Any:
+    def _large(self, run_id: str, column: Literal["config_yaml", "lineage"]) -> str:
         with self.database.read() as connection:
             value = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()
         if value is None:
             raise unknown_run(run_id)
-        return value
+        return str(value)
 
     def events(self, run_id: str) -> list[Event]:
         """The history, oldest first."""

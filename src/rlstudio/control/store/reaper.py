@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rlstudio.control.lifecycle import outcome_of_stop
 from rlstudio.control.store.records import RunRow
@@ -65,7 +64,7 @@ class Reaper:
         clock: Callable[[], float] = time.monotonic,
         gone: Callable[[Owner], bool] = process.is_gone,
         ttl: float = TTL_SECONDS,
-        facts: Callable[[RunRow], Mapping[str, Any]] = lambda run: {},
+        facts: Callable[[RunRow], Mapping[str, object]] = lambda run: {},
     ) -> None:
         """`facts`: what a run wrote about itself after its last heartbeat, where that can be read."""
         self._store = store

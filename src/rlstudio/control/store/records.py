@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from rlstudio.control.lifecycle import Desired, is_retried
 from rlstudio.core.process import Owner
@@ -15,13 +15,30 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status
 
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
+
+
+class SweepOrigin(TypedDict, total=False):
+    """The sweep that a run belongs to, as columns of its row."""
+
+    sweep: str
+    trial: int
+    pause_at: int
+
+
+class RunOrigin(SweepOrigin, total=False):
+    """Where a run comes from, as columns of its row."""
+
+    parent_id: str
+
 
 @dataclass(frozen=True)
 class RunRequest(NewRun):
     """A run to be: what it is, what it asks for and where it comes from."""
 
     owner: str = ""
-    lineage: Mapping[str, Any] | None = None
+    lineage: Mapping[str, object] | None = None
     parent_id: str | None = None
     parent_step: int | None = None
     sweep: str = ""
@@ -90,8 +107,8 @@ class RunRow:
     pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
 
     @classmethod
-    def from_row(cls, row: Mapping[Any, Any]) -> RunRow:
-        values = {name: row[name] for name in RUN_COLUMNS}
+    def from_row(cls, row: RowMapping) -> RunRow:
+        values: dict[str, Any] = {name: row[name] for name in RUN_COLUMNS}
         values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
         values["reason"] = Reason(values["reason"])
         values |= {name: bool(values[name]) for name in ("is_managed", "has_process", "exact")}
@@ -149,16 +166,17 @@ class Checkpoint:
     token: int
 
 
-def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_as_columns(facts: Mapping[str, object]) -> dict[str, object]:
     """What a run reports about itself (`Status.facts`), as columns; non-finite floats become NULL."""
     values = dict(facts)
     if "eval_interval" in values:
-        values["eval_low"], values["eval_high"] = values.pop("eval_interval") or (None, None)
+        interval: Any = values.pop("eval_interval") or (None, None)
+        values["eval_low"], values["eval_high"] = interval
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }
 
 
-def request_as_columns(request: RunRequest) -> dict[str, Any]:
+def request_as_columns(request: RunRequest) -> dict[str, object]:
     values = {field.name: getattr(request, field.name) for field in fields(RunRequest)}
     return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True)}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from rlstudio.control.store.records import RunRow
 from rlstudio.core.errors import UserError
@@ -40,7 +40,18 @@ class Slots:
         return f"cpu={self.cpus} gpu={self.gpus} memory_mb={self.memory_mb}"
 
 
-def asked_for(resources: ResourcesConfig, device: str) -> dict[str, Any]:
+class AskedFor(TypedDict, total=False):
+    """What a run asks a scheduler for, as columns of its row."""
+
+    priority: int
+    cpus: int
+    gpus: int
+    memory_mb: int
+    max_retries: int
+    stall_seconds: float
+
+
+def asked_for(resources: ResourcesConfig, device: str) -> AskedFor:
     """What a run asks for, as columns of its row. A device `cuda` in its config asks for one GPU."""
     return {
         "priority": resources.priority,

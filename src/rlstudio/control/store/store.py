@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from sqlalchemy import delete
 from sqlalchemy.exc import IntegrityError
@@ -64,8 +63,8 @@ class Store(StoreReader):
         run_id: str,
         state: RunState,
         reason: Reason,
-        facts: Mapping[str, Any],
-        checkpoints: Sequence[Mapping[str, Any]] = (),
+        facts: Mapping[str, object],
+        checkpoints: Sequence[Mapping[str, object]] = (),
     ) -> RunRow:
         """A run that was made elsewhere, as its folder describes it, with its checkpoints. It has no owner.
 
@@ -119,7 +118,7 @@ class Store(StoreReader):
         to: RunState,
         reason: Reason = Reason.NONE,
         message: str = "",
-        facts: Mapping[str, Any] | None = None,
+        facts: Mapping[str, object] | None = None,
     ) -> RunRow:
         """The owner of a run records its new state."""
         with self.database.write() as connection:
@@ -133,10 +132,10 @@ class Store(StoreReader):
                 return get_run(connection, run_id)
             if to == RunState.CANCELLED and run.desired != Desired.CANCEL:
                 raise Conflict(f"run {run_id}: no cancellation was asked for; do that with: rlctl cancel {run_id}")
-            values |= failed(run, to, reason, values.get("env_steps", run.env_steps))
+            values |= failed(run, to, reason, values)
             return change_state(connection, run, to, reason, message, **values)
 
-    def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, Any]) -> Desired:
+    def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, object]) -> Desired:
         """The owner's heartbeat; `progress` grows with each update it makes. Returns what the user wants of it."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
@@ -154,7 +153,7 @@ class Store(StoreReader):
         with self.database.write() as connection:
             update_run(connection, owned_run(connection, run_id, token), parent_step=step)
 
-    def publish(self, run_id: str, token: int, checkpoints: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, run_id: str, token: int, checkpoints: Sequence[Mapping[str, object]]) -> None:
         """The owner's checkpoints: these and no others."""
         with self.database.write() as connection:
             owned_run(connection, run_id, token)
@@ -167,7 +166,7 @@ class Store(StoreReader):
         heartbeat: int,
         reason: Reason,
         message: str,
-        facts: Mapping[str, Any] | None = None,
+        facts: Mapping[str, object] | None = None,
     ) -> RunRow | None:
         """Take a run from an owner that is gone. Nothing happens where its heartbeat changed since it was read."""
         with self.database.write() as connection:
@@ -176,7 +175,7 @@ class Store(StoreReader):
                 return None
             to, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, reason)
             values = {"token": run.token + 1, **facts_as_columns(facts or {})}
-            values |= failed(run, to, reason, values.get("env_steps", run.env_steps))
+            values |= failed(run, to, reason, values)
             return change_state(connection, run, to, reason, message, **values)
 
     # -- what the user wants ----------------------------------------------------------------------------------------
@@ -210,7 +209,7 @@ class Store(StoreReader):
         reason: Reason = Reason.RESUMED,
         *,
         owner: Owner | None = None,
-        changes: Mapping[str, Any] | None = None,
+        changes: Mapping[str, object] | None = None,
     ) -> RunRow:
         """An ended run goes into the queue again; with an owner it starts at once. Except for a
         RETRY its failures are forgotten; `changes` are columns that differ from now on (a longer config)."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, exists, insert, select, update
+from sqlalchemy import RowMapping, delete, exists, insert, select, update
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs, workers
@@ -79,7 +79,7 @@ class Workers:
         with self._database.read() as connection:
             return self._alive_and_gone(connection.execute(select(workers)).mappings().all())[0]
 
-    def _alive_and_gone(self, rows: Sequence[Mapping[Any, Any]]) -> tuple[list[KnownWorker], list[KnownWorker]]:
+    def _alive_and_gone(self, rows: Sequence[RowMapping]) -> tuple[list[KnownWorker], list[KnownWorker]]:
         """Those that are there and those that are gone."""
         self._heartbeats = {row["id"]: self._observe(row) for row in rows}
         known = [
@@ -99,7 +99,7 @@ class Workers:
         gone = [worker for worker in known if is_gone(worker.process) or self._is_silent(worker)]
         return [worker for worker in known if worker not in gone], gone
 
-    def _observe(self, row: Mapping[Any, Any]) -> _Heartbeat:
+    def _observe(self, row: RowMapping) -> _Heartbeat:
         before, now = self._heartbeats.get(row["id"]), self._clock()
         if before is None or before.heartbeat != row["heartbeat"]:
             return _Heartbeat(row["heartbeat"], now, before is not None)

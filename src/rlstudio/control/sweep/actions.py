@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.fork import fork
@@ -76,7 +75,7 @@ class QueueActions:
         ensure_worker(self._workspace)
 
 
-def _setting_at(data: Any, path: str) -> Any:
+def _setting_at(data: object, path: str) -> object:
     for part in path.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data

@@ -6,16 +6,20 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rlstudio.control.sweep.config import Dimension
 from rlstudio.control.sweep.report import SweepSummary
+from rlstudio.control.sweep.space import number_of
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.analysis.curves import COLOURS, STYLE
 from rlstudio.storage.output_file import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKS = {TrialState.COMPLETED: "o", TrialState.PRUNED: "x", TrialState.RUNNING: "."}
 
@@ -36,13 +40,13 @@ def draw(summary: SweepSummary, folder: Path, suffix: str = ".svg") -> list[Path
             painter(figure, summary, with_result, paths)
             target = folder / f"{name}{suffix}"
             with written_whole(target) as partial:
-                metadata: dict[str, Any] = {"Date": None} if suffix == ".svg" else {}
+                metadata = {"Date": None} if suffix == ".svg" else {}
                 figure.savefig(partial, dpi=150, metadata=metadata)
             written.append(target)
     return written
 
 
-def _parallel(figure: Any, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
+def _parallel(figure: Figure, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
     from matplotlib import colormaps
 
     figure.set_size_inches(max(7, 1.6 * (len(paths) + 1)), 4.5)
@@ -70,7 +74,7 @@ def _parallel(figure: Any, summary: SweepSummary, trials: list[Trial], paths: li
     axes.set_title(f"{summary.sweep.name}: {len(trials)} trials (dotted: given up early)", loc="left", fontsize=10)
 
 
-def _scatter(figure: Any, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
+def _scatter(figure: Figure, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
     columns = min(3, len(paths))
     rows = math.ceil(len(paths) / columns)
     figure.set_size_inches(3.4 * columns, 2.8 * rows)
@@ -81,7 +85,8 @@ def _scatter(figure: Any, summary: SweepSummary, trials: list[Trial], paths: lis
             own = [trial for trial in trials if trial.state == state and path in trial.params]
             xs = [_number(dimension, trial.params[path]) for trial in own]
             colour = COLOURS[0] if state == TrialState.COMPLETED else COLOURS[6]
-            axes.plot(xs, [summary.value(trial) for trial in own], mark, color=colour, markersize=4)
+            ys = np.array([summary.value(trial) for trial in own], np.float64)
+            axes.plot(xs, ys, mark, color=colour, markersize=4)
         if dimension.log:
             axes.set_xscale("log")
         if dimension.choices is not None:
@@ -90,14 +95,14 @@ def _scatter(figure: Any, summary: SweepSummary, trials: list[Trial], paths: lis
         axes.set_ylabel(summary.cfg.metric, fontsize=8)
 
 
-def _number(dimension: Dimension, value: Any) -> float:
-    return float(dimension.choices.index(value)) if dimension.choices is not None else float(value)
+def _number(dimension: Dimension, value: object) -> float:
+    return float(dimension.choices.index(value)) if dimension.choices is not None else number_of(value)
 
 
-def _height(dimension: Dimension, value: Any) -> float:
+def _height(dimension: Dimension, value: object) -> float:
     if dimension.choices is not None:
         return dimension.choices.index(value) / max(1, len(dimension.choices) - 1)
-    low, high, number = float(dimension.low or 0), float(dimension.high or 0), float(value)
+    low, high, number = float(dimension.low or 0), float(dimension.high or 0), number_of(value)
     if dimension.log:
         low, high, number = math.log(low), math.log(high), math.log(number)
     return (number - low) / (high - low)
@@ -109,6 +114,6 @@ def _labels(dimension: Dimension) -> list[tuple[float, str]]:
     return [(0.0, f"{dimension.low:g}"), (1.0, f"{dimension.high:g}")]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 14 else f"{text[:12]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
@@ -51,10 +51,10 @@ class Dimension(Config):
     type: Literal["float", "int"] | None = None
     """Kind of number; by default that of the experiment's own value."""
 
-    choices: tuple[Any, ...] | None = Field(None, min_length=1, max_length=1000)
+    choices: tuple[object, ...] | None = Field(None, min_length=1, max_length=1000)
     """The values there are, of any kind."""
 
-    when: dict[str, Any] = Field(default_factory=dict)
+    when: dict[str, object] = Field(default_factory=dict)
     """Only where other settings have these values: path -> value, or list of values."""
 
     @model_validator(mode="after")
@@ -154,7 +154,7 @@ class SweepConfig(Config):
     name: str
     """What the sweep is called; its runs are called `<name>-<trial>`."""
 
-    experiment: str | dict[str, Any]
+    experiment: str | dict[str, object]
     """The experiment: a file (beside this one, or `configs/...`), or its sections written here."""
 
     overrides: tuple[str, ...] = Field((), max_length=1000)

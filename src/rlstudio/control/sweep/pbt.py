@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from rlstudio.control.sweep.rungs import best_first, score
 from rlstudio.control.sweep.search import SweepSearch
-from rlstudio.control.sweep.space import Axis, Params
+from rlstudio.control.sweep.space import Axis, Params, number_of
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.rng import Rng
 
@@ -44,7 +43,7 @@ def evolve(search: SweepSearch, trials: Sequence[Trial]) -> list[Trial]:
     return changed
 
 
-def perturbed(search: SweepSearch, params: Mapping[str, Any], generator: np.random.Generator) -> Params:
+def perturbed(search: SweepSearch, params: Mapping[str, object], generator: np.random.Generator) -> Params:
     """Every setting moved a little. One that a condition now asks for is chosen anew, one it no longer does is gone."""
     chosen: Params = {}
     for axis in search.space.axes:
@@ -56,12 +55,12 @@ def perturbed(search: SweepSearch, params: Mapping[str, Any], generator: np.rand
     return chosen
 
 
-def _moved(axis: Axis, value: Any, draw: float, search: SweepSearch) -> Any:
+def _moved(axis: Axis, value: object, draw: float, search: SweepSearch) -> object:
     if axis.choices is not None:
         index = axis.choices.index(value) + (-1 if draw < 1 / 3 else 1 if draw > 2 / 3 else 0)
         return axis.choices[min(max(index, 0), len(axis.choices) - 1)]
     down, up = search.cfg.sampler.perturb
-    return axis.fit(value * (down if draw < 0.5 else up))
+    return axis.fit(number_of(value) * (down if draw < 0.5 else up))
 
 
 def _score(search: SweepSearch, trial: Trial, epoch: int) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.sweep.config import SweepConfig
+from rlstudio.control.sweep.space import number_of
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.core.config import parse, to_yaml
 
@@ -55,7 +56,7 @@ class SweepSummary:
     def env_steps(self) -> int:
         return sum(run.env_steps for run in self.runs)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         best = self.best
         return {
             "name": self.sweep.name,
@@ -70,7 +71,7 @@ class SweepSummary:
             "trials": [self._row(trial) for trial in self.trials],
         }
 
-    def _row(self, trial: Trial) -> dict[str, Any]:
+    def _row(self, trial: Trial) -> dict[str, object]:
         own = [run for run in self.runs if run.trial == trial.number]
         return {
             "number": trial.number,
@@ -116,9 +117,10 @@ def importance(summary: SweepSummary) -> dict[str, float]:
         if len(own) >= FEWEST:
             ranks = _ranks([summary.sign * float(np.mean(list(trial.results[first].values()))) for trial in own])
             values = [trial.params[path] for trial in own]
-            numeric = dimension.choices is None
             by_path[path] = (
-                _correlation(_ranks(values), ranks) if numeric else _ratio([json.dumps(v) for v in values], ranks)
+                _correlation(_ranks([number_of(value) for value in values]), ranks)
+                if dimension.choices is None
+                else _ratio([json.dumps(value) for value in values], ranks)
             )
     return dict(sorted(by_path.items(), key=lambda item: -item[1]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from rlstudio.control.sweep.space import Axis, Params, Space
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.extras import Extra
 from rlstudio.core.rng import Rng
+
+if TYPE_CHECKING:
+    import optuna
 
 OPTUNA, CMAES = (Extra("sweep", module) for module in ("optuna", "cmaes"))
 SIGMA = 0.25
@@ -65,7 +68,7 @@ class Tpe:
     that several at once do not choose the same."""
 
     def __init__(self, cfg: SamplerConfig, space: Space) -> None:
-        self._optuna: Any = OPTUNA.load("sampler.kind", "tpe")
+        self._optuna = OPTUNA.load("sampler.kind", "tpe")
         self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         self._cfg = cfg
         self._space = space
@@ -85,14 +88,15 @@ class Tpe:
                 params[axis.path] = _value(axis, self._suggest(asked, axis))
         return params
 
-    def _suggest(self, asked: Any, axis: Axis) -> Any:
+    def _suggest(self, asked: optuna.Trial, axis: Axis) -> float:
         of = self._distribution(axis)
         if axis.choices is not None:
-            return asked.suggest_categorical(axis.path, of.choices)
+            place: int = asked.suggest_categorical(axis.path, of.choices)
+            return place
         suggest = asked.suggest_int if axis.whole else asked.suggest_float
         return suggest(axis.path, of.low, of.high, step=of.step, log=of.log)
 
-    def _as_optuna(self, trial: Trial) -> Any:
+    def _as_optuna(self, trial: Trial) -> optuna.trial.FrozenTrial:
         states = self._optuna.trial.TrialState
         state = {
             TrialState.RUNNING: states.RUNNING,
@@ -102,13 +106,14 @@ class Tpe:
         }[trial.state]
         axes = [axis for axis in self._space.axes if axis.path in trial.params]
         intermediate = {max(trial.results): trial.score} if trial.results and trial.score is not None else {}
-        return self._optuna.trial.create_trial(
+        frozen: optuna.trial.FrozenTrial = self._optuna.trial.create_trial(
             state=state,
             value=trial.score if state == states.COMPLETE else None,
             params={axis.path: _coded(axis, trial.params[axis.path]) for axis in axes},
             distributions={axis.path: self._distribution(axis) for axis in axes},
             intermediate_values=intermediate if state == states.PRUNED else {},
         )
+        return frozen
 
     def _distribution(self, axis: Axis) -> Any:
         of = self._optuna.distributions
@@ -123,13 +128,13 @@ class Tpe:
         return of.FloatDistribution(axis.low, axis.high, axis.dimension.log)
 
 
-def _coded(axis: Axis, value: Any) -> Any:
+def _coded(axis: Axis, value: object) -> object:
     """A choice by its place: Optuna takes no lists."""
     return axis.choices.index(value) if axis.choices is not None else value
 
 
-def _value(axis: Axis, coded: Any) -> Any:
-    return axis.choices[coded] if axis.choices is not None else axis.fit(coded)
+def _value(axis: Axis, coded: float) -> object:
+    return axis.choices[int(coded)] if axis.choices is not None else axis.fit(coded)
 
 
 class CmaEs:
@@ -137,7 +142,7 @@ class CmaEs:
     generation n // population; each generation whose trials have all ended is given to the library, in order."""
 
     def __init__(self, cfg: SamplerConfig, space: Space) -> None:
-        self._cmaes: Any = CMAES.load("sampler.kind", "cmaes")
+        self._cmaes = CMAES.load("sampler.kind", "cmaes")
         self._space = space
         self._rng = Rng(cfg.seed, "sweep")
         self.population = population_of(cfg, len(space.axes))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.rungs import brackets_of, ladder
@@ -34,7 +33,7 @@ class SweepSearch:
     base: ExperimentConfig
 
     @cached_property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         return self.base.model_dump(mode="json")
 
     @cached_property
@@ -81,7 +80,7 @@ class SweepSearch:
         return json.dumps(resolved.model_dump(mode="json"), sort_keys=True)
 
 
-def overrides(params: Mapping[str, Any]) -> list[str]:
+def overrides(params: Mapping[str, object]) -> list[str]:
     return [f"{path}={json.dumps(value)}" for path, value in params.items()]
 
 
@@ -96,7 +95,10 @@ def from_json(text: str) -> SweepSearch:
 
 
 def load_search(
-    source: str | Path | Mapping[str, Any], *, imports: Sequence[str] = (), changes: Mapping[str, Any] | None = None
+    source: str | Path | Mapping[str, object],
+    *,
+    imports: Sequence[str] = (),
+    changes: Mapping[str, object] | None = None,
 ) -> SweepSearch:
     """Check a sweep before its first trial: the file, the experiment, every path and both ends of every range.
     `changes` replace top-level keys (of the command line)."""

@@ -6,15 +6,21 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rlstudio.control.sweep.config import Dimension
 from rlstudio.core.errors import ConfigError
 
-Params = dict[str, Any]
+Params = dict[str, object]
 LARGEST_GRID = 100_000
+
+
+def number_of(value: object) -> float:
+    """The value of a setting that has a range."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return value
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Axis:
     whole: bool  # a whole number
 
     @property
-    def choices(self) -> tuple[Any, ...] | None:
+    def choices(self) -> tuple[object, ...] | None:
         return self.dimension.choices
 
     @property
@@ -41,13 +47,13 @@ class Axis:
     def step(self) -> float | None:
         return self.dimension.step or (1 if self.whole else None)
 
-    def ends(self) -> Sequence[Any]:
+    def ends(self) -> Sequence[object]:
         """The values whose validity stands for all others."""
         if self.choices is not None:
             return self.choices
         return (self.value(0.0), self.value(1.0))
 
-    def value(self, share: float) -> Any:
+    def value(self, share: float) -> object:
         """From [0, 1] to a value. Each value that a step allows has an equal share."""
         if self.choices is not None:
             return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
@@ -59,19 +65,20 @@ class Axis:
             return self.fit(self.low + self.step * min(int(share * self.count()), self.count() - 1))
         return self.fit(self.low + share * (self.high - self.low))
 
-    def share(self, value: float) -> float:
+    def share(self, value: object) -> float:
         """The inverse of `value`: the middle of the numbers in [0, 1] that it maps to this value."""
         if self.choices is not None:
             return (self.choices.index(value) + 0.5) / len(self.choices)
+        number = number_of(value)
         if self.dimension.log:
             spread = 0.5 if self.whole else 0.0
             low, high = math.log(self.low - spread), math.log(self.high + spread)
-            return (math.log(value) - low) / (high - low)
+            return (math.log(number) - low) / (high - low)
         if self.step is not None:
-            return (round((value - self.low) / self.step) + 0.5) / self.count()
-        return (value - self.low) / (self.high - self.low)
+            return (round((number - self.low) / self.step) + 0.5) / self.count()
+        return (number - self.low) / (self.high - self.low)
 
-    def fit(self, value: float) -> Any:
+    def fit(self, value: float) -> float:
         """The nearest value there is."""
         value = min(max(value, self.low), self.high)
         if self.step is not None:
@@ -86,7 +93,7 @@ class Axis:
 
 
 class Space:
-    def __init__(self, dimensions: Mapping[str, Dimension], base: Mapping[str, Any]) -> None:
+    def __init__(self, dimensions: Mapping[str, Dimension], base: Mapping[str, object]) -> None:
         """`base` is the experiment as plain data: where the space does not say whether a number is whole, it does.
         A ConfigError for a condition that can never hold."""
         self.axes = [
@@ -96,7 +103,7 @@ class Space:
     def __getitem__(self, path: str) -> Axis:
         return next(axis for axis in self.axes if axis.path == path)
 
-    def active(self, axis: Axis, params: Mapping[str, Any]) -> bool:
+    def active(self, axis: Axis, params: Mapping[str, object]) -> bool:
         """Whether the settings before it ask for this one."""
         return all(path in params and params[path] in _listed(wanted) for path, wanted in axis.dimension.when.items())
 
@@ -168,16 +175,16 @@ def _order(dimensions: Mapping[str, Dimension]) -> list[str]:
     return placed
 
 
-def _listed(wanted: Any) -> list[Any]:
+def _listed(wanted: object) -> list[object]:
     return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
-def _is_whole(dimension: Dimension, path: str, base: Mapping[str, Any]) -> bool:
+def _is_whole(dimension: Dimension, path: str, base: Mapping[str, object]) -> bool:
     if dimension.choices is not None:
         return False
     if dimension.type is not None:
         return dimension.type == "int"
-    default: Any = base
+    default: object = base
     for part in path.split("."):
         default = default.get(part) if isinstance(default, Mapping) else None
     given = [dimension.low, dimension.high, *([] if dimension.step is None else [dimension.step])]

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.store.database import Database
@@ -53,7 +52,7 @@ class Trial:
     """One choice of parameters, and what came of it so far."""
 
     number: int
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     target: int  # the epoch its runs are to reach
     state: TrialState = TrialState.RUNNING
     results: Mapping[int, Mapping[int, float]] = field(default_factory=dict)  # epoch -> seed -> value
@@ -147,7 +146,7 @@ class Sweeps:
         with self._database.write() as connection:
             self._fence(connection, sweep, {"state": str(state)})
 
-    def _fence(self, connection: Connection, sweep: Sweep, values: Mapping[str, Any]) -> None:
+    def _fence(self, connection: Connection, sweep: Sweep, values: Mapping[str, object]) -> None:
         ours = (sweeps.c.name == sweep.name) & (sweeps.c.token == sweep.token)
         if connection.execute(update(sweeps).where(ours).values(updated_at=timestamp(), **values)).rowcount != 1:
             raise LeaseLost(f"sweep {sweep.name}: was taken over by another process; deciding nothing more")
@@ -165,13 +164,13 @@ def _get(connection: Connection, name: str, lock: bool = False) -> Sweep:
     return _sweep(row)
 
 
-def _sweep(row: Mapping[Any, Any]) -> Sweep:
+def _sweep(row: RowMapping) -> Sweep:
     process = Owner(row["host"], row["boot_id"], row["pid"], row["pid_start"])
     state, deterministic = SweepState(row["state"]), bool(row["deterministic"])
     return Sweep(row["name"], row["config"], state, deterministic, row["created_at"], row["token"], process)
 
 
-def _trial(row: Mapping[Any, Any]) -> Trial:
+def _trial(row: RowMapping) -> Trial:
     results = {
         int(epoch): {int(seed): float(value) for seed, value in values.items()}
         for epoch, values in json.loads(row["results"]).items()
@@ -181,7 +180,7 @@ def _trial(row: Mapping[Any, Any]) -> Trial:
     return Trial(**values)
 
 
-def _columns(name: str, trial: Trial) -> dict[str, Any]:
+def _columns(name: str, trial: Trial) -> dict[str, object]:
     values = {entry.name: getattr(trial, entry.name) for entry in fields(Trial)}
     encoded = {
         "params": json.dumps(dict(trial.params)),

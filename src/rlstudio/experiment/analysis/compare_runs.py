@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from rlstudio.core.parsing.problems import dotted
 from rlstudio.core.parsing.yaml_file import KeyPath, read_file
@@ -37,10 +37,10 @@ class Difference(NamedTuple):
     """One field that is not the same in both."""
 
     field: str  # dotted, as in `policy.network.hidden_sizes`
-    left: Any
-    right: Any
+    left: object
+    right: object
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """An absent side is left out."""
         return {"field": self.field, **_sides(self.left, self.right)}
 
@@ -55,7 +55,7 @@ class Divergence(NamedTuple):
     largest: float | None  # relative difference among all that both hold at this step; None where they share nothing
     largest_key: str | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """An absent side is left out; NaN and the infinities are text, because JSON has none."""
         return {
             "step": self.step,
@@ -77,7 +77,7 @@ class MetricsComparison:
     def equal(self) -> bool:
         return self.divergence is None and self.longer is None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "equal": self.equal,
             "same_values": self.same_values,
@@ -100,7 +100,7 @@ class Comparison:
         one: a run repeated on another machine is meant to be equal."""
         return not self.config and self.metrics.equal
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "equal": self.equal,
             "config": _list(self.config),
@@ -113,8 +113,8 @@ class Comparison:
 def compare_runs(
     left: RunFolder,
     right: RunFolder,
-    left_lineage: Mapping[str, Any] | None = None,
-    right_lineage: Mapping[str, Any] | None = None,
+    left_lineage: Mapping[str, object] | None = None,
+    right_lineage: Mapping[str, object] | None = None,
 ) -> Comparison:
     """Everything that tells two runs apart. Neither is changed, and both may be training meanwhile."""
     return Comparison(
@@ -125,21 +125,20 @@ def compare_runs(
     )
 
 
-def topology_of(folder: RunFolder) -> Mapping[str, Any] | None:
+def topology_of(folder: RunFolder) -> Mapping[str, object] | None:
     """What the newest checkpoint was computed on."""
     infos = Checkpoints(folder.path, folder.id, lease=None).list()
-    topology = infos[0].fields.get("topology") if infos else None
-    return topology if isinstance(topology, dict) else None
+    return infos[0].topology if infos else None
 
 
-def _where_recorded(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> list[Difference] | None:
+def _where_recorded(left: Mapping[str, object] | None, right: Mapping[str, object] | None) -> list[Difference] | None:
     return None if left is None or right is None else differences(left, right)
 
 
 # -- fields -----------------------------------------------------------------------------------------------------------
 
 
-def differences(left: Any, right: Any) -> list[Difference]:
+def differences(left: object, right: object) -> list[Difference]:
     """Where two trees of JSON values differ, in the order of the left one. A list of plain values is one value."""
     mine, yours = dict(_leaves(left)), dict(_leaves(right))
     pairs = ((path, mine.get(path, ABSENT), yours.get(path, ABSENT)) for path in {**mine, **yours})
@@ -147,7 +146,7 @@ def differences(left: Any, right: Any) -> list[Difference]:
     return [Difference(dotted(path), a, b) for path, a, b in pairs if repr(a) != repr(b)]
 
 
-def _leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def _leaves(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(inner, (*path, name))
@@ -251,13 +250,13 @@ def _relative(a: float, b: float) -> float:
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _list(entries: list[Difference] | None) -> list[dict[str, Any]] | None:
+def _list(entries: list[Difference] | None) -> list[dict[str, object]] | None:
     return None if entries is None else [difference.to_json() for difference in entries]
 
 
-def _sides(left: Any, right: Any) -> dict[str, Any]:
+def _sides(left: object, right: object) -> dict[str, object]:
     return {side: value for side, value in (("left", left), ("right", right)) if value is not ABSENT}
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     return repr(value) if isinstance(value, float) and not math.isfinite(value) else value

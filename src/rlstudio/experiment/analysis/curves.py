@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,10 @@ from rlstudio.core.rng import Rng
 from rlstudio.ops.statistics import iqm
 from rlstudio.storage.output_file import output_path, written_whole
 from rlstudio.storage.writers import translated_os_errors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +36,7 @@ INSIDE = 4
 
 RESAMPLES = 1000
 
-STYLE: dict[Any, Any] = {
+STYLE: dict[Any, object] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.spines.top": False,
@@ -134,28 +138,28 @@ def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Gener
     return Band(grid, iqm(values), ends[:, 0], ends[:, 1])
 
 
-def _draw(axes: Any, curve: Curve, index: int) -> Literal["", "line", "band"]:
+def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "band"]:
     """Draw one curve, and say as what."""
-    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index // len(COLOURS) % len(DASHES)]}
+    colour, dashes = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
     series = [(xs, ys) for xs, ys in (_finite(xs, ys) for xs, ys in curve.runs) if len(xs)]
     over = band(series, Rng(0, "plot/band").generator()) if len(series) > 1 else None
     if over is None:
         for i, (xs, ys) in enumerate(series):
-            _line(axes, xs, ys, look | {"label": curve.label if i == 0 else None})
+            _line(axes, xs, ys, colour, dashes, curve.label if i == 0 else None)
         return "line" if series else ""
     for xs, ys in series:
-        axes.plot(xs, ys, color=look["color"], linewidth=0.7, alpha=0.25)
-    axes.fill_between(over.xs, over.low, over.high, color=look["color"], alpha=0.18, linewidth=0)
-    _line(axes, over.xs, over.centre, look | {"label": f"{curve.label} ({len(series)} seeds)"})
+        axes.plot(xs, ys, color=colour, linewidth=0.7, alpha=0.25)
+    axes.fill_between(over.xs, over.low, over.high, color=colour, alpha=0.18, linewidth=0)
+    _line(axes, over.xs, over.centre, colour, dashes, f"{curve.label} ({len(series)} seeds)")
     return "band"
 
 
-def _line(axes: Any, xs: Floats, ys: Floats, look: dict[str, Any]) -> None:
+def _line(axes: Axes, xs: Floats, ys: Floats, colour: str, dashes: str, label: str | None) -> None:
     marker = "o" if len(xs) <= 30 else None  # so few that each point is an event of its own
-    axes.plot(xs, ys, linewidth=1.8, marker=marker, markersize=3.5, **look)
+    axes.plot(xs, ys, linewidth=1.8, marker=marker, markersize=3.5, color=colour, linestyle=dashes, label=label)
 
 
-def _legend(figure: Any, axes: Any, rows_below: int) -> None:
+def _legend(figure: Figure, axes: Axes, rows_below: int) -> None:
     """Inside where there is room; a long list goes below the picture, where it hides nothing."""
     style = {"fontsize": 9, "labelcolor": "#333333", "edgecolor": "none", "framealpha": 0.85}
     if rows_below:
@@ -164,7 +168,7 @@ def _legend(figure: Any, axes: Any, rows_below: int) -> None:
         axes.legend(loc="best", **style)
 
 
-def _save(figure: Any, target: Path) -> None:
+def _save(figure: Figure, target: Path) -> None:
     kind = target.suffix.lower().lstrip(".")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     with written_whole(target) as partial, translated_os_errors(target):

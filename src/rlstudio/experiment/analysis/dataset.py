@@ -7,8 +7,9 @@ seed of each episode, and the run and code that it comes from.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
@@ -40,7 +41,7 @@ def record_run(
     seed = loaded.cfg.env.seed if seed is None else seed
     played = recorded_episodes(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
     lineage = recorded_lineage(folder) or {}
-    code = (lineage.get("code") or {}).get("rlstudio") or {}
+    code: Mapping[str, object] = (lineage.get("code") or {}).get("rlstudio") or {}
     commit = f"{code.get('commit') or 'unknown'}{'+' if code.get('dirty') else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in (lineage.get("versions") or {}).items() if version)
     path = write_dataset(
@@ -76,7 +77,7 @@ def recorded_episodes(
 
 
 class _Row(NamedTuple):
-    observation: Any
+    observation: Array
     action: np.ndarray
     reward: np.float32
 
@@ -85,20 +86,24 @@ def _of_env(observations: Array, env: int) -> Array:
     return each(lambda rows: rows[env].copy(), observations)
 
 
-def _episode(steps: list[_Row], last: Any, terminated: bool, truncated: bool, seed: int) -> RecordedEpisode:
-    observations = [*(row.observation for row in steps), last]
+def _episode(steps: list[_Row], last: Array, terminated: bool, truncated: bool, seed: int) -> RecordedEpisode:
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = terminated, truncated
     return RecordedEpisode(
-        observations={name: np.stack([row[name] for row in observations]) for name in last}
-        if isinstance(last, dict)
-        else np.stack(observations),
+        observations=_stacked([*(row.observation for row in steps), last]),
         actions=np.stack([row.action for row in steps]),
         rewards=np.array([row.reward for row in steps], np.float32),
         terminated=ends[0],
         truncated=ends[1],
         seed=seed,
     )
+
+
+def _stacked(observations: list[Array]) -> Array:
+    dicts = [row for row in observations if isinstance(row, dict)]
+    if dicts:
+        return {name: np.stack([row[name] for row in dicts]) for name in dicts[-1]}
+    return np.stack([row for row in observations if not isinstance(row, dict)])
 
 
 def env_spec(cfg: EnvConfig) -> EnvSpec | None:

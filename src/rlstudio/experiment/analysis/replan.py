@@ -9,7 +9,7 @@ planner = planning_agent(
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
@@ -69,12 +69,12 @@ PASSED_ON = ("horizon", "candidates", "reward", "value", "pessimism", "score", "
 """Settings that mean the same for every kind of planner."""
 
 
-def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, Any]:
+def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, object]:
     """The settings of the run's own planner that mean the same for a planner of this kind."""
     own = getattr(experiment.train, "planner", None)
     if own is None:
         return {}
-    settings: dict[str, Any] = own.model_dump(exclude_unset=True)
+    settings: dict[str, object] = own.model_dump(exclude_unset=True)
     if isinstance(own, PlannerConfig) and own.kind == kind:
         return settings
     return {name: settings[name] for name in PASSED_ON if name in settings}

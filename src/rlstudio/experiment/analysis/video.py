@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,7 @@ class _Film:
                 if len(played.ended) or self.length == LONGEST:
                     return
 
-    def _picture(self, env: Any) -> Frame:
+    def _picture(self, env: gymnasium.Env) -> Frame:
         frame = env.render()
         if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
             raise UserError(f"{self.env_cfg.id}: does not render as rgb_array, so there is nothing to film")
@@ -141,7 +141,7 @@ class _OneEnv:
         return Step(row, row, np.array([float(reward)]), *ends, {})
 
 
-def _as_row(observation: Any) -> Array:
+def _as_row(observation: Array) -> Array:
     """One observation as a batch of one."""
     return each(lambda value: np.asarray(value)[None], observation)
 

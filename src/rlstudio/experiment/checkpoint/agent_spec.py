@@ -9,7 +9,6 @@ another package, which only its trainer builds. Checkpoints of an older RLStudio
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,8 +27,8 @@ FIELD = "agent"
 class AgentSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    observation: dict[str, Any]
-    action: dict[str, Any]
+    observation: dict[str, object]
+    action: dict[str, object]
     model: ModelSpec | None
     reward_scale: float
     """What rewards were divided by in training, and the agent's value with them."""
@@ -39,7 +38,7 @@ class AgentSpec(BaseModel):
         return Spaces(from_json(self.observation), from_json(self.action))
 
 
-def describe_agent(trainer: Trainer, spaces: Spaces) -> dict[str, Any]:
+def describe_agent(trainer: Trainer, spaces: Spaces) -> dict[str, object]:
     """The field as the manifest holds it."""
     spec = AgentSpec(
         observation=to_json(spaces.observation),

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
@@ -102,7 +102,7 @@ class Checkpoints:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def save(
-        self, content: Content, *, step: int, manifest: Mapping[str, Any], origin: Origin | None = None
+        self, content: Content, *, step: int, manifest: Mapping[str, object], origin: Origin | None = None
     ) -> CheckpointInfo:
         """Write the state at `step`; `manifest` adds fields of the session (env_steps, topology, exact, ...).
 
@@ -120,10 +120,10 @@ class Checkpoints:
         info = self._existing(step, tree, refs)
         if info is None:
             origin = origin or self._origin
-            own = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
+            own: dict[str, object] = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
             own |= {"parent": self._parent, "origin": origin and vars(origin), "rlstudio": __version__}
             own |= {"segments": [vars(ref) for ref in refs], "meta": content["meta"]}
-            self._publish(tree, [ref.sha256 for ref in refs], {**manifest, **own}, lease)
+            self._publish(tree, [ref.sha256 for ref in refs], step, {**manifest, **own}, lease)
             info = read_manifest(self._folder, step, self._run_id)
         self._stand_at(info)
         return info
@@ -145,8 +145,8 @@ class Checkpoints:
         except CheckpointError:
             return None
 
-    def _publish(self, tree: Tree, segments: Sequence[str], fields: dict[str, Any], lease: Lease) -> None:
-        folder, target = self._folder, folder_name(fields["step"])
+    def _publish(self, tree: Tree, segments: Sequence[str], step: int, fields: dict[str, object], lease: Lease) -> None:
+        folder, target = self._folder, folder_name(step)
         part = f"checkpoints/{temporary(str(lease.token))}"
         try:
             folder.make(part)
@@ -291,7 +291,7 @@ class Checkpoints:
         raise NoValidCheckpoint(f"run {self._run_id}: no checkpoint verifies ({reasons}); restore one from a backup")
 
 
-def _parse(data: bytes, label: str) -> Any:
+def _parse(data: bytes, label: str) -> object:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from rlstudio.core.errors import CheckpointError, StorageError
 from rlstudio.storage.folder import Folder
@@ -22,7 +22,7 @@ from rlstudio.storage.writers import Written
 VERSION = 2  # for the schema of the content and for this file
 TENSORS, STATE = "tensors.safetensors", "state.json"
 FILES = (TENSORS, STATE)
-ADDED: dict[int, Mapping[str, Any]] = {2: {"origin": None, "rlstudio": ""}}
+ADDED: dict[int, Mapping[str, object]] = {2: {"origin": None, "rlstudio": ""}}
 """Fields that a version added to this file, and what stands for each where an older one lacks it."""
 
 OWN = frozenset(
@@ -30,6 +30,14 @@ OWN = frozenset(
 ).union(*ADDED.values())
 
 _STEP_FOLDER = re.compile(r"step-(\d{12,})")
+
+
+class Meta(TypedDict, total=False):
+    """What is said of a state without being part of it."""
+
+    created_at: str
+    run_id: str
+    metrics: dict[str, int]  # where each sink stood
 
 
 class TooNew(CheckpointError):
@@ -73,9 +81,19 @@ class CheckpointInfo:
     rlstudio: str  # the version that wrote it; empty where it is older than this field
     files: Mapping[str, Written]
     segments: tuple[SegmentRef, ...]
-    meta: Mapping[str, Any]
+    meta: Meta
     sha256: str  # the manifest's own
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
+
+    @property
+    def epoch(self) -> int:
+        return whole_number(self.fields["epoch"])
+
+    @property
+    def topology(self) -> Mapping[str, object] | None:
+        """What it was computed on; None where that is not recorded."""
+        topology = self.fields.get("topology")
+        return topology if isinstance(topology, Mapping) else None
 
 
 def folder_name(step: int) -> str:
@@ -103,7 +121,7 @@ def read_manifests(folder: Folder, run_id: str) -> list[CheckpointInfo]:
     return infos
 
 
-def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
+def manifest_bytes(fields: Mapping[str, object]) -> bytes:
     """The manifest as it lies on the disk."""
     return sealed(fields)
 
@@ -129,7 +147,7 @@ def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
     return info
 
 
-def _parse(value: Any, label: str) -> CheckpointInfo:
+def _parse(value: object, label: str) -> CheckpointInfo:
     fields: dict[str, Any] = rebuild(Tree(value, {}, []), label)
     version = whole_number(fields["version"])
     if version > VERSION:
@@ -151,12 +169,12 @@ def _parse(value: Any, label: str) -> CheckpointInfo:
         rlstudio=plain_text(fields["rlstudio"]),
         files=files,
         segments=tuple(SegmentRef(plain_text(entry["name"]), *written(entry)) for entry in fields["segments"]),
-        meta=dict(fields["meta"]),
+        meta=cast(Meta, dict(fields["meta"])),
         sha256=hex_digest(fields["sha256"]),
         fields=fields,
     )
 
 
-def _origin(entry: Any) -> Origin:
+def _origin(entry: Mapping[str, object]) -> Origin:
     hashes = hex_digest(entry["manifest_sha256"]), hex_digest(entry["state_hash"])
     return Origin(plain_text(entry["run_id"]), whole_number(entry["step"]), *hashes)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from rlstudio.core.errors import CheckpointError
-from rlstudio.experiment.checkpoint.manifest import VERSION
+from rlstudio.experiment.checkpoint.manifest import VERSION, Meta
 from rlstudio.experiment.checkpoint.state_hash import SECTIONS
 
-Content = dict[str, Any]
+if TYPE_CHECKING:
+    from rlstudio.core.contracts import State
+    from rlstudio.core.model.protocol import Weights
+
+
+class Content(TypedDict):
+    """What a checkpoint holds; all but `version` and `meta` is the state that is hashed."""
+
+    version: int
+    module_state: dict[str, Weights]
+    trainer_state: dict[str, State]
+    replay_meta: dict[str, int]
+    rng_state: dict[str, int]
+    meta: Meta
 
 
 def _to_2(content: Content) -> Content:
     """Version 2 says more in the manifest (`manifest.ADDED`); the state itself is the same, and so is its hash."""
-    return content | {"version": 2}
+    return {**content, "version": 2}
 
 
 MIGRATIONS: dict[int, Callable[[Content], Content]] = {1: _to_2}

@@ -7,7 +7,6 @@ go to `module_state`, everything else to `trainer_state`, as the checkpoint sche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from torch import nn
 
@@ -15,13 +14,11 @@ from rlstudio.core.contracts import Stateful, Trainer
 from rlstudio.core.errors import CheckpointError
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.checkpoint.checkpoints import Content
-from rlstudio.experiment.checkpoint.manifest import VERSION
+from rlstudio.experiment.checkpoint.manifest import VERSION, Meta
 from rlstudio.models.weights import load_weights
 
 
-def capture(
-    trainer: Trainer, parts: Mapping[str, Stateful], *, seed: int, attempt: int, meta: dict[str, Any]
-) -> Content:
+def capture(trainer: Trainer, parts: Mapping[str, Stateful], *, seed: int, attempt: int, meta: Meta) -> Content:
     """The whole state; `parts` are the session's own (loop position, gates, best so far)."""
     every = {**trainer.stateful(), **parts}
     return {

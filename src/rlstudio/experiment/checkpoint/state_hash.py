@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ SECTIONS = (
 )  # what the state hash covers; `meta` is outside
 
 
-def state_hash(content: Mapping[str, Any]) -> str:
+def state_hash(content: Mapping[str, object]) -> str:
     """One number for the whole state: every tensor's name, dtype, shape and bytes, every JSON value, every segment.
 
     It does not depend on when or how often checkpoints were taken, nor on how segments are named.
@@ -28,7 +27,7 @@ def state_hash(content: Mapping[str, Any]) -> str:
     return hash_tree(tree, [_tensors_digest(segment.columns()) for segment in tree.segments])
 
 
-def state_tree_of(content: Mapping[str, Any]) -> Tree:
+def state_tree_of(content: Mapping[str, object]) -> Tree:
     expected = {*SECTIONS, "version", "meta"}
     if set(content) != expected:
         raise ValueError(f"a checkpoint's content has exactly {sorted(expected)}, got {sorted(content)}")

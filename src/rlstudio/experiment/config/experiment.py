@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import (
     Field,
@@ -145,7 +145,7 @@ with warnings.catch_warnings():
 
         @field_validator("train", mode="before")
         @classmethod
-        def _by_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
+        def _by_algorithm(cls, value: object, info: ValidationInfo) -> object:
             if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
                 raise PydanticCustomError("not_judged", "train is checked once the other sections are valid")
             config = trainer_type(info.data["policy"].algo).Config
@@ -155,14 +155,15 @@ with warnings.catch_warnings():
 
         @model_validator(mode="before")
         @classmethod
-        def _unknown_sections_first(cls, data: Any) -> Any:
+        def _unknown_sections_first(cls, data: object) -> object:
             """Pydantic finds unknown keys last, which would be after the import of the algorithm."""
-            unknown = isinstance(data, Mapping) and set(data) - cls.model_fields.keys()
-            return {**data, "train": NOT_YET} if unknown else data
+            if isinstance(data, Mapping) and set(data) - cls.model_fields.keys():
+                return {**data, "train": NOT_YET}
+            return data
 
         @model_serializer(mode="wrap")
-        def _in_reading_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-            data: dict[str, Any] = handler(self)
+        def _in_reading_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+            data: dict[str, object] = handler(self)
             return {name: data[name] for name in READING_ORDER if name in data} | data
 
         @classmethod
@@ -176,6 +177,13 @@ with warnings.catch_warnings():
             return self
 
 
+class TrainerType(Protocol):
+    """What an experiment asks of the class of a Trainer."""
+
+    Config: type[RunLength]
+    off_policy: bool
+
+
 class _Stored:
     """For validators: the config was stored by a run. Retired fields are passed over, unless an override names one."""
 
@@ -187,9 +195,9 @@ class _Stored:
         return field in config.retired and ("train", field) not in self._overrides
 
 
-def trainer_type(algo: str) -> Any:
+def trainer_type(algo: str) -> TrainerType:
     """The Trainer class behind a name; this imports the algorithm."""
-    trainer = ALGOS.load(algo)
+    trainer: TrainerType = ALGOS.load(algo)
     config = getattr(trainer, "Config", None)
     if not (isinstance(config, type) and issubclass(config, RunLength) and hasattr(trainer, "off_policy")):
         target = ALGOS.find(algo).target
@@ -260,7 +268,7 @@ def load_experiment(
 
 
 def experiment_from(
-    data: Document | Mapping[str, Any],
+    data: Document | Mapping[str, object],
     source: str = "experiment",
     overrides: Sequence[str] = (),
     *,

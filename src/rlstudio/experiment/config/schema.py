@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlstudio.core.catalog import ALGOS, SINKS
 from rlstudio.experiment.config.experiment import ExperimentConfig, trainer_type
 
 REFERENCES = "#/$defs/{model}"
 
 
-def experiment_schema(algo: str | None = None) -> dict[str, Any]:
+def experiment_schema(algo: str | None = None) -> dict[str, object]:
     """The schema for one algorithm, or for all: then `policy.algo` decides what `train` may hold."""
     algos = [algo] if algo else ALGOS.names()
     schema = ExperimentConfig.model_json_schema(ref_template=REFERENCES)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlstudio.core.errors import LeaseLost, RunBusy
 from rlstudio.core.process import call_in_children, this_process
@@ -100,7 +100,7 @@ class FileLease:
         self.release()
 
 
-def read_record(folder: Folder) -> dict[str, Any]:
+def read_record(folder: Folder) -> dict[str, object]:
     """The process that took the run last; empty where there is no record or it is damaged."""
     try:
         record = json.loads(folder.read(RECORD) or b"{}")
@@ -109,11 +109,11 @@ def read_record(folder: Folder) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _owner(record: dict[str, Any]) -> str:
+def _owner(record: dict[str, object]) -> str:
     return f"process {record.get('pid', '?')} on {record.get('host', 'an unknown host')}"
 
 
-def _busy(run_dir: Path, record: dict[str, Any]) -> str:
+def _busy(run_dir: Path, record: dict[str, object]) -> str:
     return f"run {run_dir.name}: {_owner(record)} is writing it; wait for it, or end it with: rlctl stop {run_dir.name}"
 
 

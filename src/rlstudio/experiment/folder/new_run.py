@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Self, TypedDict
 
 from rlstudio.experiment.folder.status import Status
+
+
+class StatusFields(TypedDict):
+    """The fields that `Status` has under the same names."""
+
+    name: str
+    algo: str
+    env_id: str
+    config_hash: str
+    seed: int
+    total_epochs: int
 
 
 @dataclass(frozen=True)
@@ -19,14 +30,20 @@ class NewRun:
     total_epochs: int = 0
 
     @classmethod
-    def from_status(cls, status: Status, config_yaml: str, **more: Any) -> Self:
+    def from_status(cls, status: Status, config_yaml: str, **more: object) -> Self:
         """From the status of an existing run; `more` are the fields that a subclass adds."""
-        values = {name: getattr(status, name) for name in STATUS_FIELDS}
-        return cls(**values, config_yaml=config_yaml, **more)
+        values: dict[str, Any] = {name: getattr(status, name) for name in STATUS_FIELDS} | more
+        return cls(config_yaml=config_yaml, **values)
 
-    def status_fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in STATUS_FIELDS}
+    def status_fields(self) -> StatusFields:
+        return {
+            "name": self.name,
+            "algo": self.algo,
+            "env_id": self.env_id,
+            "config_hash": self.config_hash,
+            "seed": self.seed,
+            "total_epochs": self.total_epochs,
+        }
 
 
-STATUS_FIELDS = tuple(field.name for field in fields(NewRun) if field.name != "config_yaml")
-"""The fields that `Status` has under the same names."""
+STATUS_FIELDS = tuple(StatusFields.__annotations__)

@@ -17,7 +17,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from rlstudio.core.errors import RunNotFound, StorageError, UserError
 from rlstudio.core.process import this_process
@@ -150,18 +149,18 @@ class RunFolder:
 
     # -- events -----------------------------------------------------------------------------------------------------
 
-    def event(self, kind: str, **values: Any) -> None:
+    def event(self, kind: str, **values: object) -> None:
         """Add one line to the run's history."""
         if self._events is None:
             self._events = jsonl.LineWriter(self._folder, EVENTS)
         self._events.append(jsonl.encode({"ts": round(time.time(), 3), "kind": kind, **values}))
 
-    def events(self) -> Iterator[dict[str, Any]]:
+    def events(self) -> Iterator[dict[str, object]]:
         if self._folder.kind(EVENTS) is not None:
             with self._folder.open(EVENTS) as file:
                 yield from jsonl.decode(file)
 
-    def seeds(self) -> dict[str, Any]:
+    def seeds(self) -> dict[str, object]:
         """What the last session seeded, and fingerprints of the generators; empty before there was one."""
         events = [event for event in self.events() if event.get("kind") == SEEDED] if self.exists else []
         return {name: value for name, value in events[-1].items() if name not in ("kind", "ts")} if events else {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
+from types import UnionType
 from typing import Any, get_type_hints
 
 from rlstudio.core.process import Owner, is_gone
@@ -55,11 +57,11 @@ class Status:
     def owned_by(self, owner: Owner) -> Status:
         return replace(self, **asdict(owner))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """What the run has done so far, without its identity and its owner."""
         return {name: getattr(self, name) for name in FACTS}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: _finite(value) for name, value in asdict(self).items()}
 
 
@@ -80,8 +82,8 @@ def parse_status(data: bytes) -> Status | None:
         return None
 
 
-def _from_json(value: dict[str, Any]) -> Status:
-    known = {name: value[name] for name in _kinds() if name in value}
+def _from_json(value: Mapping[str, object]) -> Status:
+    known: dict[str, Any] = {name: value[name] for name in _kinds() if name in value}
     known["state"] = RunState(known["state"])
     known["reason"] = _reason(known.get("reason", ""))
     if known.get("eval_interval") is not None:
@@ -102,7 +104,7 @@ def _reason(value: str) -> Reason:
 
 
 @cache
-def _kinds() -> dict[str, Any]:
+def _kinds() -> dict[str, type | UnionType]:
     """What `isinstance` accepts for each field; JSON does not tell 1 from 1.0."""
     hints = get_type_hints(Status)
     return {
@@ -111,7 +113,7 @@ def _kinds() -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Evaluation:
         returns = {f"eval/return_{name}": value for name, value in numbers.items()}
         return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes)}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 

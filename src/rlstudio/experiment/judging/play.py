@@ -6,7 +6,7 @@ Greedy, unless `vary` changes the actions. What an agent remembers of an episode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Played(NamedTuple):
     """One step of all environments. Valid until the next one, except `observations`, which is the reader's own."""
 
     observations: Array  # acted on
-    carry: Any  # what the agent remembered when it acted
+    carry: object  # what the agent remembered when it acted
     acted: Acted  # the agent's answer
     actions: np.ndarray  # what was done: the agent's actions, or what `vary` made of them
     step: Step
@@ -41,7 +41,7 @@ class Played(NamedTuple):
 def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = None) -> Iterator[Played]:
     """Act in `env`, which is at the start of its episodes, and on through one episode after the other, without end."""
     rounds, lengths = np.zeros(env.num_envs, np.int64), np.zeros(env.num_envs, np.int64)
-    carry: Any = None
+    carry: object = None
     while True:
         acted = agent.step(observations, carry)
         acted_on = each(np.array, observations)  # the environments write the next ones into the same arrays
@@ -57,7 +57,7 @@ def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = 
             lengths[ended] = 0
 
 
-def each(function: Callable[[Any], np.ndarray], observations: Any) -> Array:
+def each(function: Callable[[np.ndarray], np.ndarray], observations: Array) -> Array:
     """The function of an observation's array, or of each of its arrays where it is a dict."""
     if isinstance(observations, dict):
         return {name: function(part) for name, part in observations.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 SECONDS = 1.0
 """For each question. A repository on a sleeping disk delays the start of a run by no more than a few of these."""
@@ -26,7 +26,13 @@ _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "G
 """Set inside a git hook, where they point at another repository than the one asked for."""
 
 
-def commit_of(directory: Path) -> dict[str, Any] | None:
+class Commit(TypedDict):
+    root: str
+    commit: str
+    dirty: bool | None
+
+
+def commit_of(directory: Path) -> Commit | None:
     """`root`, `commit` and `dirty` of the repository around `directory`; None without git, repository or commit.
 
     `dirty` is true when tracked files differ from the commit, as in `git describe --dirty` (looking for untracked ones

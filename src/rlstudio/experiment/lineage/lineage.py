@@ -28,11 +28,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from rlstudio.core.ram import usable_ram
 from rlstudio.core.version import __version__
-from rlstudio.experiment.lineage.git import commit_of
+from rlstudio.experiment.lineage.git import Commit, commit_of
 from rlstudio.experiment.lineage.secrets import masked
 
 if TYPE_CHECKING:
@@ -47,7 +47,20 @@ _GPUS = Path("/proc/driver/nvidia/gpus")
 _INSTALLED = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(-py[\d.]+)?\.(dist|egg)-info")
 
 
-def lineage() -> dict[str, Any]:
+class Lineage(TypedDict, total=False):
+    """As above; one that an older RLStudio recorded may lack some of it."""
+
+    code: dict[str, Commit | None]
+    lock_hash: str
+    versions: dict[str, str | None]
+    host: str
+    platform: str
+    hardware: dict[str, object]
+    command: list[str]
+    user: str
+
+
+def lineage() -> Lineage:
     """Everything above, as JSON values; takes some 20 ms, nearly all of it git."""
     installed = installed_versions(sys.path)
     return {
@@ -66,13 +79,13 @@ def lineage() -> dict[str, Any]:
     }
 
 
-def recorded_lineage(folder: RunFolder) -> dict[str, Any] | None:
+def recorded_lineage(folder: RunFolder) -> Lineage | None:
     """What the run recorded when it last started; None for one that never started."""
     latest = None
     for event in folder.events():
         if event.get("kind") == EVENT:
             latest = {name: value for name, value in event.items() if name not in ("ts", "kind")}
-    return latest
+    return cast("Lineage | None", latest)
 
 
 def installed_versions(path: Iterable[str]) -> dict[str, str]:
@@ -95,7 +108,7 @@ def lock_hash(installed: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
-def _code() -> dict[str, Any]:
+def _code() -> dict[str, Commit | None]:
     # An installed RLStudio may lie in `.venv/` inside another repository, whose commit says nothing about it.
     checkout = _PACKAGE.parents[1]
     own = commit_of(checkout) if (checkout / ".git").exists() else None

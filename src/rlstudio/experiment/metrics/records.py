@@ -58,7 +58,7 @@ def to_line(record: Record) -> bytes:
     return encode({"ts": record.ts, "step": record.step, "key": record.key, "value": value, "tags": tags})
 
 
-def from_json(value: dict[str, Any]) -> Record:
+def from_json(value: Mapping[str, Any]) -> Record:
     number, tags = value["value"], [str(tag) for tag in value["tags"]]
     if number is None:
         number = _NOT_FINITE[tags.pop()]

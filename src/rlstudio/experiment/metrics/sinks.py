@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.experiment.config.sections import SinkConfig
@@ -58,7 +58,7 @@ class CsvSink:
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = Folder(run_dir)
-        self._rows: list[Sequence[Any]] = []
+        self._rows: list[Sequence[object]] = []
         self._file: LineWriter | None = None
 
     def write(self, records: Sequence[Record]) -> None:

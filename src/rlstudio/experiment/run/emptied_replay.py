@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.replay.source import ReplaySource
-from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.checkpoint.state_hash import state_tree_of
 
@@ -22,7 +21,7 @@ def emptied_if_damaged(checkpoints: Checkpoints, loaded: Loaded) -> Loaded:
 def _without_replay(loaded: Loaded, damage: str) -> Loaded:
     parts = loaded.content["trainer_state"]
     emptied = {name: ReplaySource.without_rows(part) if _has_rows(part) else part for name, part in parts.items()}
-    content = loaded.content | {"trainer_state": emptied, "replay_meta": {"size": 0}}
+    content: Content = {**loaded.content, "trainer_state": emptied, "replay_meta": {"size": 0}}
     if left := state_tree_of(content).segments:
         raise Incompatible(
             f"{folder_name(loaded.info.step)}: {left[0].name} is not of a replay buffer that can be emptied;"
@@ -31,5 +30,5 @@ def _without_replay(loaded: Loaded, damage: str) -> Loaded:
     return replace(loaded, content=content, replay_damage=damage)
 
 
-def _has_rows(part: Any) -> bool:
+def _has_rows(part: object) -> bool:
     return isinstance(part, dict) and isinstance(part.get("replay"), dict) and "segments" in part["replay"]

@@ -4,14 +4,13 @@ After training, on the report seeds, which chose nothing. Environments are made 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
 
 from rlstudio.core.contracts import Player
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.metrics.recorder import Recorder
-from rlstudio.experiment.run.milestones import Milestones
+from rlstudio.experiment.run.milestones import Final, Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.training.loop import Report
 
@@ -39,7 +38,7 @@ class RunEvaluations:
         gates.judge(report.epoch, evaluation.summary).enforce()
         return best and self.cfg.ckpt.keep_best
 
-    def after_training(self, agent: Player, env_steps: int, epoch: int) -> dict[str, Any]:
+    def after_training(self, agent: Player, env_steps: int, epoch: int) -> Final:
         """The evaluation that counts, as `Milestones.final` holds it."""
         evaluation = self._run("report", self.cfg.eval.final_episodes, agent)
         self._recorder.write(env_steps, evaluation.metrics(), ("final",))

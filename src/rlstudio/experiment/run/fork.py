@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, UserError
-from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
+from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import OWN, CheckpointInfo, Origin
 from rlstudio.experiment.checkpoint.segments import Segments
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -114,7 +114,8 @@ def _kept(chosen: Loaded, parent: Checkpoints, segments: bool) -> Iterator[Loade
 def _save(loaded: Loaded, copies: Checkpoints, run_id: str) -> CheckpointInfo:
     """The same state as a checkpoint of the child. Only the JSON lines are copied: other sinks begin with the child."""
     info, meta = loaded.info, loaded.content["meta"]
-    content = loaded.content | {"meta": {**meta, "run_id": run_id, "metrics": {"jsonl": meta["metrics"]["jsonl"]}}}
+    meta = {**meta, "run_id": run_id, "metrics": {"jsonl": meta["metrics"]["jsonl"]}}
+    content: Content = {**loaded.content, "meta": meta}
     fields = {name: value for name, value in info.fields.items() if name not in OWN}
     if loaded.replay_damage is not None:
         fields |= {"exact": False, "exact_reason": f"forked with an emptied replay: {loaded.replay_damage}"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.config import config_hash
@@ -36,8 +36,7 @@ class LoadedAgent(NamedTuple):
     @property
     def learned(self) -> Mapping[str, Weights]:
         """The weights of all Models of the run, by name: also of those that only learning needs, such as critics."""
-        learned: Mapping[str, Weights] = self.checkpoint.content["module_state"]
-        return learned
+        return self.checkpoint.content["module_state"]
 
     @property
     def env_steps(self) -> int:
@@ -69,7 +68,7 @@ class StoredConfig(NamedTuple):
     """The config of a run, and what stands in its file, which an older RLStudio may have written."""
 
     cfg: ExperimentConfig
-    data: Any
+    data: object
 
     def hash_of(self, cfg: ExperimentConfig) -> str:
         """The hash that the version which wrote the file would give: fields retired since count as they stand there."""

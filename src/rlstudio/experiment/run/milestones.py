@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from rlstudio.core.contracts import State
+
+Best = TypedDict("Best", {"step": int, "return": float, "epoch": int})
+
+
+class Final(TypedDict):
+    epoch: int
+    summary: dict[str, Any]  # the fields of a Summary
 
 
 class Milestones:
     def __init__(self) -> None:
-        self.best: dict[str, Any] | None = None  # the best evaluation during training: step, return, epoch
+        self.best: Best | None = None  # the best evaluation during training
         self.good_step: int | None = None  # the last point a diverged run may go back to
-        self.final: dict[str, Any] | None = None  # the evaluation after training, once it is done: epoch, summary
+        self.final: Final | None = None  # the evaluation after training, once it is done
 
     def state_dict(self) -> State:
         return {"best": self.best, "good_step": self.good_step, "final": self.final}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
@@ -19,6 +19,16 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
+
+
+class _Progress(TypedDict, total=False):
+    """The fields of a Status that a session changes while it trains."""
+
+    config_hash: str
+    total_epochs: int
+    env_steps: int
+    gradient_steps: int
+    epoch: int
 
 
 class RunWriter:
@@ -37,11 +47,11 @@ class RunWriter:
         every = self.cfg.every_seconds
         return every is not None and time.monotonic() - self._saved_at >= every
 
-    def save(self, content: Content, fields: Mapping[str, Any], keep: set[int]) -> None:
+    def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
-        manifest = {**fields, **exactness, "config_hash": self.status.config_hash}
-        info = self.checkpoints.save(content, step=fields["env_steps"], manifest=manifest)
+        manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
+        info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
         self.checkpoints.prune(self.cfg.keep_last, keep)
         self.publish()
         self._saved_at = time.monotonic()
@@ -54,14 +64,14 @@ class RunWriter:
     def holds(self, step: int) -> bool:
         return any(info.step == step for info in self.checkpoints.list())
 
-    def newest(self, topology: dict[str, Any], allow_inexact: bool, empty_replay: bool = False) -> Loaded | None:
+    def newest(self, topology: Mapping[str, object], allow_inexact: bool, empty_replay: bool = False) -> Loaded | None:
         """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
         newest = self._newest_without_replay() if empty_replay else self._newest()
         if newest is None:
             return None
         for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
-        then = dict(newest.loaded.info.fields["topology"])
+        then = newest.loaded.info.topology or {}
         changed = differences(then, topology)
         if changed and not allow_inexact:
             raise Incompatible(
@@ -114,7 +124,7 @@ class RunWriter:
 
     def stands_at(self, info: CheckpointInfo) -> None:
         """Set the counters and the hash of the status to those of this checkpoint."""
-        counts = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
+        counts: dict[str, Any] = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
     def set_state(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
@@ -130,7 +140,7 @@ class RunWriter:
         if refused is not None:
             raise refused
 
-    def update(self, **fields: Any) -> None:
+    def update(self, **fields: Unpack[_Progress]) -> None:
         """Change fields of the status while the state stays; cheap enough for every epoch."""
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
@@ -145,5 +155,5 @@ class RunWriter:
             self.folder.event("inexact", reason=reason)
 
 
-def _published(info: CheckpointInfo) -> dict[str, Any]:
+def _published(info: CheckpointInfo) -> dict[str, object]:
     return {"step": info.step, "state_hash": info.state_hash, "manifest_sha256": info.sha256}

@@ -15,15 +15,15 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
-from typing import Any
 
-from rlstudio.core.contracts import Lease, Trainer
+from rlstudio.core.contracts import Lease, Stateful, Trainer
 from rlstudio.core.errors import Diverged, LeaseLost, StorageError
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
+from rlstudio.experiment.checkpoint.manifest import Meta
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
@@ -131,7 +131,7 @@ class Session:
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
         self.topology = topology(self.trainer, self.runtime, self.cfg.runtime.threads, self.cfg.runtime.lane)
 
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, Stateful]:
         return {"position": self.position, "gates": self.gates, "session": self.milestones}
 
     def _load(self, loaded: Loaded, attempt: int) -> None:
@@ -268,16 +268,15 @@ class Session:
     def _save(self) -> None:
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
-        meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
+        meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         fields = {
-            "env_steps": self.trainer.source.env_steps,
             "gradient_steps": self.trainer.gradient_steps,
             "epoch": self.position.epoch,
             "topology": self.topology,
             "agent": describe_agent(self.trainer, self.runtime.spaces),
         }
-        self.writer.save(content, fields, self.milestones.keeps())
+        self.writer.save(content, self.trainer.source.env_steps, fields, self.milestones.keeps())
 
     def _grace_over(self, signum: int) -> None:
         """No Tick came in time: the run ends at its last checkpoint."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -45,7 +45,7 @@ def pick_device(device: str) -> str:
     return device
 
 
-def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eager") -> dict[str, Any]:
+def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eager") -> dict[str, object]:
     """What must be the same for a resumed run to give the same bits."""
     return {
         **runtime.topology(),
@@ -60,12 +60,12 @@ def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eage
     }
 
 
-def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Where two topologies differ, as short phrases. Fingerprints of two probes are unknown, not different."""
     names = (then.keys() | now.keys()) - (set() if have_same_probe(then, now) else {"numerics"})
     return [f"{name} {then.get(name)} -> {now.get(name)}" for name in sorted(names) if then.get(name) != now.get(name)]
 
 
-def have_same_probe(then: dict[str, Any], now: dict[str, Any]) -> bool:
+def have_same_probe(then: Mapping[str, object], now: Mapping[str, object]) -> bool:
     """Whether the fingerprints of both can be compared: the oldest checkpoints have none, and a probe may change."""
-    return probe_of(then.get("numerics", "")) == probe_of(now.get("numerics", ""))
+    return probe_of(str(then.get("numerics", ""))) == probe_of(str(now.get("numerics", "")))
