@@ -6,14 +6,14 @@ import random
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import pytest
 import torch
 
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import State, Stateful, Trainer
+from rlstudio.core.contracts import Stateful, Trainer
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import recorded_episodes
@@ -21,6 +21,8 @@ from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.training.build import build_runtime, build_trainer
+
+S = TypeVar("S")
 
 NUMBERS, CHOICES = "Pendulum-v1", "CartPole-v1"
 SMALL = {"steps_per_epoch": 80, "batch_size": 10, "learning_starts": 32, "passes": 2, "target_every": 5}
@@ -157,16 +159,16 @@ def weights_of(trainer: Trainer) -> dict[str, bytes]:
     }
 
 
-def as_loaded(state: State) -> State:
+def as_loaded(state: S) -> S:
     """A captured state as a checkpoint gives it back: arrays of its own, nothing shared with the living trainer."""
-    return {key: _part_as_loaded(part) for key, part in state.items()}
+    return cast("S", _as_loaded(state))
 
 
-def _part_as_loaded(value: object) -> object:
+def _as_loaded(value: object) -> object:
     if isinstance(value, dict):
-        return as_loaded(value)
+        return {key: _as_loaded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_part_as_loaded(part) for part in value]
+        return [_as_loaded(part) for part in value]
     if isinstance(value, torch.Tensor):
         return value.detach().numpy().copy()
     return value.copy() if isinstance(value, np.ndarray) else value
