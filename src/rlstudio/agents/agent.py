@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from rlstudio.core.action_mask import FORBIDDEN, ActionMask
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import Acted, Array, Model
+from rlstudio.core.contracts import Acted, Array, Carried, Model, NoiseBlock
 from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.model.layers import RuleKind
 from rlstudio.core.model.policies import Policy
@@ -36,18 +38,18 @@ class Agent:
         self.spaces = spaces
         self._mask = ActionMask.of(spaces)
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
         """Agents without randomness of their own draw nothing."""
         return np.empty((steps, num_envs, 0), np.float32)
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         raise NotImplementedError  # abstract: each agent acts its own way
 
-    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+    def deciding(self, observations: Array, carry: Carried | None = None) -> np.ndarray:
         """What decides without noise, [N, O]: logits, values or means, forbidden choices left out."""
         raise NotImplementedError  # abstract
 
-    def act(self, observations: Any) -> np.ndarray:
+    def act(self, observations: ArrayLike | Mapping[str, ArrayLike]) -> np.ndarray:
         """The greedy action for one observation or a batch of them, in the environment's own numbering."""
         if self.remembers:
             raise UserError(
@@ -73,7 +75,7 @@ class Agent:
 
         For code of users: the architecture draft promises it (decision 0018), and RLStudio itself never calls it.
         """
-        carry = _arrays(batch.carry) if self.remembers else None
+        carry = {name: rows.numpy(force=True) for name, rows in batch.carry.items()} if self.remembers else None
         acted = self.step(_arrays(batch.observations), carry)
         batch = batch.with_(actions=torch.from_numpy(acted.actions.copy()))
         if not isinstance(self.model, Model):
@@ -91,18 +93,19 @@ class Episode:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.carry: Any = None
+        self.carry: Carried | None = None
 
-    def act(self, observations: Any) -> np.ndarray:
+    def act(self, observations: ArrayLike | Mapping[str, ArrayLike]) -> np.ndarray:
         """The greedy action for one observation or a batch of them, in the environment's own numbering."""
         space = self.agent.spaces.observation
         if isinstance(space, Dict):
-            arrays = {name: np.asarray(observations[name]) for name, _ in space.items()}
+            entries = cast("Mapping[str, ArrayLike]", observations)
+            arrays = {name: np.asarray(entries[name]) for name, _ in space.items()}
             name, entry = space.items()[0]
             single = arrays[name].ndim == len(entry.shape)
             rows: Array = {k: v[None] for k, v in arrays.items()} if single else arrays
         else:
-            array = np.asarray(observations)
+            array = np.asarray(cast("ArrayLike", observations))
             single = array.ndim == len(space.shape)
             rows = array[None] if single else array
         acted = self.agent.step(rows, self.carry)
@@ -111,7 +114,7 @@ class Episode:
         actions: np.ndarray = acted.actions + np.asarray(start) if start else acted.actions
         return actions[0] if single else actions
 
-    def restart(self, envs: Any = None) -> None:
+    def restart(self, envs: ArrayLike | None = None) -> None:
         """Start afresh: everywhere, or in the environments given by their numbers or as a mask (`terminated`)."""
         self.carry = None if envs is None else without_rows(self.carry, np.asarray(envs))
 

@@ -5,14 +5,12 @@ With noise a squashed policy samples; a deterministic one does the same thing ev
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
-from rlstudio.core.contracts import Acted, Array, Model
+from rlstudio.core.contracts import Acted, Array, Carried, Model, NoiseBlock
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.models.policies.bounds import Bounds
 from rlstudio.models.policies.continuous import LOG_STD_RANGE
@@ -34,14 +32,14 @@ class BoundedAgent(Agent):
         bounds = Bounds(spaces.action)
         self._scale, self._shift = bounds.scale.numpy(), bounds.shift.numpy()
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
         if not self._samples:
             return super().noise(generator, steps, num_envs)
         if self._held is not None:
             return self._held.draw(generator, steps, num_envs)
         return generator.standard_normal((steps, num_envs, self._size), np.float32)
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         if noise is None or not self._samples:
             raw = self.deciding(observations)
         elif self._held is not None:
@@ -54,5 +52,5 @@ class BoundedAgent(Agent):
         # Rounding may step over a bound by a bit.
         return Acted(np.clip(actions, self._low, self._high).astype(self._low.dtype, copy=False), {}, carry)
 
-    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+    def deciding(self, observations: Array, carry: Carried | None = None) -> np.ndarray:
         return self._outputs(observations)[:, : self._size]

@@ -12,10 +12,8 @@ import numpy as np
 import torch
 
 from rlstudio.agents.kernels import NumpyKernel, numpy_layers, tensors, view
-from rlstudio.core.contracts import Array, Model
+from rlstudio.core.contracts import Array, Carried, Model
 from rlstudio.core.model.layers import Layers
-
-Carried = dict[str, np.ndarray]
 
 
 class TorchMemoryKernel:

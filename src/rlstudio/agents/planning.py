@@ -6,7 +6,7 @@ age of its episode, which is carried too: the same observation and carry give th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.contracts import Acted, Array, Planner, Score
+from rlstudio.core.contracts import Acted, Array, Carried, NoiseBlock, Planner, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
 
@@ -44,18 +44,21 @@ class PlanningAgent(Agent):
         if isinstance(spaces.action, Box):
             self._low, self._high = spaces.action.bounds()
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
-        return _Noise(self.planner, int(generator.integers(2**63)), num_envs, self.device)
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
+        drawn = _Noise(self.planner, int(generator.integers(2**63)), num_envs, self.device)
+        return cast("NoiseBlock", drawn)  # tensors on the planner's device: only `step` below reads them
 
-    def step(self, observations: Array, carry: Any = None, noise: Any = None) -> Acted:
+    def step(
+        self, observations: Array, carry: Carried | None = None, noise: np.ndarray | Tensor | None = None
+    ) -> Acted:
         assert isinstance(observations, np.ndarray)
         observed = torch.from_numpy(np.ascontiguousarray(observations, np.float32)).to(self.device)
         ages = np.zeros(len(observed), np.int64) if carry is None else carry[AGE]
-        noise = self.planner.noise.at_ages(ages) if noise is None else noise
+        numbers = self.planner.noise.at_ages(ages) if noise is None else torch.as_tensor(noise)
         before = (
             None if carry is None else {name: torch.as_tensor(part).to(self.device) for name, part in carry.items()}
         )
-        planned = self.planner.plan(observed, self.score, before, noise.to(self.device))
+        planned = self.planner.plan(observed, self.score, before, numbers.to(self.device))
         after = {name: part.numpy(force=True) for name, part in planned.carry.items()}
         return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
 

@@ -8,8 +8,6 @@ never taken.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -18,7 +16,7 @@ from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.agents.memory_kernels import memory_kernel
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Acted, Array, Model
+from rlstudio.core.contracts import Acted, Array, Carried, Model, NoiseBlock
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
 
 
@@ -42,7 +40,7 @@ class PolicyAgent(Agent):
         self._width, self._log_std = rule.outputs, rule.log_std
         self._held = None if rule.state_noise is None else HeldNoise(rule.state_noise)
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any:
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
         if self._held is not None:
             return self._held.draw(generator, steps, num_envs)
         shape = (steps, num_envs, self._width)
@@ -50,9 +48,10 @@ class PolicyAgent(Agent):
             return generator.standard_normal(shape, np.float32)
         # The open interval keeps both logarithms finite.
         uniform = generator.random(shape, np.float32) * (1 - 2e-7) + 1e-7
-        return -np.log(-np.log(uniform))
+        gumbel: np.ndarray = -np.log(-np.log(uniform))
+        return gumbel
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         if self._held is not None and noise is not None:
             mean, hidden = self._outputs.with_hidden(observations)
             actions = mean + self._held(hidden, noise)
@@ -77,7 +76,7 @@ class PolicyAgent(Agent):
             return Acted(np.stack(choices, -1), {}, carry)
         return Acted(outputs.argmax(-1), {}, carry)
 
-    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+    def deciding(self, observations: Array, carry: Carried | None = None) -> np.ndarray:
         outputs = self._recall(observations, carry)[0] if self.remembers else self._outputs(observations)
         return self.permitted(outputs, observations)
 

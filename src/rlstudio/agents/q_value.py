@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.kernels import acting_kernel
-from rlstudio.core.contracts import Acted, Array, Model
+from rlstudio.core.contracts import Acted, Array, Carried, Model
 from rlstudio.core.spaces import Spaces
 
 
@@ -23,10 +21,10 @@ class QValueAgent(Agent):
         self._quantiles = model.action_rule().per_choice
         self.acting = self._outputs.name
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         return Acted(self.deciding(observations).argmax(-1), {}, carry)
 
-    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+    def deciding(self, observations: Array, carry: Carried | None = None) -> np.ndarray:
         values = self._outputs(observations)
         if self._quantiles > 1:
             values = values.reshape(len(values), -1, self._quantiles).mean(-1)

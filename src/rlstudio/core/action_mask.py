@@ -6,10 +6,17 @@ nothing (an episode's last observation often has one, and rows that do not count
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast, overload
 
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces, describe
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from rlstudio.core.contracts import Array
+    from rlstudio.core.model.layers import Observations
 
 ACTION_MASK = "action_mask"
 
@@ -43,15 +50,22 @@ class ActionMask:
             )
         return cls(nvec)
 
-    def allowed(self, observations: Any) -> Any:
+    @overload
+    def allowed(self, observations: Array) -> np.ndarray: ...
+
+    @overload
+    def allowed(self, observations: Observations) -> Tensor: ...
+
+    def allowed(self, observations: Array | Observations) -> np.ndarray | Tensor:
         """True where a choice may be taken, [..., choices]; every part has at least one."""
-        allowed = observations[ACTION_MASK] != 0
+        entries = cast("dict[str, Tensor]", observations)  # arrays have the same operations
+        allowed = entries[ACTION_MASK] != 0
         for part in self.parts:
             view = allowed[..., part]
             view |= ~view.any(-1)[..., None]
         return allowed
 
-    def is_empty(self, mask: Any) -> bool:
+    def is_empty(self, mask: np.ndarray) -> bool:
         """Whether one observation's mask leaves some part without a choice."""
         return any(not mask[part].any() for part in self.parts)
 

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 Column = Tensor | dict[str, Tensor]
+Infos = Sequence[object] | Mapping[str, Sequence[object]]
 
 
 class Batch:
     __slots__ = ("_columns", "_flat", "infos", "lead")
 
-    def __init__(self, *, lead: int = 1, infos: Any = None, **columns: Column | None) -> None:
+    def __init__(self, *, lead: int = 1, infos: Infos | None = None, **columns: Column | None) -> None:
         """Columns given as None are absent. `lead` is the number of leading dimensions all columns share."""
         if "dones" in columns:
             raise ValueError("dones is derived (terminated or truncated); give those two columns instead")
@@ -51,7 +52,7 @@ class Batch:
                 yield name, column
 
     @classmethod
-    def _of(cls, columns: dict[str, Column], lead: int, infos: Any = None) -> Batch:
+    def _of(cls, columns: dict[str, Column], lead: int, infos: Infos | None = None) -> Batch:
         """Columns already known to agree: no check."""
         batch = object.__new__(cls)
         batch._columns, batch.lead, batch.infos, batch._flat = columns, lead, infos, None
@@ -114,7 +115,7 @@ class Batch:
 
     # -- deriving ---------------------------------------------------------------------------------------------------
 
-    def _map(self, fn: Callable[[Tensor], Tensor], lead: int, infos: Any = None) -> Batch:
+    def _map(self, fn: Callable[[Tensor], Tensor], lead: int, infos: Infos | None = None) -> Batch:
         columns: dict[str, Column] = {
             name: {key: fn(tensor) for key, tensor in column.items()} if isinstance(column, dict) else fn(column)
             for name, column in self._columns.items()
@@ -130,9 +131,9 @@ class Batch:
         kept = {name: column for name, column in self._columns.items() if name not in names}
         return Batch._of(kept, self.lead, self.infos)
 
-    def select(self, indices: Any) -> Batch:
+    def select(self, indices: Tensor | slice) -> Batch:
         """The rows at `indices` (integers, a boolean mask or a slice) along the first dimension."""
-        infos: Any = None
+        infos: Infos | None = None
         if self.infos is not None:
             order = torch.arange(len(self))[indices].tolist()
             if isinstance(self.infos, Mapping):
@@ -194,10 +195,15 @@ class Batch:
                 return {key: torch.cat([getattr(b, name)[key] for b in batches]) for key in column}
             return torch.cat([getattr(b, name) for b in batches])
 
-        infos: Any = None
-        if all(b.infos is not None for b in batches):
-            if isinstance(first.infos, Mapping):
-                infos = {key: [entry for b in batches for entry in b.infos[key]] for key in first.infos}
-            else:
-                infos = [entry for b in batches for entry in b.infos]
-        return Batch(lead=first.lead, infos=infos, **{name: joined(name) for name in first.names})
+        return Batch(lead=first.lead, infos=_joined_infos(batches), **{name: joined(name) for name in first.names})
+
+
+def _joined_infos(batches: Sequence[Batch]) -> Infos | None:
+    """None where one of them has none."""
+    infos = [b.infos for b in batches if b.infos is not None]
+    if len(infos) < len(batches):
+        return None
+    if isinstance(first := infos[0], Mapping):
+        tables = [table for table in infos if isinstance(table, Mapping)]
+        return {key: [entry for table in tables for entry in table[key]] for key in first}
+    return [entry for entries in infos for entry in entries]

@@ -97,7 +97,7 @@ class Catalog:
         """Import the code behind a name. A plug-in that does not import is named in one line; ours keeps its trace."""
         part = self.find(name)
         try:
-            loaded: Any = importlib.import_module(part.module)
+            loaded: object = importlib.import_module(part.module)
             for attribute in part.attribute.split("."):
                 loaded = getattr(loaded, attribute)
         except RLStudioError:

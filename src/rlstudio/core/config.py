@@ -11,11 +11,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.kinds import fit, kinds_of
 from rlstudio.core.parsing.problems import Problem, dotted, problems, value_text
@@ -27,7 +28,7 @@ from rlstudio.core.parsing.yaml_text import write_text
 class Retired(NamedTuple):
     """A field that a section had once and that changed nothing."""
 
-    default: Any
+    default: object
     reason: str  # why there is nothing to set
 
 
@@ -58,27 +59,29 @@ class Config(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _exact_kinds(cls, value: Any, info: ValidationInfo) -> Any:
+    def _exact_kinds(cls, value: object, info: ValidationInfo) -> object:
         """Pydantic alone would take true for 1, "yes" for true and "1_000" for a number. A section whose lines are all
         commented out reads as null and means its defaults."""
-        annotation: Any = cls.model_fields[str(info.field_name)].annotation
+        annotation = cls.model_fields[str(info.field_name)].annotation
         if value is None and isinstance(annotation, type) and issubclass(annotation, Config):
             return {}
         return fit(read_chosen(annotation, value), kinds_of(annotation))
 
     @classmethod
-    def chosen(cls, data: Mapping[str, Any]) -> type[Config]:
+    def chosen(cls, data: Mapping[str, object]) -> type[Config]:
         """The class that reads this section: another one where the data names a part that brings its own settings."""
         return cls
 
     @classmethod
-    def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
+    def section_type(cls, name: str, data: Mapping[str, object]) -> object:
         """The annotation of a field; a Config that chooses a section's class by other data answers with that class."""
         field = cls.model_fields.get(name)
         return field.annotation if field else None
 
 
 C = TypeVar("C", bound=Config)
+Stored = Mapping[str, Mapping[str, object] | None]
+"""A config file's sections as they were read."""
 
 
 def refuse(path: KeyPath, reason: str) -> NoReturn:
@@ -87,7 +90,9 @@ def refuse(path: KeyPath, reason: str) -> NoReturn:
     raise ValidationError.from_exception_data("Config", [InitErrorDetails(type=error, loc=path, input=None)])
 
 
-def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "config", *, context: Any = None) -> C:
+def parse(
+    cls: type[C], document: Document | Mapping[str, object], source: str = "config", *, context: object = None
+) -> C:
     """A valid Config, or one ConfigError that names every problem found, a line each. `context` is for validators."""
     if not isinstance(document, Document):
         document = Document(dict(document), source)
@@ -107,7 +112,7 @@ def parse(cls: type[C], document: Document | Mapping[str, Any], source: str = "c
     return cfg
 
 
-def _non_finite(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, float]]:
+def _non_finite(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, float]]:
     """NaN has no place anywhere, also not where a section takes any value: it is neither JSON nor equal to itself."""
     if isinstance(value, float) and not math.isfinite(value):
         yield path, value
@@ -117,7 +122,7 @@ def _non_finite(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, float
 
 
 def apply_overrides(
-    document: Document | Mapping[str, Any], overrides: Sequence[str], source: str = "config"
+    document: Document | Mapping[str, object], overrides: Sequence[str], source: str = "config"
 ) -> Document:
     """The document with `section.key=value` replaced or added, one after the other; it is not changed itself."""
     if not isinstance(document, Document):
@@ -138,7 +143,7 @@ def apply_overrides(
     return Document(data, document.source, marks, placed)
 
 
-def _put(data: Any, path: tuple[str, ...], value: Any, label: str, done: KeyPath = ()) -> tuple[KeyPath, Any]:
+def _put(data: object, path: tuple[str, ...], value: object, label: str, done: KeyPath = ()) -> tuple[KeyPath, object]:
     """Where the value went (list positions are numbers) and a copy of the data along the way there."""
     if not path:
         return done, value
@@ -156,7 +161,7 @@ def _put(data: Any, path: tuple[str, ...], value: Any, label: str, done: KeyPath
     raise ConfigError(f"override {label}: {dotted(done)} is {what} and has no {head!a}")
 
 
-def canonical(cfg: Config, stored: Any = None) -> str:
+def canonical(cfg: Config, stored: Stored | None = None) -> str:
     """What defines the result, as compact JSON with sorted keys. Defaults are part of it, `auto` stays `auto`.
 
     `stored` is the data of the file that `cfg` was read from, where that may hold values of retired fields.
@@ -177,7 +182,7 @@ def canonical(cfg: Config, stored: Any = None) -> str:
     return json.dumps(_positive_zero(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _drop_later_defaults(cfg: Config, data: dict[str, Any]) -> None:
+def _drop_later_defaults(cfg: Config, data: State) -> None:
     for name, value in cfg:
         if name in cfg.hashed_if_set and value == type(cfg).model_fields[name].get_default(call_default_factory=True):
             del data[name]
@@ -185,7 +190,7 @@ def _drop_later_defaults(cfg: Config, data: dict[str, Any]) -> None:
             _drop_later_defaults(value, data[name])
 
 
-def _positive_zero(value: Any) -> Any:
+def _positive_zero(value: object) -> object:
     """Equal configs have equal hashes, and -0.0 equals 0.0."""
     if isinstance(value, dict):
         return {key: _positive_zero(inner) for key, inner in value.items()}
@@ -194,7 +199,7 @@ def _positive_zero(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def config_hash(cfg: Config, stored: Any = None) -> str:
+def config_hash(cfg: Config, stored: Stored | None = None) -> str:
     """SHA-256 of the canonical form, in hexadecimal."""
     return hashlib.sha256(canonical(cfg, stored).encode()).hexdigest()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from rlstudio.core.arrays import Namespace
 from rlstudio.core.model.protocol import ForPlanning as ForPlanning  # noqa: PLC0414 - offered here too
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlstudio.core.batch import Batch
+    from rlstudio.core.config import Config
     from rlstudio.core.rng import Rng
     from rlstudio.core.spaces import Spaces
 
-    Array = np.ndarray | dict[str, np.ndarray]
-else:
-    Array = Any  # commands that only look at runs read this module too, and need no NumPy
+# As text: commands that only look at runs read this module too, and need neither NumPy nor torch.
+Array: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
+Carried: TypeAlias = "dict[str, np.ndarray]"
+"""What an agent remembers: arrays with a row per environment, zero where an episode starts."""
+
 State = dict[str, Any]
 Metrics = dict[str, "Tensor"]
 
@@ -96,15 +99,21 @@ class VecEnv(Protocol):
 
 
 class Acted(NamedTuple):
-    actions: Any
-    columns: dict[str, Any]
-    carry: Any
+    actions: np.ndarray  # for the environments
+    columns: dict[str, np.ndarray]  # for learning; its `actions`, where those that were chosen are others
+    carry: Carried | None
 
 
 class Player(Protocol):
     """Whatever can play episodes: an agent, or what acts by one."""
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted: ...
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted: ...
+
+
+class NoiseBlock(Protocol):
+    """Noise of successive steps: an array [steps, num_envs, ...], or what gives the noise of a step when asked."""
+
+    def __getitem__(self, step: int, /) -> np.ndarray: ...
 
 
 class Agent(Player, Protocol):
@@ -112,9 +121,9 @@ class Agent(Player, Protocol):
 
     spaces: Spaces
     acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
-    remembers: bool  # whether it has a carry: a dict of arrays with a row per env, zero where an episode starts
+    remembers: bool  # whether it has a carry
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
         """Noise for a whole rollout, drawn at once: [steps, num_envs, ...]."""
         ...
 
@@ -132,9 +141,9 @@ class Explore(Stateful, Protocol):
 
     remembers: bool  # whether something travels from step to step, to be forgotten when an episode ends
 
-    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> Any: ...
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray: ...
 
-    def __call__(self, actions: np.ndarray, noise: Any, observations: Array, place: Place) -> np.ndarray: ...
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray: ...
 
     def progress(self, fraction: float) -> None:
         """The share of the run that is done, for what changes with it."""
@@ -346,9 +355,17 @@ class Runtime(EnvFacts, Protocol):
 class Outcome(NamedTuple):
     """Where one step of a model leads."""
 
-    states: Any  # [P, E, K, S]
-    rewards: Any  # [P, E, K]
-    continues: Any  # [P, E, K]: 1 where the episode goes on, 0 where it ends, between where the model is not sure
+    states: Tensor  # [P, E, K, S]
+    rewards: Tensor  # [P, E, K]
+    continues: Tensor  # [P, E, K]: 1 where the episode goes on, 0 where it ends, between where the model is not sure
+
+
+class SequenceOutcome(NamedTuple):
+    """Where a sequence of H steps of a model leads."""
+
+    states: Tensor  # [P, E, K, S], the last ones
+    rewards: Tensor  # [H, P, E, K]
+    continues: Tensor | None  # [H, P, E, K]; None of a world without ends
 
 
 class Dynamics(Protocol):
@@ -379,9 +396,8 @@ class Dynamics(Protocol):
 class Rolling(Protocol):
     """A Dynamics that knows a quicker way through a whole sequence than step by step."""
 
-    def rollout(self, states: Tensor, actions: Tensor) -> Outcome:
-        """actions [E, K, H, ...] -> the last states, and the rewards and continues of each step, [H, P, E, K]; None for
-        the continues of a world without ends."""
+    def rollout(self, states: Tensor, actions: Tensor) -> SequenceOutcome:
+        """actions [E, K, H, ...] -> the last states, and the rewards and continues of each step."""
         ...
 
 
@@ -455,13 +471,16 @@ class Trainer(Protocol):
 
 class Lane(Protocol):
     """A way to compute an algorithm: step by step, as a graph, as one kernel. Its trainer names the same state in the
-    same shapes as the algorithm's own, so that a checkpoint of one goes on in the other."""
+    same shapes as the algorithm's own, so that a checkpoint of one goes on in the other.
 
-    def refuses(self, algo: str, cfg: Any, network: Any, runtime: Runtime) -> str | None:
+    `cfg` is the `train` section, of the class that the algorithm has for it; `network` is `policy.network`.
+    """
+
+    def refuses(self, algo: str, cfg: Config, network: Config, runtime: Runtime) -> str | None:
         """Why it cannot train this; None where it can."""
         ...
 
-    def trainer(self, algo: str, cfg: Any, runtime: Runtime, network: Any, rng: Rng) -> Trainer: ...
+    def trainer(self, algo: str, cfg: Config, runtime: Runtime, network: Config, rng: Rng) -> Trainer: ...
 
 
 class Lease(Protocol):

@@ -49,7 +49,7 @@ class PartConfig(Config):
     """Name of the part."""
 
     @classmethod
-    def chosen(cls, data: Mapping[str, Any]) -> type[Config]:
+    def chosen(cls, data: Mapping[str, object]) -> type[Config]:
         """Of an unknown kind the settings cannot be judged: it is refused alone."""
         kind = data.get("kind")
         if not isinstance(kind, str):
@@ -78,10 +78,10 @@ class PartConfig(Config):
         return known_part(cls.parts, value)
 
     @model_serializer(mode="wrap")
-    def _every_setting(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _every_setting(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, object]:
         """A field is declared with the section of the kind, and pydantic would write the settings of that alone."""
         if type(self) is _section_of(type(self)) or info.context is self:
-            whole: dict[str, Any] = handler(self)
+            whole: dict[str, object] = handler(self)
             return whole
         return self.model_dump(
             mode=info.mode,
@@ -113,7 +113,7 @@ class PartConfig(Config):
             own["anyOf"] = [ours, *others]
         return reference
 
-    def build(self, *given: Any) -> Any:
+    def build(self, *given: object) -> Any:
         """The part that the section names, from its settings and what its kind gives it."""
         config = self.config_of(self.kind)
         settings = self if isinstance(self, config) else config.model_validate(self.model_dump(exclude_unset=True))

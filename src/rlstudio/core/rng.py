@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,7 @@ class SeedReport:
     envs: str | None
     """Of the seeds of each environment's first episode."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 

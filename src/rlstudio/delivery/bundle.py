@@ -23,10 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Incompatible, StorageError, UserError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.delivery.spec import ActingFacts, Spec, derived, read_spec
@@ -210,7 +211,7 @@ def _publish(above: Folder, name: str, files: Mapping[str, bytes]) -> None:
     above.sync()
 
 
-def _parse(fields: Any) -> tuple[dict[str, Written], str]:
+def _parse(fields: State) -> tuple[dict[str, Written], str]:
     try:
         if fields["kind"] != KIND:
             raise ValueError(f"is the manifest of a {fields['kind']!r}")
@@ -241,7 +242,7 @@ class _as_bundle_errors:  # noqa: N801 - reads as a statement
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CheckpointError | StorageError) and not str(error).startswith(f"{self.place}: bundle"):
             text = str(error).removeprefix(f"{self.place}/")
             raise BundleError(f"{self.place}: bundle not accepted: {text}") from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from rlstudio.core.contracts import State
 from rlstudio.core.spaces import describe, from_json
 from rlstudio.delivery.spec import Spec
 
@@ -127,7 +126,7 @@ def _needs(spec: Spec) -> str:
     return "NumPy and onnxruntime, nothing else" if "onnx" in spec.formats else "RLStudio: there is no policy.onnx"
 
 
-def _score(evaluation: dict[str, Any] | None) -> str | None:
+def _score(evaluation: State | None) -> str | None:
     if evaluation is None:
         return None
     interval = evaluation.get("interval")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def export_agent(
     origin: BundleOrigin,
     env: EnvConfig | None,
     config_yaml: str | None = None,
-    evaluation: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, object] | None = None,
     reward_scale: float | None = None,
 ) -> Bundle:
     """Any agent as a bundle, after every graph was checked to act as the agent does."""
@@ -117,7 +116,7 @@ def export_agent(
     return write_bundle(target, spec, weights_of(agent), others)
 
 
-def _lineage(folder: RunFolder) -> dict[str, Any] | None:
+def _lineage(folder: RunFolder) -> dict[str, object] | None:
     """Code and packages, but neither host nor user nor paths: a bundle is given away."""
     recorded = recorded_lineage(folder)
     if recorded is None:
@@ -133,7 +132,7 @@ def weights_of(agent: Agent) -> dict[str, np.ndarray]:
     return {name: tensor.numpy(force=True) for name, tensor in agent.model.state_dict().items()}
 
 
-def _frame_stack(agent: Agent, env: EnvConfig | None) -> dict[str, Any] | None:
+def _frame_stack(agent: Agent, env: EnvConfig | None) -> dict[str, object] | None:
     """How many frames are one observation, by the space or by the wrapper that stacks them."""
     space = agent.spaces.observation
     if isinstance(space, Box) and space.stack is not None:
@@ -144,7 +143,7 @@ def _frame_stack(agent: Agent, env: EnvConfig | None) -> dict[str, Any] | None:
     return None
 
 
-def _evaluation(loaded: LoadedAgent) -> dict[str, Any] | None:
+def _evaluation(loaded: LoadedAgent) -> dict[str, object] | None:
     """The evaluation of these weights, if the run made one: after training, or when they became the best."""
     checkpoint: Loaded = loaded.checkpoint
     session = checkpoint.content["trainer_state"]["session"]

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from rlstudio.core.errors import UserError, suggest
 from rlstudio.core.extras import Extra
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.ports import Port
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, GraphProto, ModelProto
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -99,9 +102,9 @@ def onnx_run(data: bytes, inputs: Sequence[Port], outputs: Sequence[Port]) -> Ru
     return lambda arrays: dict(zip(names, session.run(names, arrays), strict=True))
 
 
-def _check_contained(model: Any) -> None:
+def _check_contained(model: ModelProto) -> None:
     """No tensor of the model, also of graphs inside nodes, may lie in another file."""
-    waiting = [model.graph, *model.functions]
+    waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while waiting:
         graph = waiting.pop()
         tensors = [*getattr(graph, "initializer", ())]
@@ -135,7 +138,7 @@ def _onnx(exporter: Exporter) -> Graph:
     return Graph(data, onnx_run(data, policy.inputs, policy.outputs))
 
 
-def _plain(proto: Any) -> None:
+def _plain(proto: ModelProto) -> None:
     """Without the exporter's notes (paths and lines of our source), and with `batch` for the name it made up."""
     graph = proto.graph
     made_up = graph.input[0].type.tensor_type.shape.dim[0].dim_param
@@ -171,7 +174,7 @@ FORMATS: dict[str, tuple[str, Callable[[Exporter], Graph]]] = {
 }
 
 
-def module_run(module: Callable[..., Any], policy: Deployed) -> Run:
+def module_run(module: Callable[..., tuple[torch.Tensor, ...]], policy: Deployed) -> Run:
     """Runs a torch module that takes and gives what the policy does."""
     inputs, outputs = ([port.name for port in ports] for ports in (policy.inputs, policy.outputs))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rlstudio.agents.agent import Agent
-from rlstudio.core.contracts import Acted, Array
+from rlstudio.core.contracts import Acted, Array, Carried
 from rlstudio.core.errors import BundleError, UserError
 from rlstudio.delivery.graphs import Arrays, onnx_run
 from rlstudio.delivery.ports import ACTIONS, OUTPUTS
@@ -32,16 +30,16 @@ class OnnxAgent(Agent):
             raise BundleError(f"{label}: is not a graph of this policy: {reason}") from error
         self._start = np.asarray(getattr(self.spaces.action, "start", 0) or 0)
 
-    def step(self, observations: Array, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         results = self.results(observations, carry)
         after = {port.part: results[port.after.name] for port in self._carry} if self.remembers else carry
         actions = results[ACTIONS]
         return Acted(actions - self._start if self._start.any() else actions, {}, after)
 
-    def deciding(self, observations: Array, carry: Any = None) -> np.ndarray:
+    def deciding(self, observations: Array, carry: Carried | None = None) -> np.ndarray:
         return self.results(observations, carry)[OUTPUTS]
 
-    def results(self, observations: Array, carry: Any = None) -> Arrays:
+    def results(self, observations: Array, carry: Carried | None = None) -> Arrays:
         """All outputs of the graph by their names; actions in the environment's own numbering."""
         inputs = {}
         for port in self._observations:

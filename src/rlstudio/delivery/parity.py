@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask, choices
-from rlstudio.core.contracts import Array
+from rlstudio.core.contracts import Acted, Array, Carried
 from rlstudio.core.errors import ParityFailed
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Spaces
@@ -58,7 +57,7 @@ class Agreement:
     difference: float  # the largest between actions, or between outputs where actions are choices
     ties: int  # rows in which the agent itself was undecided and the graph took the other choice
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, float]:
         return {"max_difference": self.difference, "ties": self.ties}
 
 
@@ -207,7 +206,7 @@ class _Table:
         self.policy = policy
         self.columns: dict[str, list[np.ndarray]] = {}
 
-    def add(self, agent: Agent, observations: Array, carry: Any, acted: Any) -> None:
+    def add(self, agent: Agent, observations: Array, carry: Carried | None, acted: Acted) -> None:
         start = np.asarray(getattr(agent.spaces.action, "start", 0) or 0)
         rows = len(acted.actions)
         self._put(ACTIONS, acted.actions + start if start.any() else acted.actions)
@@ -215,6 +214,7 @@ class _Table:
         for port in self.policy.observations:
             self._put(port.name, observations[port.part] if isinstance(observations, dict) else observations)
         for port in self.policy.carry:
+            assert acted.carry is not None
             before = np.zeros((rows, *port.shape), np.float32) if carry is None else carry[port.part]
             self._put(port.name, before)
             self._put(port.after.name, acted.carry[port.part])

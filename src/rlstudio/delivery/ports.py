@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlstudio.core.action_mask import choices
 from rlstudio.core.errors import Incompatible
@@ -25,7 +25,7 @@ class Port(NamedTuple):
         """The output that belongs to an input which is carried."""
         return self._replace(name=self.name + AFTER)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype, "part": self.part}
 
 

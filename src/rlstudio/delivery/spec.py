@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import Model
+from rlstudio.core.contracts import Model, State
 from rlstudio.core.errors import BundleError, RLStudioError
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_shape, check_sizes, from_json, to_json
 from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
@@ -33,7 +33,7 @@ class ActingFacts(NamedTuple):
         return cls(model.action_rule().kind == "bounded", model.carry_shapes())
 
     @classmethod
-    def stated(cls, derived: Mapping[str, Any]) -> ActingFacts:
+    def stated(cls, derived: State) -> ActingFacts:
         """As a file says."""
         carry = {str(part): tuple(entry["shape"]) for part, entry in derived["carry"].items()}
         for shape in carry.values():
@@ -99,10 +99,10 @@ class Spec(_Part):
         return (self.model_dump_json(indent=2) + "\n").encode()
 
 
-def derived(spaces: Spaces, model: ModelSpec, facts: ActingFacts) -> dict[str, Any]:
+def derived(spaces: Spaces, model: ModelSpec, facts: ActingFacts) -> State:
     """What follows from the spaces and the Model, written out for programs that know neither."""
     action, carry = spaces.action, carry_ports(facts.carry)
-    rule: dict[str, Any]
+    rule: dict[str, object]
     if isinstance(action, Box):
         low, high = ([repr(float(v)) for v in side.ravel()] for side in action.bounds())
         rule = {"rule": SQUASHED if facts.squashes else CLIPPED, "low": low, "high": high}

@@ -9,11 +9,12 @@ Dims: N rows, Q quantiles, J targets.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from rlstudio.ops.autograd import GradientContext
 
 CACHE = 2**17  # pairs worked on at a time on a CPU: half a megabyte each of three arrays
 
@@ -33,7 +34,7 @@ class _QuantileHuber(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, quantiles_NQ: Tensor, targets_NJ: Tensor, kappa: float) -> Tensor:
+    def forward(ctx: GradientContext, quantiles_NQ: Tensor, targets_NJ: Tensor, kappa: float) -> Tensor:
         rows, count = quantiles_NQ.shape
         pairs = count * targets_NJ.shape[1]
         step = max(CACHE // pairs, 1) if quantiles_NQ.device.type == "cpu" else rows
@@ -50,7 +51,7 @@ class _QuantileHuber(torch.autograd.Function):
         return torch.cat(losses).mul_(scale_Q).sum(1)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None]:
+    def backward(ctx: GradientContext, *grads: Tensor) -> tuple[Tensor, None, None]:
         (towards_NQ,) = ctx.saved_tensors
         return grads[0].unsqueeze(1) * towards_NQ, None, None
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlstudio.core.contracts import State
 from rlstudio.ops.flat import Flat, flatten
 
+M = TypeVar("M", bound=nn.Module)
 
-class Target:
+
+class Target(Generic[M]):
     """`model` is the copy. It takes no gradients and changes only in `refresh`."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: M) -> None:
         self.source = flatten(source)
         self.model = deepcopy(source)
         object.__delattr__(self.model, "_flat")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Dynamics, Outcome, Rolling
+from rlstudio.core.contracts import Dynamics, Outcome, Rolling, SequenceOutcome
 from rlstudio.core.model.policies import PlanValue
 from rlstudio.planners.config import ScorePartConfig
 
@@ -77,7 +77,7 @@ class ReturnScore:
             total = total + self.gamma ** len(rewards) * worth
         return self._over_particles(total)
 
-    def _rollout(self, states: Tensor, actions: Tensor) -> Outcome:
+    def _rollout(self, states: Tensor, actions: Tensor) -> SequenceOutcome:
         """As `Rolling` has it."""
         if self.reward is None and isinstance(self.dynamics, Rolling):
             return self.dynamics.rollout(states, actions)
@@ -86,7 +86,7 @@ class ReturnScore:
             states, reward, goes_on = self.step(states, chosen)
             rewards.append(reward)
             continues.append(goes_on)
-        return Outcome(states, torch.stack(rewards), torch.stack(continues))
+        return SequenceOutcome(states, torch.stack(rewards), torch.stack(continues))
 
     def step(self, states: Tensor, actions: Tensor) -> Outcome:
         """One step of the model [P, E, K, ...], with the reward to plan with."""

@@ -118,7 +118,7 @@ class PolicyServer(ThreadingHTTPServer):
             actions = acted.actions + self.start if self.start.any() else acted.actions
             answer: dict[str, object] = {"actions": actions[0].tolist() if parsed.single else actions.tolist()}
             if self.policy.remembers:
-                carry = acted.carry
+                carry = acted.carry or {}
                 answer["carry"] = {part: (rows[0] if parsed.single else rows).tolist() for part, rows in carry.items()}
         return answer, parsed.rows
 

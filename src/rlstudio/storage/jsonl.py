@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
+from rlstudio.core.contracts import State
 from rlstudio.storage.folder import Folder
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def encode(record: Mapping[str, Any]) -> bytes:
+def encode(record: Mapping[str, object]) -> bytes:
     return _ENCODER.encode(record).encode() + b"\n"
 
 
-def decode(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def decode(lines: Iterable[bytes]) -> Iterator[State]:
     """The objects among these lines; anything that is not a complete line with one object is left out."""
     for line in lines:
         if not line.endswith(b"\n"):

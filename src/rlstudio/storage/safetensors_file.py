@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from io import BufferedIOBase
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class ByteSink(Protocol):
 def write_tensors(sink: ByteSink, tensors: Mapping[str, np.ndarray]) -> None:
     """The whole file into `sink` (a `StreamWriter`, a hash, ...), one array at a time."""
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    header: dict[str, Any] = {}
+    header: dict[str, dict[str, object]] = {}
     end = 0
     for name in order:
         array = tensors[name]
@@ -110,7 +110,7 @@ def _entries(header: bytes, data_size: int, label: str) -> list[_Entry]:
     return entries
 
 
-def _entry(name: str, value: Any) -> _Entry:
+def _entry(name: str, value: object) -> _Entry:
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name!r} needs exactly dtype, shape and data_offsets")
     dtype = DTYPES.get(value["dtype"]) if isinstance(value["dtype"], str) else None
@@ -122,19 +122,19 @@ def _entry(name: str, value: Any) -> _Entry:
     return _Entry(offsets[0], offsets[1], name, dtype, shape)
 
 
-def _counts(name: str, value: Any) -> tuple[int, ...]:
+def _counts(name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
         raise ValueError(f"{name!r} needs lists of whole numbers, got {value!r}")
     return tuple(value)
 
 
-def _check_metadata(value: Any) -> None:
+def _check_metadata(value: object) -> None:
     if not isinstance(value, dict) or any(not isinstance(text, str) for text in value.values()):
         raise ValueError(f"{_METADATA} must map names to text")
 
 
-def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _no_duplicates(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    fields: dict[str, object] = {}
     for name, value in pairs:
         if name in fields:
             raise ValueError(f"{name!r} appears twice")

@@ -11,31 +11,35 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from rlstudio.core.contracts import Segment
+from rlstudio.core.contracts import Segment, State
 from rlstudio.core.errors import CheckpointError
 
 if TYPE_CHECKING:
     import numpy as np
+    from torch import Tensor
 
 _MARKS = ("$tensor", "$segment", "$float", "$tuple", "$dict")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+T = TypeVar("T")
+
+
 class Tree(NamedTuple):
-    json: Any
+    json: object
     tensors: dict[str, np.ndarray]
     segments: list[Segment]
 
 
-def flatten(state: Mapping[str, Any]) -> Tree:
+def flatten(state: Mapping[str, object]) -> Tree:
     """Take a state apart. A value that a checkpoint cannot hold is an error that names its path."""
     tree = Tree({}, {}, [])
     return tree._replace(json=_encode(state, "", tree))
 
 
-def plain(value: Mapping[str, Any], what: str) -> Any:
+def plain(value: Mapping[str, object], what: str) -> object:
     """The JSON of a state that may hold no tensors and no segments."""
     tree = flatten(value)
     if tree.tensors or tree.segments:
@@ -43,11 +47,11 @@ def plain(value: Mapping[str, Any], what: str) -> Any:
     return tree.json
 
 
-def rebuild(tree: Tree, label: str) -> Any:
+def rebuild(tree: Tree, label: str) -> State:
     """The state of a tree; `label` names its file in an error message."""
     used: set[str] = set()
     try:
-        value = _decode(tree.json, tree, used)
+        value = _as(dict, _decode(tree.json, tree, used))
     except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: not a state: {type(error).__name__} {error}") from error
     if unused := sorted(set(tree.tensors) - used):
@@ -55,12 +59,12 @@ def rebuild(tree: Tree, label: str) -> Any:
     return value
 
 
-def to_bytes(value: Any) -> bytes:
+def to_bytes(value: object) -> bytes:
     """Canonical JSON: the same value gives the same bytes, and finite floats come back to the bit."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _encode(value: Any, path: str, tree: Tree) -> Any:
+def _encode(value: object, path: str, tree: Tree) -> object:
     if hasattr(value, "__array_interface__"):
         return _tensor(_as_array(value), path, tree)
     if value is None or isinstance(value, bool | int | float | str):
@@ -74,28 +78,28 @@ def _encode(value: Any, path: str, tree: Tree) -> Any:
         entries = [_encode(entry, f"{path}/{index}", tree) for index, entry in enumerate(value)]
         return {"$tuple": entries} if isinstance(value, tuple) else entries
     if hasattr(value, "detach"):
-        return _tensor(_from_torch(value, path), path, tree)
+        return _tensor(_from_torch(cast("Tensor", value), path), path, tree)
     raise TypeError(
         f"{path[1:]}: a {type(value).__name__} cannot be stored in a checkpoint; "
         "use tensors, arrays, Segments or plain JSON values"
     )
 
 
-def _as_array(value: Any) -> np.ndarray:
+def _as_array(value: object) -> np.ndarray:
     import numpy as np  # imported only to write arrays; `rlctl show` reads manifests without it
 
     return np.asarray(value)
 
 
-def _from_torch(value: Any, path: str) -> np.ndarray:
+def _from_torch(value: Tensor, path: str) -> np.ndarray:
     try:
         return _as_array(value.detach().cpu().numpy())
     except TypeError as error:  # a dtype NumPy does not have
         raise TypeError(f"{path[1:]}: {value.dtype} cannot be stored in a checkpoint; convert it first") from error
 
 
-def _encode_dict(value: Mapping[Any, Any], path: str, tree: Tree) -> Any:
-    encoded = {}
+def _encode_dict(value: Mapping[object, object], path: str, tree: Tree) -> object:
+    encoded: dict[str, object] = {}
     for key in sorted(value, key=str):
         if not isinstance(key, str):
             raise TypeError(f"{path[1:]}: the key {key!r} is not text; a checkpoint's dicts have text keys")
@@ -103,12 +107,12 @@ def _encode_dict(value: Mapping[Any, Any], path: str, tree: Tree) -> Any:
     return {"$dict": encoded} if any(key.startswith("$") for key in encoded) else encoded
 
 
-def _tensor(array: np.ndarray, path: str, tree: Tree) -> Any:
+def _tensor(array: np.ndarray, path: str, tree: Tree) -> dict[str, str]:
     tree.tensors[path[1:]] = array
     return {"$tensor": path[1:]}
 
 
-def _decode(value: Any, tree: Tree, used: set[str]) -> Any:
+def _decode(value: object, tree: Tree, used: set[str]) -> object:
     if isinstance(value, list):
         return [_decode(entry, tree, used) for entry in value]
     if not isinstance(value, dict):
@@ -121,29 +125,30 @@ def _decode(value: Any, tree: Tree, used: set[str]) -> Any:
     return {key: _decode(entry, tree, used) for key, entry in value.items()}
 
 
-def _decode_mark(mark: str, held: Any, tree: Tree, used: set[str]) -> Any:
+def _decode_mark(mark: str, held: object, tree: Tree, used: set[str]) -> object:
     def tensor() -> np.ndarray:
-        if held in used:
-            raise ValueError(f"the tensor {held!r} is used twice")
-        used.add(held)
-        return tree.tensors[held]
+        name = _as(str, held)
+        if name in used:
+            raise ValueError(f"the tensor {name!r} is used twice")
+        used.add(name)
+        return tree.tensors[name]
 
     def segment() -> Segment:
         if type(held) is not int or held < 0:
             raise ValueError(f"{held!r} is no segment index")
         return tree.segments[held]
 
-    decoders: dict[str, Callable[[], Any]] = {
+    decoders: dict[str, Callable[[], object]] = {
         "$tensor": tensor,
         "$segment": segment,
-        "$float": lambda: _FLOATS[held],
+        "$float": lambda: _FLOATS[_as(str, held)],
         "$tuple": lambda: tuple(_decode(entry, tree, used) for entry in _as(list, held)),
         "$dict": lambda: {key: _decode(entry, tree, used) for key, entry in _as(dict, held).items()},
     }
     return decoders[mark]()
 
 
-def _as(kind: type, held: Any) -> Any:
+def _as(kind: type[T], held: object) -> T:
     if not isinstance(held, kind):
         raise TypeError(f"expected a {kind.__name__}, got a {type(held).__name__}")
     return held

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from io import BufferedReader
-from typing import Any
 
 from rlstudio.core.errors import CheckpointError, StorageError
 from rlstudio.storage.folder import Folder
@@ -43,23 +43,23 @@ def open_verified(folder: Folder, name: str, expected: Written) -> BufferedReade
     return file
 
 
-def written(entry: Any) -> Written:
+def written(entry: Mapping[str, object]) -> Written:
     return Written(whole_number(entry["size"]), hex_digest(entry["sha256"]))
 
 
-def whole_number(value: Any) -> int:
+def whole_number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a whole number")
     return value
 
 
-def plain_text(value: Any) -> str:
+def plain_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
 
 
-def hex_digest(value: Any) -> str:
+def hex_digest(value: object) -> str:
     if not _HASH.fullmatch(plain_text(value)):
         raise ValueError(f"{value!r} is not a sha256")
     return plain_text(value)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from rlstudio.core.contracts import Trainer
+from rlstudio.core.contracts import Array, Carried, Trainer
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, Space
 from rlstudio.experiment.checkpoint.agent_spec import describe_agent, read_agent
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
@@ -28,7 +28,7 @@ class LoadedAgentContract:
     part: ClassVar[str]
     """Name of the algorithm."""
 
-    train: ClassVar[Mapping[str, Any]] = {}
+    train: ClassVar[Mapping[str, object]] = {}
     """Settings of its own that make it small."""
 
     builds_trainer: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class LoadedAgentContract:
         generator = np.random.default_rng(3)
         for noisy in (False, True):
             noises = [agent.noise(np.random.default_rng(5), STEPS, ROWS) for agent in (loaded, trained)]
-            carries: list[Any] = [None, None]
+            carries: list[Carried | None] = [None, None]
             for step in range(STEPS):
                 rows = observed(trained.spaces.observation, generator)
                 acted = [
@@ -87,7 +87,7 @@ def written(trainer: Trainer, folder: Path) -> Loaded:
     return Checkpoints(folder, "r", lease=None).load(info.step)
 
 
-def observed(space: Space, generator: np.random.Generator) -> Any:
+def observed(space: Space, generator: np.random.Generator) -> Array:
     """Rows that such a space may show."""
     if isinstance(space, Dict):
         return {name: _leaf(entry, generator) for name, entry in space.items()}
@@ -105,10 +105,12 @@ def _leaf(space: Leaf, generator: np.random.Generator) -> np.ndarray:
     return generator.integers(0, np.asarray(space.nvec), (ROWS, len(space.nvec)))
 
 
-def same(ours: Any, theirs: Any) -> bool:
+def same(ours: Array | None, theirs: Array | None) -> bool:
     """Of arrays, dicts of them, or nothing: equal in kind, dtype and every bit."""
-    if isinstance(theirs, dict):
+    if ours is None or theirs is None:
+        return ours is theirs
+    if isinstance(ours, dict) and isinstance(theirs, dict):
         return ours.keys() == theirs.keys() and all(same(ours[name], theirs[name]) for name in theirs)
-    if theirs is None:
-        return ours is None
-    return bool(ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes())
+    if isinstance(ours, dict) or isinstance(theirs, dict):
+        return False
+    return ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()

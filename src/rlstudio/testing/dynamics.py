@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -22,7 +22,7 @@ class DynamicsContract:
     part: ClassVar[str]
     """Name of the dynamics."""
 
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, object]] = {}
     """Its own, that make it small."""
 
     env_id: ClassVar[str] = NUMBERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -45,7 +45,7 @@ class LauncherContract:
         launcher: Launcher = read_launcher(self.part, self.settings).build(workspace)
         return launcher
 
-    def claimed(self, workspace: Workspace, **sections: Any) -> RunRow:
+    def claimed(self, workspace: Workspace, **sections: object) -> RunRow:
         run = enqueue(workspace, experiment_from({**TINY, **sections}))
         return workspace.store.claim(run.id, this_process())
 

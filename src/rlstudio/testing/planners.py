@@ -4,7 +4,7 @@ environment for itself, and numbers whatever the score says."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ class PlannerContract:
     part: ClassVar[str]
     """Name of the planner."""
 
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, object]] = {}
     """Its own, that make it small."""
 
     worlds: ClassVar[tuple[str, ...]] = (NUMBERS, CHOICES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.samplers import Sampler, make_sampler
@@ -12,7 +12,7 @@ from rlstudio.control.sweep.space import Space, number_of
 from rlstudio.control.sweep.sweeps import Trial, TrialState
 from rlstudio.core.config import parse
 
-RANGES: Mapping[str, Mapping[str, Any]] = {
+RANGES: Mapping[str, Mapping[str, object]] = {
     "train.lr": {"low": 1e-5, "high": 1e-2, "log": True},
     "train.rollout_steps": {"low": 8, "high": 64, "step": 8},
 }
@@ -23,10 +23,10 @@ class SamplerContract:
     part: ClassVar[str]
     """Name of the sampler."""
 
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, object]] = {}
     """Its own, where it needs some."""
 
-    space: ClassVar[Mapping[str, Mapping[str, Any]]] = RANGES
+    space: ClassVar[Mapping[str, Mapping[str, object]]] = RANGES
     """Settings it can choose."""
 
     seeded: ClassVar[bool] = True
@@ -37,18 +37,18 @@ class SamplerContract:
         if not cls.seeded:
             cls.test_another_seed_chooses_otherwise = None  # type: ignore[method-assign, assignment]
 
-    def sweep(self, **changed: Any) -> SweepConfig:
+    def sweep(self, **changed: object) -> SweepConfig:
         sampler = {"kind": self.part, **self.settings, **changed}
         return parse(
             SweepConfig, {"name": "s", "experiment": {}, "trials": 12, "sampler": sampler, "space": dict(self.space)}
         )
 
-    def make(self, **changed: Any) -> tuple[Sampler, Space]:
+    def make(self, **changed: object) -> tuple[Sampler, Space]:
         cfg = self.sweep(**changed)
         space = Space(cfg.space, {})
         return make_sampler(cfg.sampler, space), space
 
-    def played(self, count: int, **changed: Any) -> list[Trial]:
+    def played(self, count: int, **changed: object) -> list[Trial]:
         """Trials one after the other; of every four one fails, one is given up early and one is still running."""
         sampler, _ = self.make(**changed)
         trials: list[Trial] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -19,7 +19,7 @@ class ScoreContract:
     part: ClassVar[str]
     """Name of the score."""
 
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, object]] = {}
     """Its own, where it needs some."""
 
     env_id: ClassVar[str] = NUMBERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -22,7 +22,7 @@ class SinkContract:
     part: ClassVar[str]
     """Name of the sink."""
 
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, object]] = {}
     """Its own, where it needs some."""
 
     @pytest.fixture

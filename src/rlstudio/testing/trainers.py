@@ -6,7 +6,7 @@ import random
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -22,17 +22,19 @@ from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 
+S = TypeVar("S")
+
 NUMBERS, CHOICES = "Pendulum-v1", "CartPole-v1"
 SMALL = {"steps_per_epoch": 80, "batch_size": 10, "learning_starts": 32, "passes": 2, "target_every": 5}
 """Settings that many algorithms have, for those that have them."""
 
 
-def small_config(algo: str, train: Mapping[str, Any], env_id: str = "", **env: Any) -> ExperimentConfig:
+def small_config(algo: str, train: Mapping[str, object], env_id: str = "", **env: object) -> ExperimentConfig:
     """An experiment of a few steps; in a world that the algorithm fits, if none is named."""
     trainer = ALGOS.load(algo)
     env_id = env_id or (NUMBERS if trainer.discrete is False else CHOICES)
     fields = trainer.Config.model_fields
-    settings: dict[str, Any] = {name: value for name, value in SMALL.items() if name in fields}
+    settings: dict[str, object] = {name: value for name, value in SMALL.items() if name in fields}
     if "dataset" in fields and fields["dataset"].is_required():
         settings["dataset"] = recorded(env_id)
     data = {"env": {"id": env_id, "num_envs": 2, **env}, "policy": {"algo": algo, "network": {"hidden_sizes": [8]}}}
@@ -55,7 +57,7 @@ class TrainerContract:
     part: ClassVar[str]
     """Name of the algorithm."""
 
-    train: ClassVar[Mapping[str, Any]] = {}
+    train: ClassVar[Mapping[str, object]] = {}
     """Settings of its own that make it small."""
 
     env_id: ClassVar[str] = ""
@@ -64,7 +66,7 @@ class TrainerContract:
     reads_rewards: ClassVar[bool] = True
     """Whether a reward that is no number must keep it from learning; who imitates reads none."""
 
-    def make(self, env_id: str = "", **env: Any) -> Trainer:
+    def make(self, env_id: str = "", **env: object) -> Trainer:
         cfg = small_config(self.part, self.train, env_id or self.env_id, **env)
         return build_trainer(cfg, build_runtime(cfg))
 
@@ -157,12 +159,16 @@ def weights_of(trainer: Trainer) -> dict[str, bytes]:
     }
 
 
-def as_loaded(value: Any) -> Any:
+def as_loaded(state: S) -> S:
     """A captured state as a checkpoint gives it back: arrays of its own, nothing shared with the living trainer."""
+    return cast("S", _as_loaded(state))
+
+
+def _as_loaded(value: object) -> object:
     if isinstance(value, dict):
-        return {key: as_loaded(part) for key, part in value.items()}
+        return {key: _as_loaded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [as_loaded(part) for part in value]
+        return [_as_loaded(part) for part in value]
     if isinstance(value, torch.Tensor):
         return value.detach().numpy().copy()
     return value.copy() if isinstance(value, np.ndarray) else value

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rlstudio.core.contracts import Step, VecEnv
+from rlstudio.core.contracts import Array, Step, VecEnv
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from rlstudio.envs.config import EnvConfig
@@ -138,7 +138,7 @@ class VecEnvContract:
         actions = random_actions(vec, 20)
         played(vec, actions[:5])
         position = vec.position()
-        before = {k: copied(v) if isinstance(v, np.ndarray) else v for k, v in position.items()}
+        before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in position.items()}
         played(vec, actions[5:])
         assert all(np.array_equal(before[name], position[name]) for name in before)
         vec.close()
@@ -188,20 +188,22 @@ class VecEnvContract:
         env.close()
         assert env.num_envs == 1  # still an object one can ask
 
-    def test_it_says_what_it_is(self, vec: Any) -> None:
-        assert vec.vectorization == self.vectorization
+    def test_it_says_what_it_is(self, vec: VecEnv) -> None:
+        assert getattr(vec, "vectorization", None) == self.vectorization
         assert (vec.exact is None) == self.exact
         assert not vec.restarted
         assert vec.num_envs == B
 
 
-def check(rows: Any, space: Space) -> None:
+def check(rows: Array, space: Space) -> None:
     """Rows are of the space: shape, kind, bounds."""
     if isinstance(space, Dict):
+        assert isinstance(rows, dict)
         assert list(rows) == [name for name, _ in space.items()]
         for name, entry in space.items():
             check(rows[name], entry)
         return
+    assert isinstance(rows, np.ndarray)
     assert rows.shape == (B, *space.shape)
     assert rows.dtype == space.dtype
     if isinstance(space, Box):
@@ -223,23 +225,34 @@ def random_actions(env: VecEnv, steps: int, seed: int = 0, num_envs: int | None 
     raise AssertionError(f"no random actions of {env.spaces.action}")
 
 
-def copied(rows: Any) -> Any:
+def copied(rows: Array) -> Array:
     return {name: array.copy() for name, array in rows.items()} if isinstance(rows, dict) else rows.copy()
 
 
-def equal(left: Any, right: Any) -> bool:
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(np.array_equal(left[k], right[k]) for k in left)
+def equal(left: Array, right: Array) -> bool:
+    if isinstance(left, dict) or isinstance(right, dict):
+        both = isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys()
+        return both and all(np.array_equal(left[k], right[k]) for k in left)
     return np.array_equal(left, right)
 
 
-def row(rows: Any, index: int) -> Any:
+def row(rows: Array, index: int) -> Array:
     return {k: v[index] for k, v in rows.items()} if isinstance(rows, dict) else rows[index]
 
 
 def played(env: VecEnv, actions: np.ndarray) -> list[Step]:
     """All steps, copied out of the reused arrays."""
-    return [Step(*map(copied, step[:6])) for step in map(env.step, actions)]
+    return [_copied_step(step) for step in map(env.step, actions)]
+
+
+def _copied_step(step: Step) -> Step:
+    flags = (step.rewards.copy(), step.terminated.copy(), step.truncated.copy())
+    return Step(
+        copied(step.observations),
+        copied(step.successors),
+        *flags,
+        {name: column.copy() for name, column in step.infos.items()},
+    )
 
 
 def same_steps(left: list[Step], right: list[Step]) -> bool:

@@ -19,7 +19,7 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     import numpy as np
 
-    from rlstudio.core.contracts import Acted, Array, Player
+    from rlstudio.core.contracts import Acted, Array, Carried, Player
     from rlstudio.delivery.policies import TrainedPolicy
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.judging.evaluate import Evaluation
@@ -39,7 +39,7 @@ class _Timed:
         self.seconds: list[float] = []
         self.at_once = 0  # environments that it acts in
 
-    def step(self, observations: Array, carry: object = None, noise: np.ndarray | None = None) -> Acted:
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted:
         started = time.perf_counter()
         acted = self._agent.step(observations, carry, noise)
         self.at_once = len(acted.actions)

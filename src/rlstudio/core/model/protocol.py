@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ class Model(ForPlanning, Protocol):
     variant: str
     reads: tuple[str, ...]  # columns of a Batch that it is called with: `model(**batch.only(model.reads))`
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """How it is built again, as `models/spec.py` has it: variant, network section and settings, in JSON values."""
         ...
 
@@ -76,6 +76,6 @@ class Model(ForPlanning, Protocol):
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Tensor]: ...
 
-    def load_state_dict(self, state: dict[str, Any]) -> object: ...
+    def load_state_dict(self, state: dict[str, Tensor]) -> object: ...

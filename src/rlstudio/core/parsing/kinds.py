@@ -8,7 +8,7 @@ passes as it is.
 from __future__ import annotations
 
 import types
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -22,14 +22,14 @@ PLAIN = (bool, int, float, str)
 NUMBERS = frozenset({int, float})
 
 
-def kinds_of(annotation: Any) -> Kinds:
+def kinds_of(annotation: object) -> Kinds:
     """The plain types that an annotation admits at its leaves."""
     origin = get_origin(annotation)
     if origin is Literal:
         return frozenset(type(value) for value in get_args(annotation))
     if origin is Annotated:
         return kinds_of(get_args(annotation)[0])
-    if annotation in PLAIN:
+    if isinstance(annotation, type) and annotation in PLAIN:
         return frozenset({annotation})
     if annotation is None or annotation is types.NoneType:
         return frozenset()
@@ -40,7 +40,7 @@ def kinds_of(annotation: Any) -> Kinds:
     return None
 
 
-def fit(value: Any, kinds: Kinds, path: KeyPath = ()) -> Any:
+def fit(value: object, kinds: Kinds, path: KeyPath = ()) -> object:
     """The value with its leaves in a kind that the field admits; what pydantic itself judges rightly passes."""
     if kinds is None:
         return value

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, NamedTuple, cast, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from rlstudio.core.errors import suggest
 from rlstudio.core.parsing.sections import section_in
 from rlstudio.core.parsing.yaml_file import KeyPath
+
+if TYPE_CHECKING:
+    from rlstudio.core.config import Config
 
 UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
@@ -46,7 +50,7 @@ class Problem(NamedTuple):
     reason: str
 
 
-def value_text(value: Any, *, quote: bool = True) -> str:
+def value_text(value: object, *, quote: bool = True) -> str:
     """A value in a message: one line, not long."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
@@ -67,7 +71,7 @@ def dotted(path: KeyPath) -> str:
     return text.removeprefix(".")
 
 
-def problems(error: ValidationError, cls: Any, data: Mapping[str, Any]) -> list[Problem]:
+def problems(error: ValidationError, cls: type[Config], data: Mapping[str, object]) -> list[Problem]:
     """One problem per field: the failed branches of a union are joined with "or"."""
     wanted: dict[KeyPath, list[str]] = {}
     got: dict[KeyPath, str] = {}
@@ -87,7 +91,7 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _present(loc: KeyPath, data: Any) -> KeyPath:
+def _present(loc: KeyPath, data: object) -> KeyPath:
     """The parts of pydantic's location that lead through the data; the others name branches of unions."""
     path: list[str | int] = []
     for part in loc:
@@ -97,11 +101,16 @@ def _present(loc: KeyPath, data: Any) -> KeyPath:
             leads = isinstance(data, list | tuple) and isinstance(part, int) and part < len(data)
         if leads:
             path.append(part)
-            data = data[part]
+            data = _entry(data, part)
     return tuple(path)
 
 
-def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
+def _entry(data: object, part: str | int) -> object:
+    """What a section or list of the file has at a key or place."""
+    return cast("Mapping[str | int, object]", data)[part]
+
+
+def _unknown_key(path: KeyPath, cls: type[Config], data: Mapping[str, object]) -> str:
     section, key = _section_at(path[:-1], cls, data), str(path[-1])[:80]
     if key in section.retired:
         return f"{section.retired[key].reason}; leave it out"
@@ -111,24 +120,31 @@ def _unknown_key(path: KeyPath, cls: Any, data: Mapping[str, Any]) -> str:
     return "unknown key" + (near or f"; known: {', '.join(known)}")
 
 
-def _section_of(key: str, cls: Any) -> str | None:
+def _section_of(key: str, cls: type[Config]) -> str | None:
     """The section a key was meant for that stands above all of them: `lr=1e-3` instead of `train.lr=1e-3`."""
     sections = ((name, cls.usual.get(name) or section_in(field.annotation)) for name, field in cls.model_fields.items())
     return next((name for name, section in sections if section and key in section.model_fields), None)
 
 
-def _section_at(path: KeyPath, annotation: Any, data: Any) -> Any:
+def _section_at(path: KeyPath, annotation: object, data: object) -> type[Config]:
     """The Config class that a path leads to, through lists, tables and optional sections."""
     for part in path:
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]  # of any key
         elif isinstance(part, str):
-            annotation = section_in(annotation).chosen(data).section_type(part, data)
-        data = data[part]
-    return section_in(annotation).chosen(data)
+            section = cast("Mapping[str, object]", data)
+            annotation = _chosen(annotation, section).section_type(part, section)
+        data = _entry(data, part)
+    return _chosen(annotation, cast("Mapping[str, object]", data))
 
 
-def _reason(finding: Any) -> tuple[str, str]:
+def _chosen(annotation: object, data: Mapping[str, object]) -> type[Config]:
+    section = section_in(annotation)
+    assert section is not None  # pydantic knows no keys anywhere else
+    return section.chosen(data)
+
+
+def _reason(finding: ErrorDetails) -> tuple[str, str]:
     """What was wanted, and what there was instead."""
     kind, limits, value = finding["type"], finding.get("ctx", {}), finding["input"]
     if kind in ("refused", "value_error"):
@@ -145,5 +161,5 @@ def _reason(finding: Any) -> tuple[str, str]:
     return (f"expected {wanted}" if wanted else finding["msg"].lower()), got
 
 
-def _nearest(value: Any, expected: str) -> str:
+def _nearest(value: object, expected: str) -> str:
     return suggest(value, expected.replace(" or ", ", ").replace("'", "").split(", ")) if isinstance(value, str) else ""

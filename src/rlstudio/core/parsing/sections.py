@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
+if TYPE_CHECKING:
+    from rlstudio.core.config import Config
+
 OF_PYDANTIC = frozenset(get_args(ErrorType))
 
 
-def section_in(annotation: Any) -> Any:
+def section_in(annotation: object) -> type[Config] | None:
     """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`; None where there is none."""
-    if hasattr(annotation, "section_type"):
+    if _is_section(annotation):
         return annotation
     return next(filter(None, map(section_in, get_args(annotation))), None)
 
 
-def read_chosen(annotation: Any, value: Any) -> Any:
+def _is_section(annotation: object) -> TypeGuard[type[Config]]:
+    return hasattr(annotation, "section_type")
+
+
+def read_chosen(annotation: object, value: object) -> object:
     """The value of a field, with each section that another class reads already read by that class."""
     section = None if get_origin(annotation) is dict else section_in(annotation)
     if section is None or not hasattr(section, "parts"):
@@ -32,7 +39,7 @@ def read_chosen(annotation: Any, value: Any) -> Any:
     return value
 
 
-def _item(annotation: Any, index: int, item: Any) -> Any:
+def _item(annotation: object, index: int, item: object) -> object:
     """One of a list, with its place in what is wrong with it."""
     try:
         return read_chosen(annotation, item)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import yaml
 
@@ -26,8 +26,9 @@ MAX_DIGITS = 100
 MAX_KEY = 200
 
 KeyPath = tuple[str | int, ...]
+Scalar = str | int | float | bool | None
 
-CONSTANTS = {
+CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -98,7 +99,7 @@ def read_text(text: str, source: str) -> Document:
     return _Reader(text, source).document()
 
 
-def read_value(text: str, source: str) -> Any:
+def read_value(text: str, source: str) -> object:
     """Read one value given on a command line; an error names the source alone."""
     return _Reader(text, source, located=False).document().data
 
@@ -119,7 +120,7 @@ def read_json(text: str, source: str) -> Document:
     return read_text(text.replace("\t", " "), source)
 
 
-def plain_scalar(text: str) -> Any:
+def plain_scalar(text: str) -> Scalar:
     """What unquoted text means: null, a boolean, a number, or the text itself."""
     if text in CONSTANTS:
         return CONSTANTS[text]
@@ -133,8 +134,15 @@ def plain_scalar(text: str) -> Any:
     return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
 
 
+class _Position(Protocol):
+    """PyYAML's own mark, of its parser in Python or in C: counted from 0."""
+
+    line: int
+    column: int
+
+
 class _Node(NamedTuple):
-    value: Any
+    value: object
     nodes: int = 1
     height: int = 1
 
@@ -147,8 +155,8 @@ class _Reader:
         self.source = source
         self.located = located
         self.marks: dict[KeyPath, Mark] = {}
-        self.anchors: dict[str, _Node] = {}
-        self.events: Iterator[Any]
+        self.anchors: dict[str | None, _Node] = {}
+        self.events: Iterator[yaml.Event]
 
     def document(self) -> Document:
         control = CONTROL.search(self.text)
@@ -164,7 +172,7 @@ class _Reader:
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # an escape or directive beyond what int, chr hold
             self._refuse(None, f"cannot be read: {error}")
 
-    def _root(self) -> Any:
+    def _root(self) -> object:
         next(self.events)  # the start of the stream
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
@@ -178,9 +186,10 @@ class _Reader:
             self._refuse(event, "a second document starts here; one file holds one document")
         return root.value
 
-    def _node(self, event: Any, path: KeyPath, depth: int) -> _Node:
+    def _node(self, event: yaml.Event, path: KeyPath, depth: int) -> _Node:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
         if event.tag is not None:
@@ -195,7 +204,7 @@ class _Reader:
             self.anchors[event.anchor] = node
         return node
 
-    def _alias(self, event: Any, depth: int) -> _Node:
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> _Node:
         node = self.anchors.get(event.anchor)
         if node is None:
             self._refuse(event, f"alias *{event.anchor} has no anchor &{event.anchor} that ends before it")
@@ -203,7 +212,7 @@ class _Reader:
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
         return node
 
-    def _scalar(self, event: Any) -> Any:
+    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         try:
             value = plain_scalar(event.value) if event.implicit[0] else event.value
             # Pairs of surrogates (JSON escapes) become one character; a lone one is an error.
@@ -214,7 +223,7 @@ class _Reader:
             self._refuse(event, str(error))
 
     def _sequence(self, path: KeyPath, depth: int) -> _Node:
-        items: list[Any] = []
+        items: list[object] = []
         size, height = 1, 0
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             place = (*path, len(items))
@@ -225,7 +234,7 @@ class _Reader:
         return _Node(items, size, height + 1)
 
     def _mapping(self, path: KeyPath, depth: int) -> _Node:
-        items: dict[str, Any] = {}
+        items: dict[str, object] = {}
         size, height = 1, 0
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._key(event)
@@ -238,7 +247,7 @@ class _Reader:
             size, height = self._grown(event, size, node), max(height, node.height)
         return _Node(items, size, height + 1)
 
-    def _key(self, event: Any) -> str:
+    def _key(self, event: yaml.Event) -> str:
         if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
             self._refuse(event, "a key must be plain text")
         if event.implicit[0] and event.value == "<<":
@@ -250,18 +259,19 @@ class _Reader:
             self._refuse(event, f"the key {event.value or 'null'} is not text; put it in quotes")
         return key
 
-    def _grown(self, event: Any, size: int, node: _Node) -> int:
+    def _grown(self, event: yaml.Event, size: int, node: _Node) -> int:
         if size + node.nodes > MAX_NODES:
             self._refuse(event, f"more than {MAX_NODES} values once aliases are expanded")
         return size + node.nodes
 
-    def _refuse(self, place: Any, reason: str) -> NoReturn:
+    def _refuse(self, place: yaml.Event | Mark | None, reason: str) -> NoReturn:
         mark = place if isinstance(place, Mark) else _mark(place.start_mark) if place else None
         at = f":{mark.line}:{mark.column}" if mark and self.located else ""
         raise ConfigError(f"{self.source}{at}: {reason}") from None
 
 
-def _mark(mark: Any) -> Mark:
+def _mark(mark: _Position | None) -> Mark:
+    assert mark is not None  # the parser places all that it says
     return Mark(mark.line + 1, mark.column + 1)
 
 

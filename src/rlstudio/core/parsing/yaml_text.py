@@ -13,11 +13,11 @@ from rlstudio.core.parsing.yaml_file import FLOAT, INTEGER
 class _Dumper(yaml.SafeDumper):
     """Quotes text that YAML 1.1 or 1.2 would take for something else, and never writes anchors."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
 
-def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
+def _list(dumper: yaml.SafeDumper, items: list[object]) -> yaml.Node:
     flat = not any(isinstance(item, dict | list) for item in items)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flat)
 
@@ -35,7 +35,7 @@ for _tag, _pattern in (("int", INTEGER), ("float", FLOAT)):
     )
 
 
-def write_text(data: Any) -> str:
+def write_text(data: object) -> str:
     """Plain data as YAML, in its own order, lists of scalars on one line; `read_text` gives the same data back."""
     options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": 120}
     return str(yaml.dump(data, Dumper=_Dumper, **options))

@@ -7,12 +7,11 @@ statistics and the count of steps. All of it is state, so a run can be cut anywh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Agent, Array, Explore, Place, State, Tally, VecEnv
+from rlstudio.core.contracts import Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.data.collect.episodes import EpisodeLog
@@ -44,7 +43,7 @@ class Collector:
         self.guard = guard or RowGuard()
         self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
         self.vector_steps = 0
-        self.carry: Any = None
+        self.carry: Carried | None = None
         self.observations: Array | None = None
         self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), env.num_envs)
         if explore is not None:
@@ -71,6 +70,7 @@ class Collector:
                 acted = acted._replace(actions=actions)
             packer.write_before(t, observations, acted)
             if agent.remembers:
+                assert acted.carry is not None
                 packer.write_carry(t, self.carry, acted.carry)
             step = env.step(acted.actions)
             packer.write_after(t, step)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from rlstudio.core.contracts import NoiseBlock
 from rlstudio.core.rng import Rng
 
 BLOCK = 256  # vector steps; one draw per block is several times cheaper than one per step
 
-Draw = Callable[[np.random.Generator, int, int], Any]
+Draw = Callable[[np.random.Generator, int, int], NoiseBlock]
 
 
 class NoiseBlocks:
@@ -22,9 +22,9 @@ class NoiseBlocks:
         self.rng = rng
         self.num_envs = num_envs
         self._number = -1
-        self._block: Any = None
+        self._block: NoiseBlock
 
-    def at(self, step: int) -> Any:
+    def at(self, step: int) -> np.ndarray:
         number, row = divmod(step, BLOCK)
         if number != self._number:
             self._block = self.draw(self.rng.generator(number), BLOCK, self.num_envs)

@@ -48,7 +48,7 @@ class Packer:
         self._put_successors = _writer(self.arrays["next_observations"])
         self._put_carry: Write | None = None
         self.active: np.ndarray | None = None  # where a transition is, if that is not everywhere
-        self._batch = Batch(lead=2, **self.tensors)
+        self._batch = Batch(lead=2, infos=None, **self.tensors)
         self._actions, self.rewards, self.terminated, self.truncated = (
             column.numpy()
             for name in ("actions", "rewards", "terminated", "truncated")

@@ -67,9 +67,9 @@ class OpenDecisions:
         """What was held back and the rollout, [T + 1, B], without what is open now (not `active`)."""
         if rollout.weights is None:
             rollout = rollout.with_(weights=torch.ones(rollout.shape))
-        rollout = Batch(lead=2, **rollout.only(name for name in TRANSITION if name in rollout))
+        rollout = Batch(lead=2, infos=None, **rollout.only(name for name in TRANSITION if name in rollout))
         if self.rows:
-            rollout = Batch.merge([Batch(lead=2, **self.rows), rollout])
+            rollout = Batch.merge([Batch(lead=2, infos=None, **self.rows), rollout])
         whole = decisions(rollout)
         actions_after_TB = whole.active.long().flip(0).cumsum(0).flip(0) - whole.active.long()
         open_TB = whole.active & (actions_after_TB == 0) & ~whole.dones

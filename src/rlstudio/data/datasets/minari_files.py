@@ -14,20 +14,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces as gym_spaces
+from numpy.typing import ArrayLike
 
 from rlstudio.core.batch import Batch, Column
+from rlstudio.core.contracts import Array
 from rlstudio.core.errors import Incompatible, RLStudioError, UserError
 from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.data.datasets.minari_infos import read_infos, stored_infos
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.gym.spaces import convert_spaces
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
 
 MINARI = Extra("minari", "minari")
 FIELD = "train.dataset"
@@ -39,13 +44,23 @@ ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0
 class RecordedEpisode:
     """One episode as an agent sees it: T steps, T + 1 observations (a dict of arrays for a Dict)."""
 
-    observations: Any
+    observations: Array
     actions: np.ndarray  # choices from 0
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     seed: int | None = None
     infos: dict[str, np.ndarray] = field(default_factory=dict)  # by the chosen keys, NaN in steps that gave none
+
+
+class _MinariEpisode(Protocol):
+    """What we read of Minari's `EpisodeData`."""
+
+    observations: Array
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminations: np.ndarray
+    truncations: np.ndarray
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -60,7 +75,7 @@ def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuf
         episodes = [episodes[number] for number in sorted(order)]
     replay = ReplayBuffer(spaces, sum(len(episode.rewards) for episode in episodes), num_envs=1)
     for episode in episodes:
-        replay.add(_rows(episode, spaces))
+        replay.add(_rows(episode))
     return replay
 
 
@@ -93,7 +108,7 @@ def _same_bounds(one: Box, other: Box) -> bool:
     return all(np.array_equal(mine, yours) for mine, yours in zip(one.bounds(), other.bounds(), strict=True))
 
 
-def _opened(name: str) -> Any:
+def _opened(name: str) -> MinariDataset:
     minari = MINARI.load(FIELD, name)
     folder = next((path for path in (Path(name), Path(name, "data")) if (path / "metadata.json").is_file()), None)
     with _as_user_errors(name):
@@ -109,7 +124,8 @@ def _opened(name: str) -> Any:
         known = minari.dataset.minari_storage.MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= known.keys():  # Minari would build the env that the file names
             raise UserError(f"{FIELD}: {name} does not say its spaces; write it anew with a current Minari")
-        return minari.MinariDataset(folder)
+        dataset: MinariDataset = minari.MinariDataset(folder)
+        return dataset
 
 
 @contextmanager
@@ -127,7 +143,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, which `_check` refuses
-def _episode(data: Any, spaces: Spaces, start: Any, infos: dict[str, np.ndarray]) -> RecordedEpisode:
+def _episode(data: _MinariEpisode, spaces: Spaces, start: int, infos: dict[str, np.ndarray]) -> RecordedEpisode:
     """As an agent sees it; `start` is what choices are counted from in observations."""
     truncated = np.asarray(data.truncations, bool).copy()
     truncated[-1] |= not data.terminations[-1]  # cut off, whatever the file says
@@ -135,7 +151,7 @@ def _episode(data: Any, spaces: Spaces, start: Any, infos: dict[str, np.ndarray]
     return RecordedEpisode(
         observations={name: _array(recorded[name], entry) for name, entry in space.items()}
         if isinstance(space, Dict)
-        else _array(recorded, space, start),
+        else _array(cast("np.ndarray", recorded), space, start),
         actions=_array(data.actions, spaces.action, getattr(spaces.action, "start", 0)),  # type: ignore[arg-type]
         rewards=np.asarray(data.rewards, np.float32),
         terminated=np.asarray(data.terminations, bool),
@@ -144,7 +160,7 @@ def _episode(data: Any, spaces: Spaces, start: Any, infos: dict[str, np.ndarray]
     )
 
 
-def _array(values: Any, space: Leaf, start: Any = 0) -> np.ndarray:
+def _array(values: ArrayLike, space: Leaf, start: ArrayLike = 0) -> np.ndarray:
     """Rows of a space, choices from 0."""
     rows = np.asarray(values).astype(space.dtype, copy=False).reshape(-1, *space.shape)
     return rows - np.asarray(start) if np.any(start) else rows
@@ -171,6 +187,7 @@ def _columns(episode: RecordedEpisode, spaces: Spaces) -> Iterator[tuple[str, np
         for name, entry in spaces.observation.items():
             yield f"observation {name!r}", observations[name], entry, steps + 1
     else:
+        assert isinstance(observations, np.ndarray)
         yield "observation", observations, spaces.observation, steps + 1
     yield "action", episode.actions, spaces.action, steps
     yield "reward", episode.rewards, None, steps
@@ -186,23 +203,23 @@ def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
     return ~np.isfinite(rows) if rows.dtype.kind == "f" else np.zeros((1, 1), bool)
 
 
-def _rows(episode: RecordedEpisode, spaces: Spaces) -> Batch:
+def _rows(episode: RecordedEpisode) -> Batch:
     observations = episode.observations
     return Batch(
         lead=1,
-        observations=_column(observations, spaces.observation, slice(None, -1)),
-        next_observations=_column(observations, spaces.observation, slice(1, None)),
-        actions=_column(episode.actions, spaces.action, slice(None)),
+        observations=_column(observations, slice(None, -1)),
+        next_observations=_column(observations, slice(1, None)),
+        actions=_column(episode.actions, slice(None)),
         rewards=torch.from_numpy(episode.rewards),
         terminated=torch.from_numpy(episode.terminated),
         truncated=torch.from_numpy(episode.truncated),
-        info={key: torch.from_numpy(episode.infos[key]) for key in spaces.infos} or None,
+        info={key: torch.from_numpy(column) for key, column in episode.infos.items()} or None,
     )
 
 
-def _column(values: Any, space: Space, part: slice) -> Column:
-    if isinstance(space, Dict):
-        return {name: _column(values[name], entry, part) for name, entry in space.items()}  # type: ignore[misc]
+def _column(values: Array, part: slice) -> Column:
+    if isinstance(values, dict):
+        return {name: torch.from_numpy(rows[part].copy()) for name, rows in values.items()}
     return torch.from_numpy(values[part].copy())
 
 
@@ -274,7 +291,7 @@ def write_dataset(
     return Path(dataset.storage.data_path)
 
 
-def to_gymnasium(space: Space) -> gym_spaces.Space:
+def to_gymnasium(space: Space) -> gym_spaces.Space[object]:
     """Our space as Gymnasium has it."""
     match space:
         case Box():

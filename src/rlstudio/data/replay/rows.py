@@ -90,28 +90,32 @@ def into_ring(ring: np.ndarray, place: int | np.ndarray, rows: np.ndarray) -> No
         ring[: len(rows) - (upto - start)] = rows[upto - start :]
 
 
+Field = tuple[str, str] | tuple[str, str, tuple[int, ...]]
+"""Name, kind and shape of a part of a record."""
+
+
 def row_dtype(spaces: Spaces) -> np.dtype:
     """The record of one transition."""
-    fields: list[tuple] = []
+    fields: list[Field] = []
     for column in ("observations", "next_observations"):
         fields += _fields(column, spaces.observation)
     return np.dtype([*fields, *outcome_fields(spaces)], align=True)
 
 
-def outcome_fields(spaces: Spaces) -> list[tuple]:
+def outcome_fields(spaces: Spaces) -> list[Field]:
     """What a record holds besides observations."""
-    flags = [("rewards", "f4"), ("weights", "f4"), ("terminated", "?"), ("truncated", "?")]
-    infos = [(f"{INFO}{key}", "f4") for key in spaces.infos]
+    flags: list[Field] = [("rewards", "f4"), ("weights", "f4"), ("terminated", "?"), ("truncated", "?")]
+    infos: list[Field] = [(f"{INFO}{key}", "f4") for key in spaces.infos]
     return [*_fields("actions", spaces.action), *flags, *infos]
 
 
-def _fields(column: str, space: Space) -> list[tuple]:
+def _fields(column: str, space: Space) -> list[Field]:
     if isinstance(space, Dict):
         return [_field(f"{column}{DOT}{name}", entry) for name, entry in space.items()]
     return [_field(column, space)]
 
 
-def _field(name: str, space: Leaf) -> tuple:
+def _field(name: str, space: Leaf) -> Field:
     return (name, space.dtype, space.shape)
 
 

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from rlstudio.agents.rebuild import blank_agent
 from rlstudio.core.config import to_yaml
@@ -39,6 +40,14 @@ ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "SiLU": "silu", "GELU": "gelu", "
 
 Tensors = Mapping[str, np.ndarray]
 Layer = tuple[np.ndarray, np.ndarray]
+
+
+class _Facts(NamedTuple):
+    """What the file states as text."""
+
+    passes: bool  # learns from one rollout several times
+    activation: str | None
+    sde: bool  # state-dependent exploration
 
 
 class _Policy(NamedTuple):
@@ -70,7 +79,7 @@ def import_sb3(
     spaces = _spaces(policy, env, path)
     network = NetworkConfig(
         hidden_sizes=tuple(len(bias) for _, bias in policy.layers[:-1]),
-        activation=activation or facts.get("activation") or policy.usual_activation,
+        activation=activation or facts.activation or policy.usual_activation,
         kind="mlp",
     )
     model = ModelSpec(variant=policy.variant, network=network)
@@ -96,7 +105,7 @@ def import_sb3(
     )
 
 
-def _plain_facts(archive: Archive) -> dict[str, Any]:
+def _plain_facts(archive: Archive) -> _Facts:
     """From `data`: which algorithm, and which activation where it is stated as text."""
     try:
         data = json.loads(archive.read("data", MAX_DATA))
@@ -110,11 +119,11 @@ def _plain_facts(archive: Archive) -> dict[str, Any]:
     if stated and (match is None or match[1] not in ACTIVATIONS):
         raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is none of {', '.join(ACTIVATIONS)}")
     activation = ACTIVATIONS[match[1]] if match else None
-    return {"passes": "n_epochs" in data, "activation": activation, "sde": data.get("use_sde") is True}
+    return _Facts("n_epochs" in data, activation, data.get("use_sde") is True)
 
 
-def _recognised(tensors: Tensors, facts: Mapping[str, Any], path: Path) -> _Policy:
-    if facts["sde"]:
+def _recognised(tensors: Tensors, facts: _Facts, path: Path) -> _Policy:
+    if facts.sde:
         raise Incompatible(f"{path}: state-dependent exploration (use_sde) cannot be imported; train without it")
     if any(name.startswith(("features_extractor.", "actor.features_extractor.", "q_net.features_extractor."))
            for name in tensors):  # fmt: skip
@@ -122,7 +131,7 @@ def _recognised(tensors: Tensors, facts: Mapping[str, Any], path: Path) -> _Poli
     if "action_net.weight" in tensors:
         layers = [*_sequence(tensors, "mlp_extractor.policy_net"), _layer(tensors, "action_net")]
         log_std = tensors.get("log_std")
-        algo = "ppo" if facts["passes"] else "a2c"
+        algo = "ppo" if facts.passes else "a2c"
         return _Policy(algo, "policy-only", layers, "tanh", log_std, len(layers[-1][1]))
     if "q_net.q_net.0.weight" in tensors:
         layers = _sequence(tensors, "q_net.q_net")
@@ -175,7 +184,7 @@ def _spaces(policy: _Policy, env: EnvConfig | None, path: Path) -> Spaces:
     return spaces
 
 
-def _weights(policy: _Policy, expected: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _weights(policy: _Policy, expected: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     """The imported weights under our names; a weight that acting does not need keeps its initial value."""
     net = "q_net" if policy.variant == "q-value" else "policy_net"
     weights = {name: tensor.numpy().copy() for name, tensor in expected.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickletools
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def _raw(archive: Archive, prefix: str, storage: _Storage) -> np.ndarray:
     return np.frombuffer(raw, storage.dtype)
 
 
-def _described(data: bytes, label: str) -> Any:
+def _described(data: bytes, label: str) -> object:
     machine = _Machine(label)
     try:
         for number, (code, argument, _) in enumerate(pickletools.genops(data)):
@@ -109,21 +109,21 @@ class _Machine:
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.stack: list[object] = []
+        self.memo: dict[int, object] = {}
 
-    def result(self) -> Any:
+    def result(self) -> object:
         if len(self.stack) != 1:
             raise self._refuse("an unfinished description")
         return self.stack[0]
 
-    def take(self, code: str, argument: Any) -> None:
+    def take(self, code: str, argument: object) -> None:
         if code in CONSTANTS:
             self.stack.append(CONSTANTS[code])
         elif code in NUMBERS:
             self.stack.append(argument)
         elif code == "GLOBAL":
-            if argument not in (DICT, TENSOR) and argument not in STORAGES:
+            if not isinstance(argument, str) or argument not in (DICT, TENSOR, *STORAGES):
                 raise self._refuse(f"the name {argument!a}")
             self.stack.append(_Name(argument))
         elif code in TUPLES:
@@ -141,13 +141,13 @@ class _Machine:
         if version > 4:
             raise self._refuse(f"protocol {version}")
 
-    def _frame(self, _: Any) -> None:
+    def _frame(self, _: object) -> None:
         """Says how long a part is; the parser knows that by itself."""
 
-    def _mark(self, _: Any) -> None:
+    def _mark(self, _: object) -> None:
         self.stack.append(_MARK)
 
-    def _since_mark(self) -> list[Any]:
+    def _since_mark(self) -> list[object]:
         at = len(self.stack) - 1
         while self.stack[at] is not _MARK:
             at -= 1
@@ -157,23 +157,23 @@ class _Machine:
         del self.stack[at:]
         return taken
 
-    def _tuple(self, _: Any) -> None:
+    def _tuple(self, _: object) -> None:
         self.stack.append(tuple(self._since_mark()))
 
-    def _empty_tuple(self, _: Any) -> None:
+    def _empty_tuple(self, _: object) -> None:
         self.stack.append(())
 
-    def _empty_dict(self, _: Any) -> None:
+    def _empty_dict(self, _: object) -> None:
         self.stack.append({})
 
-    def _setitem(self, _: Any) -> None:
+    def _setitem(self, _: object) -> None:
         value, key = self.stack.pop(), self.stack.pop()
         self._put([key, value])
 
-    def _setitems(self, _: Any) -> None:
+    def _setitems(self, _: object) -> None:
         self._put(self._since_mark())
 
-    def _put(self, pairs: list[Any]) -> None:
+    def _put(self, pairs: list[object]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
             raise self._refuse("entries of something else than a dict")
@@ -187,7 +187,7 @@ class _Machine:
 
     _long_binput = _binput
 
-    def _memoize(self, _: Any) -> None:
+    def _memoize(self, _: object) -> None:
         self.memo[len(self.memo)] = self.stack[-1]
 
     def _binget(self, index: int) -> None:
@@ -195,7 +195,7 @@ class _Machine:
 
     _long_binget = _binget
 
-    def _binpersid(self, _: Any) -> None:
+    def _binpersid(self, _: object) -> None:
         match self.stack.pop():
             case ("storage", _Name(kind), str(key), str(), int(size)) if kind in STORAGES and key.isdecimal():
                 if not key.isascii() or not 0 <= size <= MAX_STORAGE:
@@ -205,7 +205,7 @@ class _Machine:
             case _:
                 raise self._refuse("a reference that is no storage")
 
-    def _reduce(self, _: Any) -> None:
+    def _reduce(self, _: object) -> None:
         arguments, called = self.stack.pop(), self.stack.pop()
         match called, arguments:
             case _Name(text), () if text == DICT:
@@ -215,7 +215,7 @@ class _Machine:
             case _:
                 raise self._refuse("a call that is not of a dict or a tensor")
 
-    def _tensor(self, storage: _Storage, offset: int, shape: tuple, stride: tuple) -> _Tensor:
+    def _tensor(self, storage: _Storage, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> _Tensor:
         if any(type(n) is not int or n < 0 for n in (*shape, *stride, offset)) or len(shape) != len(stride):
             raise self._refuse("a tensor of impossible shape")
         expected = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
@@ -224,7 +224,7 @@ class _Machine:
             raise self._refuse("a tensor that does not lie in its storage row by row")
         return _Tensor(storage, offset, shape)
 
-    def _build(self, _: Any) -> None:
+    def _build(self, _: object) -> None:
         """Attributes of the dict (the versions of its modules): taken off and forgotten."""
         self.stack.pop()
         if not isinstance(self.stack[-1], dict):

@@ -39,7 +39,7 @@ class ActionMaskObservation(gymnasium.Wrapper):
         self._size = sum(nvec)
         space = env.observation_space
         self._nested = isinstance(space, gym_spaces.Dict)
-        entries: dict[str, gym_spaces.Space] = (
+        entries: dict[str, gym_spaces.Space[object]] = (
             dict(space.items()) if isinstance(space, gym_spaces.Dict) else {OBSERVATION: space}
         )
         if ACTION_MASK in entries:

@@ -54,7 +54,7 @@ def _refuse_text(observation: gym_spaces.Dict, id: str) -> None:
         )
 
 
-def _is_mission(space: gym_spaces.Space) -> bool:
+def _is_mission(space: gym_spaces.Space[object]) -> bool:
     return type(space).__name__ == "MissionSpace"
 
 
@@ -69,13 +69,13 @@ def _stack(env: gymnasium.Env) -> Stack | None:
     return Stack(env.stack_size, env.padding_type) if images and 1 < env.stack_size < 256 else None
 
 
-def _entry(space: gym_spaces.Space, where: str) -> Leaf:
+def _entry(space: gym_spaces.Space[object], where: str) -> Leaf:
     if np.any(_start(space)):
         raise Incompatible(f"{where} counts from {_start(space)}; inside a Dict choices must count from 0, {REMEDY}")
     return _leaf(space, where)
 
 
-def _leaf(space: gym_spaces.Space, where: str) -> Leaf:
+def _leaf(space: gym_spaces.Space[object], where: str) -> Leaf:
     match space:
         case gym_spaces.Box():
             dtype = "uint8" if space.dtype == np.uint8 else "float32"
@@ -93,7 +93,7 @@ def _leaf(space: gym_spaces.Space, where: str) -> Leaf:
     )
 
 
-def convert_action(space: gym_spaces.Space, id: str) -> Leaf:
+def convert_action(space: gym_spaces.Space[object], id: str) -> Leaf:
     """What an env takes."""
     where = f"{id}: action"
     match space:
@@ -117,7 +117,7 @@ def _bounds(values: np.ndarray, dtype: str) -> tuple[float, ...]:
     return tuple(float(value) for value in flat)
 
 
-def _start(space: gym_spaces.Space) -> int | np.ndarray:
+def _start(space: gym_spaces.Space[object]) -> int | np.ndarray:
     start: int | np.ndarray = getattr(space, "start", 0)
     return start
 

@@ -18,11 +18,13 @@ NEEDED = (*World.__annotations__, "initial", "dynamics", "observe")
 OURS = "rlstudio/"
 
 
-def make_world(id: str, kwargs: Mapping[str, JsonValue], params: Mapping[str, float] | None = None) -> World:
+def make_world(
+    id: str, kwargs: Mapping[str, JsonValue], params: Mapping[str, float] | None = None
+) -> World[np.ndarray]:
     """The World of an id. `params` are only checked: a World is given them with every call."""
     kind = WORLDS.load(id)
     try:
-        world: World = kind(**kwargs)
+        world: World[np.ndarray] = kind(**kwargs)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env.kwargs: {id} refuses {dict(kwargs)}: {_reason(error)}") from error
     if missing := [name for name in NEEDED if not hasattr(world, name)]:
@@ -32,13 +34,14 @@ def make_world(id: str, kwargs: Mapping[str, JsonValue], params: Mapping[str, fl
     return world
 
 
-def check_params(world: World, params: Mapping[str, float]) -> None:
+def check_params(world: World[np.ndarray], params: Mapping[str, float]) -> None:
     """Unknown names are refused, and numbers with which the equations give none."""
     p = parameters(world, params, num_envs=1)
     if params:
         with np.errstate(all="ignore"):
             states = np.asarray(world.initial(np.full((1, world.noise_size), 0.25), p, NUMPY))
             actions = empty_rows(world.spaces.action, (1,) if world.agents == 1 else (1, world.agents))
+            assert isinstance(actions, np.ndarray)
             following = world.dynamics(states, actions, p, NUMPY)
         if not all(np.isfinite(part).all() for part in (states, following.states, following.rewards)):
             given = ", ".join(f"{name}={value:g}" for name, value in params.items())

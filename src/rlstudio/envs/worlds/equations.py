@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlstudio.core.arrays import Namespace
 from rlstudio.core.catalog import WORLDS
-from rlstudio.core.contracts import A, Outcome, World
+from rlstudio.core.contracts import A, Outcome, SequenceOutcome, World
 from rlstudio.core.errors import Incompatible, RLStudioError
 from rlstudio.core.spaces import Box
 from rlstudio.envs.config import EnvConfig, Kwargs
@@ -48,7 +48,7 @@ SWING_GOAL, SWING_STEPS = 10.0, 2.5
 class AnalyticDynamics:
     """Implements `core.contracts.Dynamics` with one particle."""
 
-    def __init__(self, world: Recalling, params: Mapping[str, float | Tensor] | None = None) -> None:
+    def __init__(self, world: Recalling[Tensor], params: Mapping[str, float | Tensor] | None = None) -> None:
         """`params` replace the world's own, by a number for all environments or a tensor [E]."""
         self._world: Recalling[Tensor] = world
         self.params: dict[str, float | Tensor] = {**world.params, **(params or {})}
@@ -100,7 +100,7 @@ class PendulumDynamics(AnalyticDynamics):
     """The same equations, a whole sequence at once: five operations for each step, and one pass over all of them for
     what they cost. A plan of a few hundred numbers takes as long as the count of its operations."""
 
-    def rollout(self, states: Tensor, actions: Tensor) -> Outcome:
+    def rollout(self, states: Tensor, actions: Tensor) -> SequenceOutcome:
         pull, motor = (cast(float, factor) for factor in factors(_floats(self.params)))
         theta, speed = states.unbind(-1)
         pushes = actions[..., 0].movedim(-1, 0).contiguous().unsqueeze(1)  # [H, 1, E, K], of MAX_TORQUE
@@ -114,7 +114,7 @@ class PendulumDynamics(AnalyticDynamics):
         angles, fast = torch.stack(thetas), torch.stack(speeds)
         angles.sub_((angles * (0.5 / pi)).round_(), alpha=2 * pi)
         costs = angles.square().addcmul_(fast, fast, value=0.1).addcmul_(pushes, pushes, value=0.001 * MAX_TORQUE**2)
-        return Outcome(torch.stack((theta, speed), -1), costs.neg_(), None)
+        return SequenceOutcome(torch.stack((theta, speed), -1), costs.neg_(), None)
 
 
 def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
@@ -146,7 +146,7 @@ def analytic_dynamics(
         )
     per_env = any(isinstance(value, Tensor) for value in (params or {}).values())
     kind = PendulumDynamics if isinstance(world, Pendulum) and not per_env else AnalyticDynamics
-    return kind(world, params)
+    return kind(cast("Recalling[Tensor]", world), params)  # a World is written for arrays and tensors alike
 
 
 def _floats(params: Mapping[str, float | Tensor]) -> dict[str, float]:

@@ -46,14 +46,14 @@ class HasKernel(Protocol):
     def kernel(self, num_envs: int, p: Values) -> Kernel: ...
 
 
-def kernel_of(world: World, num_envs: int, p: Values) -> Kernel:
+def kernel_of(world: World[np.ndarray], num_envs: int, p: Values) -> Kernel:
     return world.kernel(num_envs, p) if isinstance(world, HasKernel) else PlainKernel(world, num_envs, p)
 
 
 class PlainKernel:
     """The kernel of any world: its pure functions, results copied into the reused arrays."""
 
-    def __init__(self, world: World, num_envs: int, p: Values) -> None:
+    def __init__(self, world: World[np.ndarray], num_envs: int, p: Values) -> None:
         self._world: World[np.ndarray] = world
         self._p, self._p_of = p, by_rows(p)
         self._states = np.zeros((num_envs, world.state_size))
@@ -78,7 +78,7 @@ class PlainKernel:
         write(self.observations, envs, self._world.observe(states, self._p_of(envs), NUMPY))
 
 
-def parameters(world: World, given: Values, num_envs: int) -> dict[str, float | np.ndarray]:
+def parameters(world: World[np.ndarray], given: Values, num_envs: int) -> dict[str, float | np.ndarray]:
     """The world's own parameters with the given ones in their place; ConfigError for one that does not fit."""
     for name, value in given.items():
         if name not in world.params:

@@ -26,7 +26,7 @@ class NativeVecEnv:
     restarted: Sequence[int] = ()
 
     def __init__(
-        self, world: World, num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
+        self, world: World[np.ndarray], num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
     ) -> None:
         """`params` replace the world's own, by a number for all envs or an array [num_envs]."""
         self.spaces = world.spaces

@@ -19,7 +19,7 @@ class TeamVecEnv(NativeVecEnv):
     """`num_envs` counts columns: agent a of environment e is column e * agents + a."""
 
     def __init__(
-        self, world: World, num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
+        self, world: World[np.ndarray], num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
     ) -> None:
         super().__init__(world, num_envs, seed, limit, params)
         self._shape = num_envs, world.agents

@@ -20,7 +20,7 @@ WALKER, FLOOR, LINE = (220, 90, 60), (245, 245, 240), (200, 200, 195)
 class WorldEnv(gymnasium.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
 
-    def __init__(self, world: World, params: Mapping[str, float], render_mode: str | None = None) -> None:
+    def __init__(self, world: World[np.ndarray], params: Mapping[str, float], render_mode: str | None = None) -> None:
         if world.agents > 1:
             raise UserError(
                 f"{world.id} has {world.agents} agents, which no Gymnasium env has; use env.vectorization=native"
@@ -66,7 +66,7 @@ class WorldEnv(gymnasium.Env):
         return picture
 
 
-def _gymnasium_space(space: Space) -> gym_spaces.Space:
+def _gymnasium_space(space: Space) -> gym_spaces.Space[object]:
     match space:
         case Box():
             low, high = space.bounds()

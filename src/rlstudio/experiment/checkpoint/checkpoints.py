@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
@@ -252,8 +252,8 @@ class Checkpoints:
             tensors = read_tensors(files[TENSORS], f"{where}/{TENSORS}")
             sections = _parse(files[STATE].read(), f"{where}/{STATE}")
         tree = Tree(sections, tensors, [self._segments.opened(ref) for ref in info.segments])
-        content = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
-        content = migrated(content, where)
+        state = rebuild(tree, f"{where}/{STATE}") | {"version": info.version, "meta": dict(info.meta)}
+        content = migrated(cast("Content", state), where)
         self._segments.adopt(info.segments if segments else ())
         self._stand_at(info)
         return Loaded(content, info)

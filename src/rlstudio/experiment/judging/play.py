@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rlstudio.core.contracts import Acted, Array, Player, Step
+from rlstudio.core.contracts import Acted, Array, Carried, Player, Step
 from rlstudio.data.collect.carry import without_rows
 
 Vary = Callable[[Array, np.ndarray], np.ndarray]
@@ -29,7 +29,7 @@ class Played(NamedTuple):
     """One step of all environments. Valid until the next one, except `observations`, which is the reader's own."""
 
     observations: Array  # acted on
-    carry: object  # what the agent remembered when it acted
+    carry: Carried | None  # what the agent remembered when it acted
     acted: Acted  # the agent's answer
     actions: np.ndarray  # what was done: the agent's actions, or what `vary` made of them
     step: Step
@@ -41,7 +41,7 @@ class Played(NamedTuple):
 def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = None) -> Iterator[Played]:
     """Act in `env`, which is at the start of its episodes, and on through one episode after the other, without end."""
     rounds, lengths = np.zeros(env.num_envs, np.int64), np.zeros(env.num_envs, np.int64)
-    carry: object = None
+    carry: Carried | None = None
     while True:
         acted = agent.step(observations, carry)
         acted_on = each(np.array, observations)  # the environments write the next ones into the same arrays

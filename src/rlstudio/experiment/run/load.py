@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
-from rlstudio.core.config import config_hash
+from rlstudio.core.config import Stored, config_hash
 from rlstudio.core.errors import NoValidCheckpoint, RunNotFound, UserError
 from rlstudio.core.model.protocol import Weights
 from rlstudio.core.parsing.yaml_file import read_file
@@ -69,7 +69,7 @@ class StoredConfig(NamedTuple):
     """The config of a run, and what stands in its file, which an older RLStudio may have written."""
 
     cfg: ExperimentConfig
-    data: object
+    data: Stored
 
     def hash_of(self, cfg: ExperimentConfig) -> str:
         """The hash that the version which wrote the file would give: fields retired since count as they stand there."""

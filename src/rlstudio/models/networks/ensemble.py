@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from rlstudio.core.rng import Rng
 from rlstudio.models.networks.initialize import check_size
 from rlstudio.models.networks.mlp import ACTIVATIONS
+from rlstudio.ops.autograd import GradientContext
 
 Layers = list[tuple[Tensor, Tensor]]
 """A weight [K, inputs, outputs] and a bias [K, 1, outputs] per layer."""
@@ -99,7 +99,7 @@ class _LowestOnCpu(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, x: Tensor, *parameters: Tensor) -> Tensor:
         weights, biases = parameters[::2], parameters[1::2]
         inputs = [x.expand(len(weights[0]), *x.shape)]
         for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
@@ -109,7 +109,7 @@ class _LowestOnCpu(torch.autograd.Function):
         return lowest
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad_N,) = grads
         which_N, *saved = ctx.saved_tensors
         layers = len(saved) // 2

@@ -12,8 +12,6 @@ nn.GRU for the few environments of a rollout, equal for hundreds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +19,7 @@ from rlstudio.core.model.layers import Carry, Linear, MemoryLayers
 from rlstudio.core.rng import Rng
 from rlstudio.models.config import MEMORY_PARTS, MemoryKind
 from rlstudio.models.networks.initialize import linear, orthogonal
+from rlstudio.ops.autograd import GradientContext
 
 
 class Memory(nn.Module):
@@ -102,7 +101,7 @@ class _UnrolledGRU(torch.autograd.Function):
     """Gates in the order r, z, n. The carry is data: it gets no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor) -> Tensor:
         size, lead = h.shape[-1], x.shape[:-1]
         past, new, hidden = (x.new_empty(*lead, size) for _ in range(3))
         gates, products = x.new_empty(*lead, 2 * size), x.new_empty(*lead, 3 * size)
@@ -121,7 +120,7 @@ class _UnrolledGRU(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, *grads: Tensor) -> tuple[Tensor | None, ...]:
         past, keep, product_n, gates, n, weight = ctx.saved_tensors
         size = weight.shape[-1]
         r, z = gates[..., :size], gates[..., size:]
@@ -146,7 +145,7 @@ class _UnrolledLSTM(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor, c: Tensor
+        ctx: GradientContext, x: Tensor, keep: Tensor, weight: Tensor, bias: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor]:
         size, transposed = h.shape[-1], weight.transpose(1, 2)
         past, past_cell, cells, squashed, hidden = (x.new_empty(*x.shape[:-1], size) for _ in range(5))
@@ -170,7 +169,7 @@ class _UnrolledLSTM(torch.autograd.Function):
         return hidden, last
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, *grads: Tensor) -> tuple[Tensor | None, ...]:
         past, past_cell, keep, gates, tanh_c, weight = ctx.saved_tensors
         o, i, f, g = torch.split(gates, weight.shape[-1], -1)
         # Each gate's gradient is the gradient of h (for o) or c times a factor known for all steps at once.

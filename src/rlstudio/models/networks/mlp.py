@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from rlstudio.core.model.layers import Linear
 from rlstudio.core.rng import Rng
 from rlstudio.models.networks.initialize import fan_in_uniform, linear, orthogonal
+from rlstudio.ops.autograd import GradientContext
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -81,7 +81,7 @@ class _TanhOnCpu(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, x: Tensor, *parameters: Tensor) -> Tensor:
         weights, biases = parameters[::2], parameters[1::2]
         inputs = [x]
         for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
@@ -92,7 +92,7 @@ class _TanhOnCpu(torch.autograd.Function):
         return torch.addmm(biases[-1], x, weights[-1].t())
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         layers = len(ctx.saved_tensors) // 2
         inputs, weights = ctx.saved_tensors[:layers], ctx.saved_tensors[layers:]
