@@ -35,6 +35,8 @@ MISTAKES = {
     "launch -f tiny.yaml --name last": "choose another name",
     "launch -f tiny.yaml --import no_such_module": "No module named",
     "launch -f tiny.yaml imports=[os]": "only --import",
+    "launch -f tiny.yaml policy.network.hidden_sizes=[1000000000]": "a layer of 4 x 1,000,000,000 has 4,000,000,000",
+    "launch -f tiny.yaml policy.network.memory=gru policy.network.memory_size=65536": "weights; at most 1,000,000,000",
     "launch -f tiny.yaml train.clipp=0.1": "did you mean clip?",
     "launch -f tiny.yaml trian.lr=1": "did you mean train?",
     "launch -f tiny.yaml lr=1e-3": "did you mean train.lr?",

@@ -266,8 +266,10 @@ def test_an_imported_module_is_there_again_for_every_command(
     monkeypatch.delitem(sys.modules, "my_worlds_for_launch")
     broken = rlctl("eval", "last")
     assert broken.code == 2
-    assert broken.err.startswith(f"rlctl: runs/{result.out.strip()}/config.yaml:")
-    assert broken.err.endswith(": imports: my_worlds_for_launch: ValueError: out of order; correct the module\n")
+    assert broken.err == (
+        f"rlctl: run {result.out.strip()}: launched with --import my_worlds_for_launch: ValueError: out of order;"
+        " correct the module\n"
+    )
 
 
 def test_evaluation_for_people_and_programs(rlctl: Rlctl, trained: Path) -> None:

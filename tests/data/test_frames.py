@@ -12,7 +12,7 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.errors import EnvFault
 from rlstudio.core.spaces import Box, Discrete, Spaces, Stack
 from rlstudio.data.replay import buffer as replay_module
-from rlstudio.data.replay.buffer import ReplayBuffer, row_bytes
+from rlstudio.data.replay.buffer import ReplayBuffer, row_bytes, without_rows
 
 FRAME = (2, 3)
 
@@ -132,7 +132,7 @@ def test_an_emptied_ring_learns_from_no_stack_whose_frames_it_lost(padding):
     film, ring = Film(stacked, envs, 0, 1e9), ReplayBuffer(stacked, 60, envs)
     ring.add(film.rollout(10))
     emptied = ReplayBuffer(stacked, 60, envs)
-    emptied.load_state_dict(ReplayBuffer.without_rows(ring.state_dict()))
+    emptied.load_state_dict(without_rows(ring.state_dict()))
     assert len(emptied) == 0
     rollout = film.rollout(12)
     emptied.add(rollout)

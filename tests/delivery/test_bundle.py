@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ import pytest
 from rlstudio.core.errors import BundleError, UserError
 from rlstudio.delivery import bundle as bundles
 from rlstudio.delivery.bundle import KNOWN, is_bundle, open_bundle
+from rlstudio.models.networks import initialize
+from rlstudio.models.spec import ModelSpec
 from rlstudio.storage.safetensors_file import write_tensors
 from rlstudio.storage.seal import sealed
 from support.export_toys import Case, config, quick_registry, ship, trained
@@ -227,6 +231,29 @@ def test_one_from_before_reward_scales_opens(copy):
     (copy / "spec.json").write_text(json.dumps(spec))
     resealed(copy)
     assert open_bundle(copy).spec.reward_scale is None
+
+
+@pytest.mark.parametrize("change", [{"hidden_sizes": [10**9]}, {"hidden_sizes": [8, 10**7]}, {"memory_size": 65536}])
+def test_b5_a_spec_cannot_ask_for_more_than_its_weights_have(copy, change, monkeypatch):
+    """A small file that claims a large network: the sizes are compared before a layer is allocated."""
+    spec = json.loads((copy / "spec.json").read_text())
+    forged = spec["model"] | {"network": spec["model"]["network"] | change}
+    if "memory_size" in change:
+        forged |= {"variant": "recurrent-policy-value", "network": forged["network"] | {"memory": "gru"}}
+    made, skip_init = [], initialize.skip_init
+    monkeypatch.setattr(initialize, "skip_init", lambda kind, *sizes: made.append(sizes) or skip_init(kind, *sizes))
+    bundle = open_bundle(copy)
+    model = ModelSpec.model_validate(forged, strict=False)
+    large = replace(bundle, spec=bundle.spec.model_copy(update={"model": model}))
+    with pytest.raises(BundleError, match=r"weights; at most [\d,]+ are accepted"):
+        large.agent()
+    assert max((prod(sizes) for sizes in made), default=0) < 10**6
+
+
+def test_b5_a_spec_of_too_many_bytes_is_not_read(copy):
+    (copy / "spec.json").write_bytes(b" " * (bundles.SMALL + 1))
+    resealed(copy)
+    assert "at most 4,194,304 are read" in refusal(copy)
 
 
 @pytest.mark.parametrize("how", ["shape", "dtype", "missing", "extra"])

@@ -54,6 +54,18 @@ def test_what_does_not_fit_is_named(fault):
     assert re.search(rf"episode 0 \(seed {seed}\), step 3, last action 0$", str(caught.value))
 
 
+@pytest.mark.parametrize("make", [lambda recipe: GymnasiumVecEnv(recipe, 2, 5), workers])
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("text reward", "reward is the text '1.0'"), ("text terminated", "terminated is the text 'false'")],
+)
+def test_row_27_text_is_neither_a_reward_nor_an_end(make, fault, said):
+    vec = make(faulty(fault))
+    with pytest.raises(EnvFault, match=said):
+        play(vec)
+    vec.close()
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fault", ["nan", "inf reward", "nan reward", "none reward", "huge reward", "last nan"])
 def test_numbers_that_are_not_finite_pass_on_to_the_guard_of_the_collector(fault):

@@ -16,7 +16,10 @@ import pytest
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.experiment.metrics.reader import read_series
 from support.deadlines import PATIENCE
+from support.experiments import tiny
+from support.sessions import start
 
 pytestmark = pytest.mark.real_process
 
@@ -147,3 +150,14 @@ def test_the_number_of_workers_changes_nothing():
             assert np.array_equal(left, right)
     one.close()
     three.close()
+
+
+def test_row_34_every_restart_is_an_event_and_a_metric(tmp_path):
+    cfg = tiny(env={"vectorization": "async", "num_envs": 2}, train={"epochs": 3})
+    with start(cfg, tmp_path / "runs") as session:
+        for tick in session:
+            if tick.epoch == 1 and tick.report:
+                session.env._handles[0].process.kill()
+    events = [event for event in session.folder.events() if event["kind"] == "env_restarted"]
+    assert ["killed by SIGKILL" in event["reason"] for event in events] == [True]
+    assert read_series(session.folder.path)["env/restarts"][1] == [0.0, 1.0, 0.0]

@@ -177,6 +177,8 @@ RESULTS = {  # what to hand over instead of (observation, reward, terminated)
     "scalar": lambda shown: (0.5, 1.0, False),
     "text": lambda shown: ("hello", 1.0, False),
     "dtype": lambda shown: (shown.astype(complex), 1.0, False),
+    "text reward": lambda shown: (shown, "1.0", False),
+    "text terminated": lambda shown: (shown, 1.0, "false"),
     "last nan": lambda shown: (shown * NAN, 1.0, True),
 }
 

@@ -20,6 +20,7 @@ from rlstudio.core.model.layers import RuleKind
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.build import build_model
+from rlstudio.models.networks.initialize import at_most
 from rlstudio.models.spec import ModelSpec, read_model_fields
 from rlstudio.models.weights import load_weights
 
@@ -80,7 +81,8 @@ def blank_agent(spaces: Spaces, spec: ModelSpec) -> Agent:
 def rebuilt(spaces: Spaces, spec: ModelSpec, weights: Mapping[str, np.ndarray]) -> Agent:
     """The agent with these weights; names, shapes and dtypes must be those of its Model."""
     try:
-        agent = blank_agent(spaces, spec)
+        with at_most(sum(array.size for array in weights.values())):
+            agent = blank_agent(spaces, spec)
         load_weights(agent.model, weights)
     except (ValueError, RuntimeError, Incompatible, KeyError) as error:
         raise Incompatible(f"does not fit the Model of the spec: {str(error).splitlines()[-1].strip()}") from error

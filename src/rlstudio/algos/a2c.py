@@ -103,7 +103,7 @@ def a2c_loss(
     with torch.set_grad_enabled(cfg.entropy_coef > 0):  # without weight there is no gradient to compute
         mean_entropy = weighted_mean(entropy(policy), rollout.weights)
     loss = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * mean_entropy
-    metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+    metrics = {"loss": loss, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
     return loss, {name: value.detach() for name, value in metrics.items()}
 
 

@@ -137,7 +137,7 @@ def ppo_loss(
     with torch.no_grad():
         kl = weighted_mean(ratio_N - 1 - log_ratio_N, batch.weights)  # Schulman's k3 estimator: never negative
         clip_fraction = weighted_mean((ratio_N != clipped_N).float(), batch.weights)
-    metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
+    metrics = {"loss": loss, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
     return loss, {name: value.detach() for name, value in metrics.items()} | {"kl": kl, "clip_fraction": clip_fraction}
 
 

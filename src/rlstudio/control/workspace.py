@@ -31,6 +31,7 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
 from rlstudio.storage.refusals import is_users_mistake
+from rlstudio.storage.writers import translated_os_errors
 
 HOME_VARIABLE, DATABASE_VARIABLE = "RLSTUDIO_HOME", "RLSTUDIO_DB"
 STATE_FOLDER = ".rlstudio"
@@ -49,7 +50,9 @@ def _users_mistakes() -> Iterator[None]:
 
 def _refuse_link(file: Path) -> None:
     """Below the runs folder no link is followed."""
-    if file.parent.is_symlink():
+    with translated_os_errors(file.parent):  # a name longer than the file system allows, a folder of another user
+        is_link = file.parent.is_symlink()
+    if is_link:
         raise UserError(
             f"{file.parent}: is a symbolic link, which is not followed; name the real one in {HOME_VARIABLE}"
         )
@@ -93,7 +96,9 @@ class Entry:
 
 class Workspace:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
-        self.runs_dir = runs_dir
+        self.given_dir = runs_dir  # for messages: as the user wrote it
+        # As it is now: the code of an environment may change the working directory.
+        self.runs_dir = runs_dir.absolute()
         given = url or os.environ.get(DATABASE_VARIABLE)
         self._file = None if given else self.state_dir.absolute() / "store.db"
         self.url = given or f"sqlite:///{self._file}"
@@ -228,11 +233,27 @@ class Workspace:
         if not entries:
             return self._none_yet(ref)
         known = {"last", *(entry.id for entry in entries), *(entry.status.name for entry in entries)}
-        return RunNotFound(f"run {ref!r}: not in {self.runs_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
+        return RunNotFound(f"run {ref!r}: not in {self.given_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
 
     def _none_yet(self, ref: str) -> RunNotFound:
-        where = f"there are no runs in {self.runs_dir} yet"
+        where = f"there are no runs in {self.given_dir} yet"
         return RunNotFound(f"run {ref!r}: {where}; start one with: rlctl launch -f FILE")
+
+    def import_consented(self, run: RunRow | None) -> None:
+        """Import what the user let a run import when it was launched here, before anything in its folder is read. A run
+        that only its folder knows, or that was adopted, has no such list."""
+        from rlstudio.experiment.config.imports import import_modules
+
+        if run is not None:
+            consent = self.records.consent(run.id)
+            named_by = f"run {run.id}: launched with --import"
+            import_modules(consent.modules, named_by, path=consent.path, runs_dir=self.runs_dir)
+
+    def folder_to_load(self, ref: str) -> RunFolder:
+        """For commands that load a run's agent: what it was launched with is imported."""
+        folder = self.folder_to_read(ref)
+        self.import_consented(self.find(folder.id).run)
+        return folder
 
     def folder_to_read(self, ref: str) -> RunFolder:
         """For commands that read what a run has written."""
@@ -241,4 +262,4 @@ class Workspace:
             return entry.folder
         if entry.run is not None and entry.run.attempt == 0:
             raise UserError(f"run {entry.id}: is {entry.run.state} and has never run; there is nothing to see")
-        raise UserError(f"run {entry.id}: its folder is not in {self.runs_dir}; name where it is with --runs-dir")
+        raise UserError(f"run {entry.id}: its folder is not in {self.given_dir}; name where it is with --runs-dir")

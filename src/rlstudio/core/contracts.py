@@ -154,6 +154,7 @@ class Tally(NamedTuple):
     bad_rows: int  # that learning does not see,
     bad: dict[str, int]  # and how often for which reason
     infos: dict[str, list[float]]  # what each of the episodes gave last for each chosen key; NaN where it never did
+    restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
 
 
 class DataSource(Stateful, Protocol):
@@ -228,6 +229,42 @@ class ReplayPlan:
     def first_sample(self, num_envs: int) -> int:
         """Environment steps before the first sample: at least one whole window in each environment."""
         return max(self.warmup, self.horizon * num_envs, self.every)
+
+
+class ReplayBuffer(Stateful, Protocol):
+    """Past transitions. Row number k * num_envs + e is the k-th of environment e, for ever."""
+
+    num_envs: int
+    capacity: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each environment has added, [num_envs]."""
+        ...
+
+    def __len__(self) -> int:
+        """Rows held."""
+        ...
+
+    def add(self, rollout: Batch, first_env: int = 0) -> None:
+        """Append a rollout [T, B] of the environments from `first_env` on."""
+        ...
+
+    def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """Uniform rows [N] with replacement; with a `horizon`, n-step transitions."""
+        ...
+
+    def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:
+        """Uniform pieces of successive rows, [horizon, N]."""
+        ...
+
+    def at(self, numbers: np.ndarray, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """The rows of these numbers, as `sample` would give them."""
+        ...
+
+    def held_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """The numbers of the rows first .. last - 1 of each environment that are still held, in order."""
+        ...
 
 
 class Group(Protocol):

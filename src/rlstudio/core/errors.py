@@ -100,6 +100,20 @@ class LeaseLost(RLStudioError):
     exit_code = 70
 
 
+LONGEST_MESSAGE = 2000
+"""Characters of an error of other code that are kept: enough to find it, and no screen or row is filled with it."""
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error of other code, in one line, cut at `LONGEST_MESSAGE`; empty where it has none. An exception
+    of an environment may raise another one when it is asked for its text."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception as second:
+        return f"its text could not be read ({type(second).__name__})"
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}... ({len(text):,} characters)"
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean X?"` for the nearest known name, or an empty string."""
     names = sorted(known)

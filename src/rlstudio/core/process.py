@@ -1,15 +1,20 @@
-"""Which process owns a run, identified by host, boot, pid and start time (a pid alone is reused); and what a
-forked child must not keep of its parent."""
+"""Which process owns a run, identified by host, boot, PID namespace, pid and start time (a pid alone is reused, and
+each namespace has its own); and what a forked child must not keep of its parent."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+FIRST_NAMESPACE = 0xEFFFFFFC
+"""The inode of the PID namespace that a machine boots into, on every Linux; a container has another one."""
 
 _called_in_children: set[Callable[[], None]] = set()
 
@@ -20,6 +25,18 @@ class Owner:
     boot_id: str
     pid: int
     pid_start: int  # clock ticks after boot: no wall clock is compared
+    pid_namespace: int = 0  # inode of the namespace in which `pid` is its number; 0: not recorded (older records)
+
+    @classmethod
+    def from_record(cls, record: Mapping[Any, Any]) -> Owner:
+        """From a row of the store, or anything else that has these fields under their names."""
+        return cls(*(record[name] for name in ("host", "boot_id", "pid", "pid_start", "pid_namespace")))
+
+
+class Presence(Enum):
+    HERE = "here"
+    GONE = "gone"
+    UNKNOWN = "unknown"  # on another host, in another PID namespace, or hidden from this user
 
 
 def this_process() -> Owner:
@@ -27,21 +44,40 @@ def this_process() -> Owner:
 
 
 def process_of(pid: int) -> Owner:
-    """The process of this host that has this number now."""
-    return Owner(os.uname().nodename, _boot_id(), pid, _start(pid) or 0)
+    """The process of this host and namespace that has this number now."""
+    return Owner(os.uname().nodename, _boot_id(), pid, _start(pid) or 0, _namespace())
+
+
+def presence(owner: Owner) -> Presence:
+    """Whether a process lives, as far as this process can know (decision 0034)."""
+    if owner.host != os.uname().nodename:
+        return Presence.UNKNOWN
+    if owner.boot_id != _boot_id():
+        # This machine was booted since; or the two are containers with one name, on different machines.
+        is_container = {owner.pid_namespace, _namespace()} - {0, FIRST_NAMESPACE}
+        return Presence.UNKNOWN if is_container and owner.pid_namespace else Presence.GONE
+    if owner.pid_namespace not in (0, _namespace()) or not _proc_is_ours():
+        return Presence.UNKNOWN
+    start = _start(owner.pid)
+    if start is None and _is_hidden(owner.pid):
+        return Presence.UNKNOWN
+    return Presence.HERE if start == owner.pid_start else Presence.GONE
 
 
 def is_gone(owner: Owner) -> bool:
-    """True only when certain: nothing can be said from here about a process of another host."""
-    if owner.host != os.uname().nodename:
-        return False
-    return owner.boot_id != _boot_id() or _start(owner.pid) != owner.pid_start
+    """True only when certain; a process that cannot be looked up counts as alive until its heartbeat is old."""
+    return presence(owner) == Presence.GONE
+
+
+def is_here(owner: Owner) -> bool:
+    """True only when certain: it lives, and a signal reaches it from here."""
+    return presence(owner) == Presence.HERE
 
 
 @contextmanager
 def opened(owner: Owner) -> Iterator[int | None]:
-    """A handle on the very process (a pid alone may be another one's by now); None if it is gone or elsewhere."""
-    if owner.host != os.uname().nodename:
+    """A handle on the very process (a pid alone may be another one's by now); None unless it is certainly here."""
+    if not is_here(owner):
         yield None
         return
     try:
@@ -51,7 +87,7 @@ def opened(owner: Owner) -> Iterator[int | None]:
         return
     try:
         # The handle keeps meaning the process it was opened for, so its start time is compared after opening.
-        yield None if is_gone(owner) else descriptor
+        yield descriptor if is_here(owner) else None
     finally:
         os.close(descriptor)
 
@@ -80,7 +116,36 @@ def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _start(pid: int) -> int | None:
+@cache
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+@cache
+def _proc_is_ours() -> bool:
+    """Whether /proc has the numbers of our namespace: `unshare --pid` alone leaves that of the outer one mounted."""
+    return os.readlink("/proc/self") == str(os.getpid())
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether a process may have this number although /proc does not show it to this user (`hidepid`)."""
+    try:
+        Path(f"/proc/{pid}/stat").read_bytes()
+        return False
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    except OSError:
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return pid > 0
+
+
+def _start(pid: int | str) -> int | None:
     """Start time of a living process; None for one that is gone or only waits to be collected by its parent."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

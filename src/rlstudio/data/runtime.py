@@ -45,11 +45,14 @@ class LocalRuntime(EnvDescription):
 
     def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
         from rlstudio.data.replay.buffer import ReplayBuffer  # a run that learns from fresh rollouts needs none
+        from rlstudio.data.replay.priorities import Priorities
         from rlstudio.data.replay.source import ReplaySource
 
         replay = ReplayBuffer(self.spaces, self.replay_capacity, self.num_envs)
         sampling = self.group.own(rng.fork("sample"))
-        return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device)
+        chosen = plan.priorities
+        priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
+        return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device, priorities)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
         return Collector(self.env, agent, self.group.own(rng.fork("collector")), explore, self.new_guard())

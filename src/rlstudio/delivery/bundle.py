@@ -144,6 +144,8 @@ def open_bundle(path: str | Path) -> Bundle:
             raise BundleError(f"{name}: missing" if name in files else f"{name}: is not in the manifest; remove it")
         contents = {}
         for name, expected in files.items():
+            if name in (SPEC, CONFIG) and expected.size > SMALL:
+                raise BundleError(f"{name}: has {expected.size:,} bytes; at most {SMALL:,} are read")
             with _verified(folder, name, expected) as file:
                 contents[name] = file.read() if name == SPEC else b""
         spec = read_spec(contents[SPEC], SPEC)

@@ -59,7 +59,7 @@ class Run:
         """The experiment it runs, with every default written out."""
         from rlstudio.experiment.run.load import read_config
 
-        return read_config(self._workspace.folder_to_read(self.id))
+        return read_config(self._workspace.folder_to_load(self.id))
 
     @property
     def lineage(self) -> dict[str, Any]:
@@ -101,14 +101,14 @@ class Run:
         """The trained agent (`last`, `best` or a number of steps): `agent.act(observation)`."""
         from rlstudio.experiment.run.load import load_run
 
-        return load_run(self._workspace.folder_to_read(self.id), checkpoint).agent
+        return load_run(self._workspace.folder_to_load(self.id), checkpoint).agent
 
     def evaluate(self, episodes: int = 20, checkpoint: str = "last", seed: int | None = None) -> Evaluation:
         """Play greedy episodes in the real environment: `.summary.mean`, `.summary.ci_low`, ..."""
         from rlstudio.experiment.judging.evaluate import evaluate
         from rlstudio.experiment.run.load import load_run
 
-        loaded = load_run(self._workspace.folder_to_read(self.id), checkpoint)
+        loaded = load_run(self._workspace.folder_to_load(self.id), checkpoint)
         used = loaded.cfg.env.seed if seed is None else seed
         return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
 

@@ -17,6 +17,7 @@ from rlstudio.control.runs.remove import remove
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import BundleError, GateFailed, UserError
 from rlstudio.core.run_state import RunState
+from rlstudio.delivery.bundle import copy_bundle
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.experiments import merged, tiny_data
 
@@ -151,6 +152,20 @@ def test_what_a_row_calls_a_digest_is_not_a_path(
         connection.exec_driver_sql("UPDATE model_version SET digest = ? WHERE version = 1", (digest,))
     with pytest.raises(BundleError, match=r"model pole:1: .*: is not the name of a bundle; the store was tampered"):
         releases.bundle(releases.find("pole:1"))
+
+
+def test_row_57_putting_a_bundle_again_heals_a_damaged_one(
+    releases: Releases, both: tuple[Version, Version], tmp_path: Path
+) -> None:
+    _, good = both
+    copy_bundle(releases.bundle(good), tmp_path / "copy")
+    weights = releases.blobs.root / good.digest / "weights.safetensors"
+    weights.chmod(0o600)
+    weights.write_bytes(b"damaged")
+    with pytest.raises(BundleError):
+        releases.bundle(good)
+    assert releases.register_bundle("pole", tmp_path / "copy").digest == good.digest
+    assert releases.bundle(good).sha256 == good.digest
 
 
 def test_a_blob_in_the_wrong_place_is_noticed(releases: Releases, both: tuple[Version, Version]) -> None:

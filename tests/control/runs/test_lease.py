@@ -318,6 +318,57 @@ def test_a_store_that_stays_away_ends_it_before_another_could_have_it(
     assert (status.state, status.reason) == (S.INTERRUPTED, Reason.STORAGE)
 
 
+@pytest.mark.usefixtures("long_beats")
+def test_row_52_a_server_that_is_away_is_waited_for(
+    workspace: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For minutes: the run goes on where it stands once the store is back."""
+    monkeypatch.setattr(type(workspace.store.database), "is_server", True)
+    away, waited = Away(workspace.store, monkeypatch), []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        clock.now += 60
+        away.is_away = len(waited) % 4 != 0
+
+    monkeypatch.setattr(lease_module.time, "sleep", sleep, raising=False)
+    with start_session(workspace, config(epochs=6)) as session:
+        for tick in session:
+            if tick.epoch in (2, 6) and tick.report:
+                away.is_away = True  # at the end too, when the run is COMPLETED
+                clock.now += TTL_SECONDS
+    assert len(waited) == 8
+    assert workspace.store.get(session.folder.id).state == S.COMPLETED
+
+
+@pytest.mark.usefixtures("long_beats")
+def test_row_52_but_not_for_ever(workspace: Workspace, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(workspace.store.database), "is_server", True)
+    monkeypatch.setenv(lease_module.PATIENCE_VARIABLE, "120")
+    away = Away(workspace.store, monkeypatch)
+    _, lease = leased(workspace)
+    away.is_away = True
+    clock.now = 5000.0
+    monkeypatch.setattr(lease_module.time, "sleep", lambda seconds: setattr(clock, "now", clock.now + 1), raising=False)
+    with pytest.raises(StorageError, match="away"):
+        lease.check()
+    assert clock.now == 5120.0
+    away.is_away = False
+    lease.release()
+
+
+def test_row_40_a_store_put_back_to_an_old_copy_learns_how_the_run_ended(workspace: Workspace) -> None:
+    with start_session(workspace, config(epochs=4)) as session:
+        for tick in session:
+            if tick.epoch == 2:
+                with workspace.store.database.write() as connection:
+                    connection.exec_driver_sql("DELETE FROM event WHERE version > 2")
+                    connection.exec_driver_sql("UPDATE run SET state = 'STARTING', version = 2")
+    assert workspace.store.get(session.folder.id).state == S.COMPLETED
+    assert session.folder.read_status().state == S.COMPLETED
+    assert_history(workspace.store, session.folder.id)
+
+
 def test_an_end_that_could_not_be_told_is_told_on_release(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as datetime_module
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +21,7 @@ from rlstudio.control.store.reaper import Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
+from rlstudio.core.errors import StorageError
 from rlstudio.core.process import Owner, this_process
 from rlstudio.core.run_state import Reason
 from support.control_world import HERE, NO_SUCH_PID, THERE, TTL, S, World, assert_history, owner, request
@@ -76,6 +80,69 @@ def test_the_real_proc_tells_processes_apart() -> None:
     assert not process.is_gone(Owner(THERE, "another boot", NO_SUCH_PID, 1))
 
 
+# -- not certain ------------------------------------------------------------------------------------------------------
+
+
+def test_b3_a_process_of_another_pid_namespace_is_left_alone_while_its_heart_beats(world: World) -> None:
+    mine = replace(world.start(), pid_namespace=this_process().pid_namespace + 1)
+    run = world.running(mine)
+    world.alive.clear()  # its number means nothing here
+    assert world.look() == []
+    for progress in range(3):
+        world.wait(TTL - 1)
+        world.store.beat(run.id, run.token, progress, {})
+        assert world.look() == []
+    world.wait(TTL)
+    assert world.look() == [run.id]
+    assert world.killed == []
+
+
+def test_b3_a_foreground_run_of_another_namespace_is_not_taken_to_be_suspended(world: World) -> None:
+    mine = replace(world.start(), pid_namespace=this_process().pid_namespace + 1)
+    run = world.store.create(request(), owner=mine)
+    assert world.look() == []
+    world.wait(TTL)
+    assert world.look() == [run.id]
+
+
+def test_b3_a_process_that_proc_hides_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = this_process()
+    hidden = replace(me, pid=NO_SUCH_PID)
+    assert process.presence(hidden) == process.Presence.GONE
+
+    def not_yours(pid: int, signum: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(process.os, "kill", not_yours)
+    assert process.presence(hidden) == process.Presence.UNKNOWN
+    assert not process.send(hidden, signal.SIGTERM)
+
+
+def test_b3_another_boot_is_certain_only_outside_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = replace(this_process(), boot_id="another boot")
+    for recorded, here, expected in [
+        (process.FIRST_NAMESPACE, process.FIRST_NAMESPACE, process.Presence.GONE),
+        (process.FIRST_NAMESPACE, 7, process.Presence.UNKNOWN),
+        (7, process.FIRST_NAMESPACE, process.Presence.UNKNOWN),
+        (7, 8, process.Presence.UNKNOWN),
+        (0, 8, process.Presence.GONE),
+    ]:
+        monkeypatch.setattr(process, "_namespace", lambda here=here: here)
+        assert process.presence(replace(before, pid_namespace=recorded)) == expected
+
+
+@pytest.mark.real_process
+def test_b3_looking_from_a_real_namespace_takes_no_run(tmp_path: Path) -> None:
+    inside = ["unshare", "--pid", "--fork"]
+    if subprocess.run([*inside, "--mount-proc", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may not make a PID namespace")
+    code = f"from rlstudio.core.process import *; print(presence({this_process()!r}).name)"
+    for options in (["--mount-proc"], []):  # without it, /proc is still that of the outer namespace
+        command = [*inside, *options, sys.executable, "-c", code]
+        assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "UNKNOWN"
+    assert process.presence(this_process()) == process.Presence.HERE
+
+
 # -- silent -----------------------------------------------------------------------------------------------------------
 
 
@@ -93,6 +160,25 @@ def test_silence_for_the_whole_ttl(world: World, host: str) -> None:
     assert (taken.state, taken.reason) == (S.INTERRUPTED, Reason.ORPHANED)
     assert "no sign of life" in taken.message
     assert world.killed == ([mine] if host == HERE else [])
+
+
+def test_row_52_what_was_observed_before_the_store_was_away_does_not_count(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.running(world.start(THERE))
+    assert world.look() == []
+
+    def away(**_: object) -> None:
+        raise StorageError("away")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(world.store, "runs", away)
+        world.wait(10 * TTL)
+        with pytest.raises(StorageError):
+            world.look()
+    assert world.look() == []
+    world.wait(TTL)
+    assert world.look() == [run.id]
 
 
 def test_a_heartbeat_starts_the_wait_anew(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from rlstudio.control.store import sweep_tables
+from rlstudio.control.store import sweep_tables, version_3
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
@@ -59,13 +59,17 @@ def test_the_pulse_changes_with_every_move_of_a_run(store: Store) -> None:
     assert sweeps.pulse("toy") == seen[-1]
 
 
-def test_a_store_of_version_1_takes_sweeps_after_the_step(url: str) -> None:
+def test_a_store_of_version_1_takes_sweeps_after_the_steps(url: str) -> None:
     """On PostgreSQL too, of which there is no file to keep."""
     database = Database(url)
     with database.write() as connection:
-        for statement in ("DROP TABLE trial", "DROP TABLE sweep", "ALTER TABLE run DROP COLUMN pause_at"):
+        newer = [("worker", "pid_namespace")]
+        newer += [("run", column) for column in ("pause_at", "imports", "import_path", "pid_namespace")]
+        added = [f"ALTER TABLE {table} DROP COLUMN {column}" for table, column in newer]
+        for statement in ("DROP TABLE trial", "DROP TABLE sweep", *added):
             connection.execute(text(statement))
         sweep_tables.from_version_1(connection)
+        version_3.from_version_2(connection)
     search = search_of(trials=2)
     trials = drive(new_driver(database, search), FakeWorker(database, search))
     assert sorted(trial.state for trial in trials) == ["COMPLETED", "PRUNED"]

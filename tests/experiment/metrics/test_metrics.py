@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from rlstudio.core.errors import LeaseLost
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.metrics.reader import read_metrics
-from rlstudio.experiment.metrics.records import Record, records
+from rlstudio.experiment.metrics.records import Record, from_line, records, to_line
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from rlstudio.storage import failpoint
+from support.experiments import tiny
 from support.metrics import first_difference
+from support.sessions import resume, start
 
 SMALL = 0.0002  # MB: a few lines per file
 
@@ -33,7 +35,9 @@ def test_a_line_is_exactly_the_schema(tmp_path):
     writer.write(records(3, {"loss": 0.25}, ["clock"], clock=lambda: 12.3456))
     writer.flush()
     (line,) = lines(tmp_path)
-    assert json.loads(line) == {"ts": 12.346, "step": 3, "key": "loss", "value": 0.25, "tags": ["clock"]}
+    fields = json.loads(line)
+    assert len(fields.pop("crc")) == 8
+    assert fields == {"ts": 12.346, "step": 3, "key": "loss", "value": 0.25, "tags": ["clock"]}
 
 
 def test_non_finite_values_are_valid_json_and_come_back(tmp_path):
@@ -282,3 +286,33 @@ def test_comparison_ignores_time_and_clock_values(tmp_path):
     longer.write(records(9, {"loss": 1.0}))
     longer.flush()
     assert first_difference(runs[0], runs[1]).startswith("record 18: None against Record(")
+
+
+def test_row_11_every_flipped_bit_of_a_record_is_noticed():
+    record = Record(12.5, 3, "loss", 0.25, ("clock",))
+    line = to_line(record)
+    assert from_line(line) == record
+    for bit in range(8 * len(line)):
+        flipped = bytearray(line)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert from_line(bytes(flipped)) is None, bytes(flipped)
+
+
+def test_row_11_records_of_before_are_read_as_they_are():
+    old = b'{"ts":12.5,"step":3,"key":"loss","value":0.25,"tags":[]}\n'
+    assert from_line(old) == Record(12.5, 3, "loss", 0.25)
+
+
+def test_row_11_a_resumed_run_says_that_its_metrics_are_damaged(tmp_path):
+    session = start(tiny(ckpt={"every_epochs": 1}), tmp_path / "runs")
+    with session:
+        for tick in session:
+            if tick.epoch == 2:
+                break
+    file = session.folder.path / "metrics.jsonl"
+    data = bytearray(file.read_bytes())
+    data[data.index(b"train/")] ^= 1
+    file.write_bytes(data)
+    with resume(session.folder):
+        pass
+    assert [event["lines"] for event in session.folder.events() if event["kind"] == "metrics_damaged"] == [1]

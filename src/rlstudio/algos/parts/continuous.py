@@ -53,7 +53,8 @@ def twin_loss(q_2N: Tensor, next_values_N: Tensor, batch: Batch) -> tuple[Tensor
     """Both networks towards r + gamma^n V(s'): a time limit bootstraps, a death does not."""
     targets_N = batch.rewards + batch.discounts * next_values_N * (~batch.terminated).float()
     loss = 0.5 * weighted_mean((q_2N - targets_N).square().sum(0), batch.weights)
-    return loss, {"q_loss": loss.detach(), "q": q_2N.detach().mean(), "target": targets_N.mean()}
+    value = loss.detach()  # `loss` is what the first optimizer follows, in every algorithm
+    return loss, {"loss": value, "q_loss": value, "q": q_2N.detach().mean(), "target": targets_N.mean()}
 
 
 def not_finite(norm: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Import a module that registers environments; stored with the run. May be repeated.",
+        help="Import a module that registers environments; remembered for a run launched with it. May be repeated.",
     ),
 ]
 

@@ -191,7 +191,7 @@ def _load(
     from rlstudio.cli.arguments.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(imports)
+    import_modules(imports, runs_dir=runs_dir)
     bundle = named_bundle(run, runs_dir)
     if bundle is not None:
         if checkpoint != "last":
@@ -201,7 +201,7 @@ def _load(
         return policy_of_bundle(bundle, imports, networks=networks)
     from rlstudio.control.workspace import Workspace
 
-    folder = Workspace(runs_dir).folder_to_read(run)
+    folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.policies import policy_of_run
 
     return policy_of_run(folder, checkpoint)

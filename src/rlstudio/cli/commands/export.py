@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.options import RUN_HELP, CheckpointChoice, Json, RunsDir
+from rlstudio.cli.arguments.options import RUN_HELP, CheckpointChoice, Imports, Json, RunsDir
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
@@ -42,6 +42,7 @@ def export(
     output: Target,
     checkpoint: CheckpointChoice = "last",
     format: Formats = DEFAULT_FORMATS,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
@@ -61,7 +62,10 @@ def export(
         _print_bundle(_copied(run, output, runs_dir), json)
         return
     formats = _formats(format)
-    folder = Workspace(runs_dir).folder_to_read(run)
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(modules or (), runs_dir=runs_dir)
+    folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.export import export_run
 
     _print_bundle(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)

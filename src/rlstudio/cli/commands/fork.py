@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
+from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
 from rlstudio.cli.commands.launch import Detach, EmptyReplay, print_queued
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -22,6 +22,7 @@ def fork(
         ),
     ] = "last",
     empty_replay: EmptyReplay = False,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -35,7 +36,9 @@ def fork(
     """
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
 
+    import_modules(modules or (), runs_dir=runs_dir)
     workspace = Workspace(runs_dir)
     parent = known_run(workspace, run)
     style = OutputStyle(quiet, json)

@@ -73,7 +73,7 @@ def launch(
     from rlstudio.experiment.config.imports import import_modules
 
     request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
-    import_modules(request.imports)
+    import_modules(request.imports, runs_dir=runs_dir)
     chosen = choose(request)
     if dry_run:
         _dry_run(chosen, json)
@@ -120,6 +120,7 @@ def resume(
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
     empty_replay: EmptyReplay = False,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     detach: Detach = False,
     quiet: Quiet = False,
@@ -128,7 +129,9 @@ def resume(
     """Go on with a run, bit for bit, or extend a finished one."""
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
 
+    import_modules(modules or (), runs_dir=runs_dir)
     given = [*([] if run is None else [run]), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
     workspace = Workspace(runs_dir)
@@ -141,7 +144,7 @@ def resume(
     if detach:
         from rlstudio.control.runs.start import requeue
 
-        return print_queued(workspace, [requeue(workspace, known, given)], style)
+        return print_queued(workspace, [requeue(workspace, known, given, imports=modules or ())], style)
     return _continue(workspace, known, given, accepted, style)
 
 

@@ -114,7 +114,7 @@ def _write_lines(out: Terminal, events: list[dict[str, Any]], records: list[Reco
     for _, group in groupby(records, key=lambda record: record.step):
         same = list(group)
         if line := _metrics_line(same):
-            lines.append((same[-1].ts, line))
+            lines.append((_moment(same[-1].ts), line))
     for moment, line in sorted(lines, key=lambda entry: entry[0]):
         out.line(f"{datetime.fromtimestamp(moment):%H:%M:%S}  {line}")
 

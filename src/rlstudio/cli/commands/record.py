@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import CheckpointChoice, Json, Run, RunsDir, Seed
+from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, Run, RunsDir, Seed
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -19,6 +19,7 @@ def record(
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=1_000_000, help="Episodes to record.")] = 50,
     checkpoint: CheckpointChoice = "last",
     seed: Seed = None,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
@@ -28,8 +29,10 @@ def record(
     rlctl record last --episodes 50 --dataset cartpole/expert-v0
     """
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
 
-    folder = Workspace(runs_dir).folder_to_read(run)
+    import_modules(modules or (), runs_dir=runs_dir)
+    folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.experiment.analysis.dataset import record_run
 
     done = record_run(folder, dataset, episodes=episodes, seed=seed, checkpoint=checkpoint)

@@ -61,10 +61,12 @@ def promote(
     from rlstudio.control.registry.records import Stage
     from rlstudio.control.registry.releases import PromotionRefused, refuse_empty_reason
     from rlstudio.core.config import parse
+    from rlstudio.experiment.config.imports import import_modules
 
     settings = {"margin": margin, "alpha": alpha, "budget": budget, "min_return": min_return}
     cfg = parse(PromotionConfig, {**settings, "max_std": max_std, "worst_return": worst_return}, "promote")
     refuse_empty_reason(force)  # before a version is made
+    import_modules(modules or (), runs_dir=runs_dir)
     releases = _releases(runs_dir)
     version = releases.version(what, model, checkpoint)
     try:

@@ -76,7 +76,7 @@ def sweep(
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
         driver = resume_sweep(workspace, str(resume), max_concurrent, take_over=take_over)
     else:
-        import_modules(modules or ())
+        import_modules(modules or (), runs_dir=runs_dir)
         changes: dict[str, Any] = {"name": name} if name is not None else {}
         changes |= {"deterministic": True} if deterministic else {}
         search = load_search(file, imports=modules or (), changes=changes)

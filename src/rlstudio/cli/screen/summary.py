@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.runs_dir import in_runs_dir, short_path
 
 if TYPE_CHECKING:
     from rlstudio.cli.screen.progress import Progress
@@ -56,7 +56,7 @@ def result(session: Session, progress: Progress) -> list[str]:
         "",
         f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}",
         f"evaluation  {evaluation_text(session.evaluation, status.eval_return, status.eval_interval)}",
-        f"folder      {session.folder.path}",
+        f"folder      {short_path(session.folder.path)}",
         "",
     ]
 

@@ -86,7 +86,7 @@ class SubprocessLauncher:
 
     def command(self, run: RunRow) -> list[str]:
         """What is started; a launcher of another package may put something around it."""
-        runner = [sys.executable, "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
+        runner = [sys.executable, "-P", "-m", "rlstudio.control.queue.runner", run.id, str(run.token)]
         return [*runner, str(self._workspace.runs_dir.absolute())]
 
     def _environment(self, devices: Sequence[int]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def ensure_worker(workspace: Workspace) -> None:
     variables = {} if workspace.url.startswith("sqlite:") else {DATABASE_VARIABLE: workspace.url}
     try:
         subprocess.Popen(
-            [sys.executable, "-m", "rlstudio.control.queue.service", str(workspace.runs_dir.absolute())],
+            [sys.executable, "-P", "-m", "rlstudio.control.queue.service", str(workspace.runs_dir.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlstudio.core.errors import BundleError, StorageError
+from rlstudio.core.errors import BundleError, StorageError, UserError
 from rlstudio.delivery.bundle import Bundle, open_bundle
 from rlstudio.storage.abandoned import sweep_abandoned
 from rlstudio.storage.folder import Folder, ensure_directory, temporary
@@ -22,14 +22,24 @@ class Blobs:
         self.root = root
 
     def put(self, source: Path) -> str:
-        """Copy a bundle in, verified before and after; returns its digest. One that is there already stays."""
+        """Copy a bundle in, verified before and after; returns its digest. One that is there already stays, unless it
+        is damaged: then this one takes its place."""
         bundle = open_bundle(source)
         ensure_directory(self.root)
         folder = Folder(self.root)
+        if folder.kind(bundle.sha256) is not None and not self._is_whole(bundle.sha256):
+            folder.remove_tree(bundle.sha256)
         if folder.kind(bundle.sha256) is None:
             self._copy_in(folder, bundle)
         folder.sync()  # also for a bundle that was there: the process that put it may have died before this
         return self.get(bundle.sha256).sha256
+
+    def _is_whole(self, digest: str) -> bool:
+        try:
+            self.get(digest)
+        except (BundleError, UserError):
+            return False
+        return True
 
     def _copy_in(self, folder: Folder, bundle: Bundle) -> None:
         with self.unfinished() as part:

@@ -86,7 +86,7 @@ class Releases:
 
     def _refuse_empty(self, model: str) -> None:
         if self._workspace.is_empty:
-            where = f"there are none in {self._workspace.runs_dir} yet"
+            where = f"there are none in {self._workspace.given_dir} yet"
             raise UnknownName(f"model {model!r}: {where}; make one with: rlctl promote RUN --model NAME")
 
     # -- versions ---------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Releases:
             if checkpoint != "last":
                 raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")
             return self.register_bundle(model, Path(what))
-        return self.register_run(model, self._workspace.folder_to_read(what), checkpoint)
+        return self.register_run(model, self._workspace.folder_to_load(what), checkpoint)
 
     # -- stages -----------------------------------------------------------------------------------------------------
 

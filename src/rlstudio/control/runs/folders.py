@@ -17,7 +17,7 @@ def folder_of(workspace: Workspace, run: RunRow) -> RunFolder:
         if workspace.store.checkpoints(run.id):
             # It is elsewhere, or was deleted: to begin anew under the same name would pass for going on.
             raise UserError(
-                f"run {run.id}: its folder is not in {workspace.runs_dir}; name where it is with --runs-dir"
+                f"run {run.id}: its folder is not in {workspace.given_dir}; name where it is with --runs-dir"
             )
         new = NewRun.from_status(run.status, workspace.store.config_yaml(run.id))
         folder = RunFolder.create(workspace.runs_dir, new, state=run.state, run_id=run.id)

@@ -31,6 +31,7 @@ def fork(
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
     if that is damaged. `origin`: its sweep and trial."""
+    workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())

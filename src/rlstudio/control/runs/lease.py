@@ -7,22 +7,30 @@ process lives and how far the run is, and reads from it what the user wants. Whe
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from rlstudio.control.lifecycle import ENDED, Desired
 from rlstudio.control.store.reaper import TTL_SECONDS
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import Conflict, LeaseLost, StorageError
+from rlstudio.core.errors import Conflict, LeaseLost, StorageError, UserError
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.folder.lease import FileLease
 
 BEAT_SECONDS = 5.0
+RETRY_SECONDS = 0.5
+PATIENCE_SECONDS = 600.0
+PATIENCE_VARIABLE = "RLSTUDIO_STORE_PATIENCE"
+"""For how many seconds a run waits for a server that is away."""
+
+T = TypeVar("T")
 
 
 class StoreLease:
@@ -41,6 +49,7 @@ class StoreLease:
         self._store = store
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
+        self._patience = _patience()
         self._file = FileLease(folder, seize=True)  # the store says that the run is ours
         self._facts: State = {}
         self._progress = run.progress
@@ -60,24 +69,32 @@ class StoreLease:
     def check(self) -> None:
         if self._is_lost:
             raise LeaseLost(f"run {self.run_id}: was taken by another owner; writing nothing more")
-        self._file.check()
+        self._check_folder()
         try:
             token = self._store.token(self.run_id)
         except StorageError:
             if self._is_surely_ours():
                 return
-            raise
+            token = self._when_back(lambda: self._store.token(self.run_id))
         if token != self.token:
             self._is_lost = True
             raise LeaseLost(f"run {self.run_id}: was taken by another owner (token {token}); writing nothing more")
         self._confirmed_at = time.monotonic()
+
+    def _check_folder(self) -> None:
+        """What is wrong with the folder is how the run ended, unless the session has another end to record."""
+        try:
+            self._file.check()
+        except (LeaseLost, StorageError) as error:
+            self._end = (RunState.INTERRUPTED, Reason.STORAGE, str(error))
+            raise
 
     def _is_surely_ours(self) -> bool:
         """A store that is away for a moment ends no run: no other process can take it from us before TTL_SECONDS."""
         return time.monotonic() - self._confirmed_at < TTL_SECONDS / 2
 
     def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
-        self._file.check()
+        self._check_folder()
         self._has_begun, self._facts = True, facts
         if (state, reason) == (RunState.INTERRUPTED, Reason.SIGNAL) and self._is_at_pause():
             reason = Reason.PAUSED  # no signal was sent: `safe_point` returned True
@@ -86,12 +103,35 @@ class StoreLease:
             self._publish_late()
         self._is_ending = state in ENDED  # the heartbeat may read the end before `move` returns
         try:
-            run = self._store.move(self.run_id, self.token, state, reason, message, facts)
+            if state == RunState.INTERRUPTED:  # on the way out, perhaps in a signal handler: nothing is waited for
+                run = self._moved(state, reason, message, facts)
+            else:
+                run = self._when_back(lambda: self._moved(state, reason, message, facts))
             self._has_ended = run.state in ENDED
         finally:
             self._is_ending = False
         self._stop_asked = self._stop_asked or run.desired != Desired.RUN  # asked while it started
         return run.state, run.reason
+
+    def _moved(self, state: RunState, reason: Reason, message: str, facts: State) -> RunRow:
+        try:
+            return self._store.move(self.run_id, self.token, state, reason, message, facts)
+        except Conflict:
+            # The store was put back to a copy from before this run began to train; the run is ours all the same.
+            self._store.move(self.run_id, self.token, RunState.RUNNING, Reason.NONE, "", facts)
+            return self._store.move(self.run_id, self.token, state, reason, message, facts)
+
+    def _when_back(self, ask: Callable[[], T]) -> T:
+        """Ask the store, and again while it is away. A server is waited for: it alone could give the run to another
+        process, and what it says afterwards counts. A file that cannot be read is a matter for its user, at once."""
+        away_since = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except StorageError:
+                if not self._store.database.is_server or time.monotonic() - away_since >= self._patience:
+                    raise
+                time.sleep(RETRY_SECONDS)
 
     def safe_point(self) -> bool:
         self._progress += 1
@@ -110,7 +150,9 @@ class StoreLease:
             self._unpublished = None
         except StorageError:
             if not self._is_surely_ours():
-                raise
+                self._when_back(lambda: self._store.publish(self.run_id, self.token, checkpoints))
+                self._unpublished = None
+                return
             self._unpublished = checkpoints  # the folder has them; the store learns it with the next ones, or the end
 
     def _publish_late(self) -> None:
@@ -148,6 +190,14 @@ class StoreLease:
                 return
             self._confirmed_at = time.monotonic()
             self._stop_asked = desired != Desired.RUN
+
+
+def _patience() -> float:
+    given = os.environ.get(PATIENCE_VARIABLE) or PATIENCE_SECONDS
+    try:
+        return float(given)
+    except ValueError:
+        raise UserError(f"{PATIENCE_VARIABLE}: {given!r} is not a number of seconds") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
-from rlstudio.control.store.records import RunRequest, RunRow
+from rlstudio.control.store.records import Consent, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
@@ -20,6 +20,7 @@ from rlstudio.core.errors import RunBusy
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
+from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
@@ -32,7 +33,15 @@ OWNER_VARIABLE = "RLSTUDIO_OWNER"
 def request_of(cfg: ExperimentConfig, **origin: Any) -> RunRequest:
     """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
     asked = asked_for(cfg.resources, cfg.runtime.device)
-    return RunRequest(**vars(new_run(cfg)), owner=current_owner(), lineage=lineage(), **asked, **origin)
+    return RunRequest(
+        **vars(new_run(cfg)),
+        owner=current_owner(),
+        lineage=lineage(),
+        imports=cfg.imports,
+        import_path=tuple(import_path()) if cfg.imports else (),
+        **asked,
+        **origin,
+    )
 
 
 def current_owner() -> str:
@@ -71,9 +80,11 @@ def resume_session(
 ) -> Session:
     """Go on with a run in this process."""
     refuse_busy(run)
+    workspace.import_consented(run)
     folder = folder_of(workspace, run)
     accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
-    going = continuation_of(folder, overrides, state=run.state, **accepted)
+    has_some = has_checkpoints(workspace, run)
+    going = continuation_of(folder, overrides, state=run.state, has_checkpoints=has_some, **accepted)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
@@ -84,11 +95,22 @@ def resume_session(
     return with_registration(workspace, session)
 
 
-def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = ()) -> RunRow:
-    """Go on with a run as soon as a worker has room for it."""
+def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, imports: Sequence[str] = ()) -> RunRow:
+    """Go on with a run as soon as a worker has room for it. `imports`: modules that the user allows it and this process
+    has imported; they are remembered, since another process opens the run."""
     refuse_busy(run)
+    workspace.import_consented(run)
     reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
+    if imports:
+        allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
+        changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
+
+
+def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:
+    """Whether the store knows that a run has checkpoints. A child begins with one of its parent's: without any it would
+    not descend from it."""
+    return run.parent_id is not None or bool(workspace.store.checkpoints(run.id))
 
 
 def refuse_busy(run: RunRow) -> None:
@@ -108,10 +130,11 @@ def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, Any
 def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Session:
     """A claimed run, in the process that was started for it. Its row knows whether it is to go on for longer."""
     with recording_failure(workspace.store, run):
+        workspace.import_consented(run)
         folder = folder_of(workspace, run)
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
-        going = continuation_of(folder, longer, state=run.state)
+        going = continuation_of(folder, longer, state=run.state, has_checkpoints=has_checkpoints(workspace, run))
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
     return with_registration(workspace, session)
 

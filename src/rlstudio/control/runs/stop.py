@@ -38,7 +38,7 @@ class EndRequest:
         self._workspace.reap()
         entry = self._workspace.find(self._run_id)
         status = entry.status
-        owner = Owner(status.host, status.boot_id, status.pid, status.pid_start)
+        owner = status.process
         # Until a run has a process of its own, its owner is the worker that starts it, which must not stop.
         has_process = entry.run is None or entry.run.has_process
         if status.state in OWNED and has_process and owner not in self._signalled:
@@ -61,12 +61,11 @@ def _refuse_unreachable(entry: Entry) -> None:
 def _signal(entry: Entry, owner: Owner) -> bool:
     """Send SIGTERM. False where it does not reach the process, which then reads the request from the store."""
     # A run in another thread of this process: a signal would stop the whole program.
-    if owner.host != os.uname().nodename or owner.pid == os.getpid():
+    if owner == process.this_process():
         return False
     try:
-        process.send(owner, signal.SIGTERM)
+        return process.send(owner, signal.SIGTERM)
     except PermissionError as error:
         if entry.run is None:
             raise UserError(f"run {entry.id}: its process belongs to another user, who alone can stop it") from error
         return False
-    return True

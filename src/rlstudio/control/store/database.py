@@ -65,6 +65,11 @@ class Database:
         call_in_children(_forget_all)
         self._prepare()
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a server, which may be away for a while, and not a file."""
+        return self._path is None
+
     def _connect(self, url: URL, pooled: bool) -> Engine:
         options: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
         if self._path is None:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from rlstudio.control.store import schema
 from rlstudio.core.errors import StorageError, UserError
 
-VERSION = 2
+VERSION = 3
 
 
 def _to_version_2(connection: Connection) -> None:
@@ -27,7 +27,13 @@ def _to_version_2(connection: Connection) -> None:
     registry_tables.from_version_1(connection)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2}
+def _to_version_3(connection: Connection) -> None:
+    from rlstudio.control.store import version_3
+
+    version_3.from_version_2(connection)
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2, 2: _to_version_3}
 
 # Plain SQL: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
 _HAS_TABLE = {

@@ -11,7 +11,7 @@ from sqlalchemy import func, or_, select
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.moves import SELECTED_COLUMNS, get_run, unknown_run
-from rlstudio.control.store.records import Checkpoint, Event, RunRow
+from rlstudio.control.store.records import Checkpoint, Consent, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
 
@@ -75,6 +75,15 @@ class StoreReader:
     def lineage(self, run_id: str) -> dict[str, Any]:
         lineage: dict[str, Any] = json.loads(self._large(run_id, "lineage"))
         return lineage
+
+    def consent(self, run_id: str) -> Consent:
+        """What the user let a run import: nothing, for one that was not launched here."""
+        query = select(runs.c.imports, runs.c.import_path).where(runs.c.id == run_id)
+        with self.database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            raise unknown_run(run_id)
+        return Consent.from_columns(*row)
 
     def _large(self, run_id: str, column: str) -> Any:
         with self.database.read() as connection:

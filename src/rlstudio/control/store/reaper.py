@@ -1,13 +1,12 @@
 """Reaper: finds runs whose owner is gone, and takes them away so that they can go on elsewhere.
 
-A process of this host is judged by boot, pid and start time, at once and for certain. One that cannot be checked,
-or is frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic clock. No two
-clocks are ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
+A process of this host and PID namespace is judged by boot, pid and start time, at once and for certain. One that cannot
+be looked up, or is frozen, is judged by its heartbeat: unchanged for `ttl` seconds on this process's own monotonic
+clock. No two clocks are ever compared, so a clock that jumps, here or there, takes no run from a healthy owner.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from rlstudio.control.lifecycle import outcome_of_stop
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core import process
-from rlstudio.core.errors import RunNotFound
+from rlstudio.core.errors import RunNotFound, StorageError
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.status import Status
@@ -78,7 +77,12 @@ class Reaper:
     def look(self) -> list[RunRow]:
         """One pass over all runs that have an owner; returns those that were taken from it."""
         now = self._clock()
-        owned = self._store.runs(states=OWNED)
+        try:
+            owned = self._store.runs(states=OWNED)
+        except StorageError:
+            # While the store is away no heartbeat can arrive: what was observed before says nothing afterwards.
+            self._signs.clear()
+            raise
         self._signs = {run.id: self._observe(run, now) for run in owned}
         reaped = [self._judge(run, now) for run in owned]
         return [run for run in reaped if run is not None]
@@ -96,8 +100,8 @@ class Reaper:
         signs = self._signs[run.id]
         if self._gone(run.process):
             return self._take(run, Reason.ORPHANED, _ended_silently(run))
-        # A foreground run of this host that its user suspended (Ctrl-Z) is left alone.
-        asleep = not run.is_managed and run.host == os.uname().nodename
+        # A foreground run that its user suspended here (Ctrl-Z) is left alone.
+        asleep = not run.is_managed and process.is_here(run.process)
         if now - signs.beat_at >= self._ttl and not asleep:
             silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
             return self._take(run, Reason.ORPHANED, f"{silent}; {_again(run)}", end=True)

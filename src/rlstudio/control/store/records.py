@@ -33,6 +33,8 @@ class RunRequest(NewRun):
     max_retries: int = 0
     stall_seconds: float = 600.0
     pause_at: int = 0
+    imports: tuple[str, ...] = ()  # modules that the user named with --import
+    import_path: tuple[str, ...] = ()  # folders in which they were found
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class RunRow:
     exact: bool
     exact_reason: str
     pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
+    pid_namespace: int = 0
 
     @classmethod
     def from_row(cls, row: Mapping[Any, Any]) -> RunRow:
@@ -100,7 +103,7 @@ class RunRow:
     @property
     def process(self) -> Owner:
         """Which process has it, or had it last."""
-        return Owner(self.host, self.boot_id, self.pid, self.pid_start)
+        return Owner.from_record(vars(self))
 
     @property
     def device_list(self) -> list[int]:
@@ -126,7 +129,7 @@ class RunRow:
 
 
 RUN_COLUMNS = tuple(field.name for field in fields(RunRow))
-"""All but the large ones, which a list never needs: config_yaml and lineage."""
+"""All but those which a list never needs: config_yaml, lineage, imports and import_path."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,21 @@ class Checkpoint:
     token: int
 
 
+@dataclass(frozen=True)
+class Consent:
+    """The modules that the user let a run import, and the folders in which they are found."""
+
+    modules: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def from_columns(cls, imports: str, import_path: str) -> Consent:
+        return cls(tuple(json.loads(imports)), tuple(json.loads(import_path)))
+
+    def as_columns(self) -> dict[str, str]:
+        return {"imports": json.dumps(list(self.modules)), "import_path": json.dumps(list(self.path))}
+
+
 def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
     """What a run reports about itself (`Status.facts`), as columns; non-finite floats become NULL."""
     values = dict(facts)
@@ -161,4 +179,5 @@ def facts_as_columns(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def request_as_columns(request: RunRequest) -> dict[str, Any]:
     values = {field.name: getattr(request, field.name) for field in fields(RunRequest)}
-    return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True)}
+    consent = Consent(request.imports, request.import_path)
+    return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True), **consent.as_columns()}

@@ -114,6 +114,10 @@ runs = Table(
     Column("exact", Boolean, nullable=False, server_default="1"),
     _text("exact_reason"),
     _whole("pause_at"),  # the epoch after which it is to wait for more; 0: none
+    # what the user let it import when it was launched here: JSON lists, of modules and of the folders they lie in
+    Column("imports", Words, nullable=False, server_default="[]"),
+    Column("import_path", Words, nullable=False, server_default="[]"),
+    _whole("pid_namespace"),  # with host, boot_id, pid and pid_start: who has it
     _one_of("state", RunState),
     _one_of("desired", Desired),
     Index("run_by_state", "state"),
@@ -178,4 +182,5 @@ workers = Table(
     Column("throughput", Float, nullable=False, server_default="0"),
     _whole("queue_depth"),
     _text("started_at"),
+    _whole("pid_namespace"),
 )

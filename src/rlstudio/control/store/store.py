@@ -70,7 +70,7 @@ class Store(StoreReader):
         """A run that was made elsewhere, as its folder describes it, with its checkpoints. It has no owner.
 
         It may have been here before, and removed while its owner was frozen: its tokens go on from any number, so
-        that none of those given out before counts again.
+        that none of those given out before counts again. The first one of a run that was launched here is 0.
         """
         history = [RunState.QUEUED]
         if state != RunState.QUEUED:
@@ -78,7 +78,7 @@ class Store(StoreReader):
             history += [RunState.INTERRUPTED if state in OWNED else state]
         try:
             with self.database.write() as connection:
-                run = insert_run(connection, request, run_id=run_id, token=secrets.randbits(40))
+                run = insert_run(connection, request, run_id=run_id, token=1 + secrets.randbits(40))
                 for step in history[1:]:
                     run = change_state(connection, run, step, reason if step == history[-1] else Reason.ADOPTED, "")
                 update_run(connection, run, is_managed=state == RunState.QUEUED, **facts_as_columns(facts))

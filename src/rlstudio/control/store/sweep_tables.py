@@ -21,6 +21,7 @@ sweeps = Table(
     Column("boot_id", Words, nullable=False, server_default=""),
     Column("pid", BigInteger, nullable=False, server_default="0"),
     Column("pid_start", BigInteger, nullable=False, server_default="0"),
+    Column("pid_namespace", BigInteger, nullable=False, server_default="0"),
 )
 
 trials = Table(

@@ -1,12 +1,11 @@
 """Which workers serve the store. A launch that finds none starts one; a worker leaves only while nothing is queued.
 
-A process of this host is judged by boot, pid and start time, at once and for certain. One of another host is judged by
-its heartbeat, as runs are: unchanged for `SILENT_SECONDS` on our own clock, it is gone.
+A process that can be looked up here is judged by boot, pid and start time, at once and for certain. One of another host
+or PID namespace is judged by its heartbeat, as runs are: unchanged for `SILENT_SECONDS` on our own clock, it is gone.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from sqlalchemy import delete, exists, insert, select, update
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs, workers
-from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.process import Owner, is_gone, is_here
 from rlstudio.core.run_state import RunState
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class KnownWorker:
     throughput: float
     queue_depth: int
     started_at: str
-    is_certain: bool  # it is on this host, or its heartbeat was observed to change
+    is_certain: bool  # it can be looked up here, or its heartbeat was observed to change
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,14 @@ class Workers:
         known = [
             KnownWorker(
                 row["id"],
-                Owner(row["host"], row["boot_id"], row["pid"], row["pid_start"]),
+                Owner.from_record(row),
                 row["cpus"],
                 row["gpus"],
                 row["memory_mb"],
                 row["throughput"],
                 row["queue_depth"],
                 row["started_at"],
-                row["host"] == os.uname().nodename or self._heartbeats[row["id"]].has_beaten,
+                is_here(Owner.from_record(row)) or self._heartbeats[row["id"]].has_beaten,
             )
             for row in rows
         ]
@@ -107,7 +106,7 @@ class Workers:
 
     def _is_silent(self, worker: KnownWorker) -> bool:
         silent = self._clock() - self._heartbeats[worker.id].since >= SILENT_SECONDS
-        return silent and worker.process.host != os.uname().nodename
+        return silent and not is_here(worker.process)
 
     def remove(self, worker_id: str) -> None:
         with self._database.write() as connection:

@@ -166,7 +166,7 @@ def _get(connection: Connection, name: str, lock: bool = False) -> Sweep:
 
 
 def _sweep(row: Mapping[Any, Any]) -> Sweep:
-    process = Owner(row["host"], row["boot_id"], row["pid"], row["pid_start"])
+    process = Owner.from_record(row)
     state, deterministic = SweepState(row["state"]), bool(row["deterministic"])
     return Sweep(row["name"], row["config"], state, deterministic, row["created_at"], row["token"], process)
 

@@ -94,7 +94,11 @@ class Collector:
 
     def take(self) -> Tally:
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, self.guard.counts, infos)
+        reasons = getattr(self.env, "restart_reasons", None)  # of environments in processes
+        restarts = None if reasons is None else list(reasons)
+        if reasons:
+            reasons.clear()
+        return Tally(returns, lengths, self.guard.bad_rows, self.guard.counts, infos, restarts)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""

@@ -46,6 +46,14 @@ class ReplayBuffer:
         return len(self.numbering)
 
     @property
+    def counts(self) -> np.ndarray:
+        return self.numbering.counts
+
+    def held_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        first = np.maximum(first, self.numbering.oldest())
+        return self.numbering.between(first, np.maximum(last, first))
+
+    @property
     def added(self) -> int:
         """Rows ever added."""
         return self.numbering.added
@@ -156,12 +164,6 @@ class ReplayBuffer:
         facts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
         return {**self.store.state_dict(), **counts, **facts}
 
-    @staticmethod
-    def without_rows(state: State) -> State:
-        """A state of this buffer as if its rows had never been added."""
-        kept = {name: value for name, value in state.items() if name != "counts"}
-        return {**kept, "added": 0, "ends": {}, "segments": []}
-
     def load_state_dict(self, state: State) -> None:
         if int(state["capacity"]) != self.capacity:
             raise ValueError(f"checkpoint holds a replay of {state['capacity']} rows, this one has {self.capacity}")
@@ -171,6 +173,12 @@ class ReplayBuffer:
         ends, segments = state["ends"], iter(state["segments"])
         for start, stop, full in self._pieces():
             self.store.write(start, stop, next(segments).columns() if full else ends[f"{start:015d}"])
+
+
+def without_rows(state: State) -> State:
+    """A state of a buffer as if its rows had never been added."""
+    kept = {name: value for name, value in state.items() if name != "counts"}
+    return {**kept, "added": 0, "ends": {}, "segments": []}
 
 
 def row_bytes(spaces: Spaces) -> int:

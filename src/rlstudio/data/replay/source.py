@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import ReplayPlan, State, Tally
+from rlstudio.core.contracts import ReplayBuffer, ReplayPlan, State, Tally
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import OpenDecisions
-from rlstudio.data.replay.buffer import ReplayBuffer
+from rlstudio.data.replay.buffer import without_rows
 from rlstudio.data.replay.priorities import Priorities
 
 
@@ -24,7 +24,13 @@ class ReplaySource:
     """
 
     def __init__(
-        self, collector: Collecting, replay: ReplayBuffer, rng: Rng, plan: ReplayPlan, device: str = "cpu"
+        self,
+        collector: Collecting,
+        replay: ReplayBuffer,
+        rng: Rng,
+        plan: ReplayPlan,
+        device: str = "cpu",
+        priorities: Priorities | None = None,
     ) -> None:
         if plan.horizon * replay.num_envs > replay.capacity:
             raise ConfigError(
@@ -37,8 +43,7 @@ class ReplaySource:
         self.plan = plan
         self.device = device
         self.warmup = plan.first_sample(replay.num_envs)
-        chosen = plan.priorities
-        self.priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
+        self.priorities = priorities
         self.samples = 0
         self.last: Batch | None = None
         self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first environment
@@ -54,7 +59,7 @@ class ReplaySource:
 
     def next(self) -> Batch:
         """Collect what the ratio asks for, then draw one sample."""
-        np.copyto(self._known, self.replay.numbering.counts)
+        np.copyto(self._known, self.replay.counts)
         due = self.warmup + self.samples // self.plan.updates * self.plan.every
         missing = due - self.collector.env_steps
         if missing > 0:
@@ -65,9 +70,8 @@ class ReplaySource:
         return self.last
 
     def fresh(self, horizon: int = 1) -> Batch | None:
-        numbering, later = self.replay.numbering, horizon - 1
-        first = np.maximum(self._known - later, numbering.oldest())
-        numbers = numbering.between(first, np.maximum(numbering.counts - later, first))
+        later = horizon - 1
+        numbers = self.replay.held_between(self._known - later, self.replay.counts - later)
         return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device) if len(numbers) else None
 
     def following(self, rows: Tensor, steps: int) -> Batch:
@@ -122,7 +126,7 @@ class ReplaySource:
     @staticmethod
     def without_rows(state: State) -> State:
         """A state of this source as if its rows had never been added."""
-        emptied = {**state, "replay": ReplayBuffer.without_rows(state["replay"])}
+        emptied = {**state, "replay": without_rows(state["replay"])}
         if "priorities" in state:
             emptied["priorities"] = Priorities.without_rows(state["priorities"])
         return emptied
@@ -131,7 +135,7 @@ class ReplaySource:
         self.collector.load_state_dict(state["collector"])
         self.replay.load_state_dict(state["replay"])
         self.samples = int(state["samples"])
-        if not self.replay.added:
+        if not self.replay.counts.any():
             # Emptied: the next sample is the one that is due `warmup` steps from here, so that no burst of samples from
             # a few rows follows.
             self.samples = max(self.samples, -(-self.env_steps // self.plan.every) * self.plan.updates)

@@ -25,6 +25,9 @@ StepFunction = Callable[[object], tuple[object, SupportsFloat, bool, bool, dict[
 P = ParamSpec("P")
 T = TypeVar("T")
 
+TEXTS = frozenset({str, bytes})
+"""NumPy reads the reward "1.0" as a number, and Python takes the text "false" for true."""
+
 
 class EnvBlock:
     """Envs `first, first + 1, ...`; `rows` are the arrays of exactly these envs."""
@@ -82,6 +85,8 @@ class EnvBlock:
                 if watch is not None:
                     watch(index)
                 observation, reward, terminated, truncated, _ = step(choice)
+                if type(reward) in TEXTS:
+                    raise Misfit(f"reward is the text {reward!r:.50}, not a number")
                 rewards[index] = reward
                 if terminated or truncated or clock >= due:
                     self._end(index, observation, terminated, truncated or clock >= due)
@@ -96,6 +101,9 @@ class EnvBlock:
         return list(actions) if self._scalar else actions.copy()
 
     def _end(self, index: int, observation: object, terminated: bool, truncated: bool) -> None:
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if type(flag) in TEXTS:
+                raise Misfit(f"{name} is the text {flag!r:.50}, not a bool")
         self._rows.terminated[index] = terminated
         self._rows.truncated[index] = truncated
         self._deliver_last[index](observation)

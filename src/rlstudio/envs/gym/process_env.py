@@ -49,6 +49,7 @@ class ProcessVecEnv:
         """`step_timeout` is for one call of one env (construction, reset or step); `start_timeout` for a process."""
         self.num_envs = num_envs
         self.exact: str | None = None
+        self.restart_reasons: list[str] = []  # why workers were replaced; whoever reads them empties the list
         self._recipe, self._seed = recipe, seed
         self._step_timeout, self._start_timeout, self._max_restarts = step_timeout, start_timeout, max_restarts
         count = min(num_envs, workers or len(os.sched_getaffinity(0)))
@@ -215,6 +216,7 @@ class ProcessVecEnv:
         self._failures[worker] += 1
         if self._failures[worker] > self._max_restarts:
             raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts")
+        self.restart_reasons.append(reason)
 
     def _replace(self, worker: int) -> None:
         self._handles[worker].end()

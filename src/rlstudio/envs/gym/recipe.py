@@ -18,7 +18,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, suggest
+from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, suggest
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.gym.action_mask import ActionMaskObservation
@@ -151,7 +151,7 @@ def close_quietly(env: gymnasium.Env) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = message_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

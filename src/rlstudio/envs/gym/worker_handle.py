@@ -39,7 +39,7 @@ class WorkerHandle:
         }
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlstudio.envs.gym.worker", *map(str, fds)],
+                [sys.executable, "-P", "-m", "rlstudio.envs.gym.worker", *map(str, fds)],
                 pass_fds=fds,
                 env=environment,
                 stdin=subprocess.DEVNULL,

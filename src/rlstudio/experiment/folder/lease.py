@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlstudio.core.errors import LeaseLost, RunBusy
+from rlstudio.core.errors import LeaseLost, RunBusy, StorageError
 from rlstudio.core.process import call_in_children, this_process
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.storage.folder import Folder
+from rlstudio.storage.folder import Folder, is_directory
 
 if TYPE_CHECKING:
     from rlstudio.core.contracts import State
@@ -63,10 +63,13 @@ class FileLease:
         """Cheap enough for every commit: one small read and two looks at the lock file."""
         if self._descriptor is None:
             raise LeaseLost(f"{self._folder.root}: this process has released the run and may write nothing more")
-        if self._folder.read(RECORD) != self._record or not self._lock_is_ours(self._descriptor):
-            raise LeaseLost(
-                f"{self._folder.root}: {_owner(read_record(self._folder))} took the run; writing nothing more"
+        if not is_directory(self._folder.root):
+            raise StorageError(
+                f"{self._folder.root}: the folder of the run is gone: it was moved or removed, or its disk is away;"
+                f" put it back and go on with: rlctl resume {self._folder.root.name}"
             )
+        if self._folder.read(RECORD) != self._record or not self._lock_is_ours(self._descriptor):
+            raise LeaseLost(f"{self._folder.root}: {_taken(read_record(self._folder))}; writing nothing more")
 
     def _lock_is_ours(self, descriptor: int) -> bool:
         try:
@@ -111,6 +114,10 @@ def read_record(folder: Folder) -> dict[str, Any]:
 
 def _owner(record: dict[str, Any]) -> str:
     return f"process {record.get('pid', '?')} on {record.get('host', 'an unknown host')}"
+
+
+def _taken(record: dict[str, Any]) -> str:
+    return f"{_owner(record)} took the run" if record else f"{RECORD}, which says whose the run is, was removed"
 
 
 def _busy(run_dir: Path, record: dict[str, Any]) -> str:

@@ -49,8 +49,14 @@ class Status:
     boot_id: str = ""
     pid: int = 0
     pid_start: int = 0
+    pid_namespace: int = 0
     created_at: str = ""  # ISO 8601, UTC
     updated_at: str = ""
+
+    @property
+    def process(self) -> Owner:
+        """Which process has the run, or had it last."""
+        return Owner.from_record(vars(self))
 
     def owned_by(self, owner: Owner) -> Status:
         return replace(self, **asdict(owner))
@@ -65,7 +71,7 @@ class Status:
 
 def corrected_if_orphaned(status: Status) -> Status:
     """INTERRUPTED where the process that owns the run is gone, whatever the file still says."""
-    if status.state not in OWNED or not is_gone(Owner(status.host, status.boot_id, status.pid, status.pid_start)):
+    if status.state not in OWNED or not is_gone(status.process):
         return status
     message = f"process {status.pid} ended without recording why; go on with: rlctl resume {status.id}"
     return replace(status, state=RunState.INTERRUPTED, reason=Reason.ORPHANED, message=message)

@@ -1,8 +1,9 @@
 """Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
 
 The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
-are read once per epoch: too many bad rows are the environment's fault and end the run; too many skipped
-steps, non-finite weights or a metric beyond its limit mean that training has diverged, and the session rolls back.
+are read once per epoch: too many bad rows are the environment's fault and end the run, unless the policy itself gave
+actions that are not finite; those, too many skipped steps, non-finite weights or a metric beyond its limit mean that
+training has diverged, and the session rolls back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Guardrails:
         """None for a healthy epoch, else why it has diverged."""
         bad = report.metrics["guard/bad_row_share"]
         if bad > self.cfg.max_bad_rows:
+            if self._is_policys_fault(report, trainer):
+                return f"{bad:.0%} of the rows have actions of the policy that are not finite or do not exist"
             listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
             raise EnvFault(
                 f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
@@ -38,6 +41,15 @@ class Guardrails:
             if reason := self._beyond(name, value):
                 return reason
         return None
+
+    def _is_policys_fault(self, report: Report, trainer: Trainer) -> bool:
+        """A bad observation makes a bad action, and counts at least as often: what is left over is the policy's own. An
+        environment that answers a bad action with a bad observation hides that, but not the state of the policy."""
+        counts = report.bad
+        if counts.get("actions", 0) > counts.get("observations", 0):
+            return True
+        learned = (value for name, value in report.metrics.items() if name.startswith("train/"))
+        return bool(counts.get("actions")) and not (trainer.weights_are_finite() and all(map(isfinite, learned)))
 
     def _check_limits(self, report: Report) -> None:
         """Which metrics there are is known only now; a limit on none of them would guard nothing."""

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 
-from rlstudio.experiment.metrics.records import CURRENT, Record, from_json, metric_files
+from rlstudio.experiment.metrics.records import CURRENT, Record, from_line, metric_files
 from rlstudio.storage.folder import Folder
-from rlstudio.storage.jsonl import decode
 
 
 def read_metrics(
@@ -20,7 +19,7 @@ def read_metrics(
     follow: bool = False,
     wait: Callable[[], bool] | None = None,
 ) -> Iterator[Record]:
-    """The records of a run (only those `keys`), in the order they were written; lines torn by a crash are left out.
+    """The records of a run (only those `keys`), in the order they were written; torn and damaged lines are left out.
 
     With `follow` it goes on as the run writes. `wait` is called when there is nothing new, and says whether to look
     again; by default it sleeps a moment and never gives up.
@@ -99,13 +98,19 @@ class _Tail:
 
 
 def _parsed(lines: Iterable[bytes], keys: Collection[str] | None) -> Iterator[Record]:
-    for value in decode(lines):
-        try:
-            record = from_json(value)
-        except (LookupError, TypeError, ValueError, OverflowError):
-            continue
-        if keys is None or record.key in keys:
+    for line in lines:
+        record = from_line(line)
+        if record is not None and (keys is None or record.key in keys):
             yield record
+
+
+def damaged_lines(folder: Folder) -> int:
+    """How many lines of a run's metrics are not what was written."""
+    count = 0
+    for name in metric_files(folder):
+        with folder.open(name) as file:
+            count += sum(from_line(line) is None for line in file)
+    return count
 
 
 def copy_metrics(source: Folder, target: Folder, offset: int) -> None:

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from rlstudio.core.contracts import Lease
 from rlstudio.experiment.config.sections import TrackingConfig
+from rlstudio.experiment.metrics.reader import damaged_lines
 from rlstudio.experiment.metrics.records import CLOCK, records
 from rlstudio.experiment.metrics.sinks import Sink
 from rlstudio.experiment.metrics.writer import MetricsWriter
+from rlstudio.storage.folder import Folder
 
 
 class Recorder:
     def __init__(self, run_dir: Path, cfg: TrackingConfig, lease: Lease) -> None:
+        self._run_dir = run_dir
         self._sinks: dict[str, Sink] = {"jsonl": MetricsWriter(run_dir, lease=lease, rotate_mb=cfg.rotate_mb)}
         for sink in cfg.chosen_sinks():
             self._sinks[sink.kind] = sink.build(run_dir)
@@ -39,6 +42,10 @@ class Recorder:
         """Forget what came after a checkpoint; a sink it does not know begins empty. Returns what is missing."""
         missing = {name: sink.cut_back(offsets.get(name, 0)) for name, sink in self._sinks.items()}
         return {name: count for name, count in missing.items() if count}
+
+    def damaged_lines(self) -> int:
+        """Lines of the run's own file that are not what was written; asked for once, when a run goes on."""
+        return damaged_lines(Folder(self._run_dir))
 
     def close(self) -> None:
         for sink in self._sinks.values():

@@ -26,7 +26,8 @@ class Continuation:
     edited: bool  # its config.yaml is not what it was launched with, and that was accepted
     extended: bool  # it goes on longer than it was launched for
     allow_inexact: bool
-    empty_replay: bool
+    empty_replay: bool = False
+    has_checkpoints: bool = False  # the store knows of some
 
     @property
     def cfg(self) -> ExperimentConfig:
@@ -35,7 +36,12 @@ class Continuation:
     def open(self, lease: Lease | None = None) -> Session:
         with ExitStack() as opened:
             session = Session.open(
-                self.folder, self.cfg, lease=lease, allow_inexact=self.allow_inexact, empty_replay=self.empty_replay
+                self.folder,
+                self.cfg,
+                lease=lease,
+                allow_inexact=self.allow_inexact,
+                empty_replay=self.empty_replay,
+                has_checkpoints=self.has_checkpoints,
             )
             opened.callback(session.close)
             with recording_failed_opening(self.folder, session.writer.lease):
@@ -58,9 +64,11 @@ def continuation_of(
     state: RunState | None = None,
     allow_inexact: bool = False,
     empty_replay: bool = False,
+    has_checkpoints: bool = False,
 ) -> Continuation:
     """What can be refused is refused here; nothing is written. `state` is the store's, which counts more than the
-    folder's: a process that died may not have written its last one. `empty_replay`: if a segment of it is damaged."""
+    folder's: a process that died may not have written its last one. So does `has_checkpoints`. `empty_replay`: if a
+    segment of it is damaged."""
     for override in overrides:
         if not override.startswith("train.epochs="):
             raise ConfigError(
@@ -83,7 +91,7 @@ def continuation_of(
             " anything, or accept it with --allow-inexact"
         )
     extended = cfg.train.epochs != status.total_epochs
-    return Continuation(folder, stored, edited, extended, allow_inexact, empty_replay)
+    return Continuation(folder, stored, edited, extended, allow_inexact, empty_replay, has_checkpoints)
 
 
 def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:

@@ -20,7 +20,7 @@ from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
-from rlstudio.experiment.config.imports import import_stored
+from rlstudio.experiment.config.imports import require_imported
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.experiment.run.checkpoint_agent import agent_of
 from rlstudio.experiment.training.machine import set_threads
@@ -45,7 +45,8 @@ class LoadedAgent(NamedTuple):
 
 
 def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
-    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps."""
+    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps. A module
+    that its environment needs is to be imported before: only the store knows what a run was launched with."""
     folder = RunFolder(Path(run))
     if not RUN_ID.fullmatch(folder.id) or not folder.exists:
         newest = 'orchestrator.get("last").agent()'
@@ -77,14 +78,14 @@ class StoredConfig(NamedTuple):
 
 
 def read_stored(folder: RunFolder, overrides: Sequence[str] = ()) -> StoredConfig:
-    """The run's config, after importing the modules it was launched with, which register what the config names."""
+    """The run's config. Modules that it names must be imported already: a folder cannot have one imported."""
     document = read_file(folder.config_path)
-    import_stored(document)
+    require_imported(document)
     return StoredConfig(experiment_from(document, overrides=overrides, stored=True), document.data)
 
 
 def read_config(folder: RunFolder, overrides: Sequence[str] = ()) -> ExperimentConfig:
-    """The run's own config, after importing the modules it was launched with."""
+    """The run's own config; see `read_stored`."""
     return read_stored(folder, overrides).cfg
 
 

@@ -29,6 +29,7 @@ class RunWriter:
         self.checkpoints = Checkpoints(folder.path, folder.id, lease)
         self.lease = lease
         self._saved_at = time.monotonic()
+        self._has_saved = False
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -44,6 +45,9 @@ class RunWriter:
         info = self.checkpoints.save(content, step=fields["env_steps"], manifest=manifest)
         self.checkpoints.prune(self.cfg.keep_last, keep)
         self.publish()
+        if not self._has_saved:
+            self.folder.event("checkpointed", env_steps=info.step, state_hash=info.state_hash)
+            self._has_saved = True
         self._saved_at = time.monotonic()
         self.stands_at(info)
 
@@ -54,10 +58,24 @@ class RunWriter:
     def holds(self, step: int) -> bool:
         return any(info.step == step for info in self.checkpoints.list())
 
-    def newest(self, topology: dict[str, Any], allow_inexact: bool, empty_replay: bool = False) -> Loaded | None:
-        """The newest good checkpoint; refused where it was written on another topology, unless that is accepted."""
+    def forget_checkpoints(self) -> None:
+        """The run goes back to its beginning, and none of its checkpoints counts any more."""
+        self._has_saved = False
+        self.lease.publish([])
+        self.update(state_hash=None)
+
+    def newest(
+        self, topology: dict[str, Any], allow_inexact: bool, has_checkpoints: bool, empty_replay: bool = False
+    ) -> Loaded | None:
+        """The newest good checkpoint; refused where it was written on another topology, unless that is accepted. None
+        for a run that never had one: those of any other were lost, and a fresh start would pass for going on."""
         newest = self._newest_without_replay() if empty_replay else self._newest()
         if newest is None:
+            if has_checkpoints or self.status.state_hash is not None or self._events_name_checkpoints():
+                raise NoValidCheckpoint(
+                    f"run {self.folder.id}: its checkpoints are gone from {self.folder.path}, and it does not begin"
+                    " anew by itself; restore them from a backup, or launch a new run"
+                )
             return None
         for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
@@ -109,6 +127,17 @@ class RunWriter:
     def _reader(self) -> Checkpoints:
         """To look only: what it loads is not taken for what the run goes on from."""
         return Checkpoints(self.folder.path, self.folder.id, lease=None)
+
+    def _events_name_checkpoints(self) -> bool:
+        """Whether the history of the folder says that it has checkpoints, unless the run went back to its beginning."""
+        has_some = False
+        for event in self.folder.events():
+            kind = event.get("kind")
+            if kind in ("checkpointed", "resumed"):
+                has_some = True
+            elif kind == "rolled_back" and not event.get("to_env_steps"):
+                has_some = False
+        return has_some
 
     # -- status -----------------------------------------------------------------------------------------------------
 

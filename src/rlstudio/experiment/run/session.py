@@ -33,12 +33,14 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.env_restarts import record_restarts
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import end_by, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
+from rlstudio.experiment.training.culprit import with_culprit
 from rlstudio.experiment.training.loop import Position, Report, Tick, train
 from rlstudio.experiment.training.machine import set_threads, topology
 from rlstudio.ops.statistics import Summary
@@ -54,6 +56,7 @@ class Session:
         built: Built | None = None,
         allow_inexact: bool = False,
         empty_replay: bool = False,
+        has_checkpoints: bool = False,
     ) -> None:
         set_threads(cfg.runtime.threads)
         seeds = seed_all(cfg.env.seed, env_seeds=first_seeds(cfg.env.seed, cfg.env.num_envs))
@@ -74,7 +77,7 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, allow_inexact, empty_replay)
+            loaded = self.writer.newest(self.topology, allow_inexact, has_checkpoints, empty_replay)
             if loaded is None:
                 self.recorder.cut_back({})
             else:
@@ -95,16 +98,19 @@ class Session:
         built: Built | None = None,
         allow_inexact: bool = False,
         empty_replay: bool = False,
+        has_checkpoints: bool = False,
     ) -> Session:
         """Build the run at its newest good checkpoint, if there is one. It belongs to the holder of the lease: the one
-        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open."""
+        given, or that of the folder. `built`: what `build(cfg)` gave, for a new run; closed here if it cannot open.
+        `has_checkpoints`: the store knows of some, so where the folder has none they were lost."""
         with ExitStack() as held:
             if built is not None:
                 held.callback(built.close)
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
+            accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
             with recording_failed_opening(folder, lease):
-                session = cls(folder, cfg, lease, built=built, allow_inexact=allow_inexact, empty_replay=empty_replay)
+                session = cls(folder, cfg, lease, built=built, has_checkpoints=has_checkpoints, **accepted)
             held.pop_all()
         return session
 
@@ -144,6 +150,8 @@ class Session:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
         for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
             self.folder.event("metrics_missing", sink=sink, amount=amount)
+        if damaged := self.recorder.damaged_lines():
+            self.folder.event("metrics_damaged", lines=damaged)
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
 
@@ -177,7 +185,10 @@ class Session:
             except (Interrupted, LeaseLost):
                 raise  # already recorded; or the lease was lost and this process may not write
             except Exception as error:
-                self._record_failure(error)
+                blamed = with_culprit(error, self.cfg.env.id)
+                self._record_failure(blamed)
+                if blamed is not error:
+                    raise blamed from error
                 raise
 
     def _record_failure(self, error: Exception) -> None:
@@ -213,6 +224,7 @@ class Session:
         cfg, epoch = self.cfg, report.epoch
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
+        record_restarts(report, self.folder, self.recorder)
         best = False
         if cfg.eval.every_epochs and epoch % cfg.eval.every_epochs == 0:
             best = self._evaluations.during_training(self.trainer.agent, report, self.milestones, self.gates)
@@ -233,15 +245,20 @@ class Session:
         self.folder.event("diverged", epoch=report.epoch, env_steps=report.env_steps, reason=why, attempt=self.attempt)
         limit = self.cfg.guardrails.max_rollbacks
         if self.attempt >= limit:
+            # What the last attempt measured stays, to be looked at: nothing after it cuts the metrics back.
+            self.recorder.write(report.env_steps, report.metrics)
+            self.recorder.flush()
             raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
         attempt, good = self.attempt + 1, self.milestones.good_step
         if good is None:
             self._build(attempt)
             self.recorder.cut_back({})
+            self.writer.forget_checkpoints()
         else:
             self._load(self.writer.checkpoints.load(good), attempt)
-        self.writer.checkpoints.discard_after(good or 0)
+        # Before the files go: a folder without checkpoints is in order only where this says so.
         self.folder.event("rolled_back", to_env_steps=good or 0, attempt=attempt)
+        self.writer.checkpoints.discard_after(good or 0)
 
     def _finish(self) -> None:
         """The evaluation that counts, the last checkpoint, the gates, and what `finalize` adds."""

@@ -7,12 +7,13 @@ from functools import partial
 
 from rlstudio.core.catalog import LANES
 from rlstudio.core.contracts import Lane, Runtime, Trainer
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import EnvFault, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_memory
 
@@ -43,7 +44,12 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     """The training environments, in this process."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
     env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
-    check_agents(cfg, env)
+    try:
+        check_agents(cfg, env)
+        refuse_changed_torch(cfg.env.id)
+    except (EnvFault, Incompatible):
+        env.close()
+        raise
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     return LocalRuntime(env, new_guard, cfg.buffer.capacity, device, cfg.env)
 

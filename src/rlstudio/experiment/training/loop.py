@@ -30,6 +30,7 @@ class Report:
     gradient_steps: int
     metrics: dict[str, float]
     bad: dict[str, int]  # rows since the start that learning did not see, by reason
+    restarts: list[str] | None = None  # of environment workers, why; None: there are none
 
 
 class Tick(NamedTuple):
@@ -71,7 +72,7 @@ class Position:
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad)
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad, tally.restarts)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""

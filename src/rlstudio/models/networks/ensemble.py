@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.rng import Rng
+from rlstudio.models.networks.initialize import check_size
 from rlstudio.models.networks.mlp import ACTIVATIONS
 
 Layers = list[tuple[Tensor, Tensor]]
@@ -35,6 +36,8 @@ class EnsembleMLP(nn.Module):
         self.members = members
         self.activation = activation
         shapes = list(pairwise([inputs, *hidden, outputs]))
+        for before, after in shapes:
+            check_size(members, before, after)
         self.weights = nn.ParameterList(torch.empty(members, before, after) for before, after in shapes)
         self.biases = nn.ParameterList(torch.empty(members, 1, after) for _, after in shapes)
         self._start(rng)

@@ -1,0 +1,162 @@
+"""How a run ended is told as it was: by whom, and in one line of bearable length."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlstudio.control.runs.start import start_session
+from rlstudio.control.workspace import Workspace
+from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
+from rlstudio.experiment.metrics.reader import read_series
+from support.cli_scenario import Rlctl
+from support.experiments import tiny, tiny_yaml
+
+WORLD = """\
+import os
+
+import gymnasium
+import torch
+from gymnasium.envs.classic_control import CartPoleEnv
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class Odd(CartPoleEnv):
+    def __init__(self, how, render_mode=None):
+        super().__init__()
+        self.how = how
+
+    def step(self, action):
+        if self.how == "chdir":
+            os.chdir("/")
+        if self.how == "dtype":
+            torch.set_default_dtype(torch.float64)
+        if self.how == "no_grad":
+            torch.set_grad_enabled(False)
+        if self.how == "mute":
+            raise Mute
+        if self.how == "long":
+            raise ValueError("x" * 5_000_000)
+        return super().step(action)
+
+
+gymnasium.register("Odd-v0", entry_point=Odd, max_episode_steps=20)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (place / "odd_world.py").write_text(WORLD)
+    yield
+    sys.modules.pop("odd_world", None)
+
+
+def launch(rlctl: Rlctl, how: str) -> tuple[int, str, Workspace]:
+    workspace = Workspace(Path("runs"))
+    odd = ("env.id=Odd-v0", f"env.kwargs.how={how}", "env.vectorization=sync")
+    done = rlctl("launch", "--import", "odd_world", "-f", "tiny.yaml", *odd, "-q")
+    return done.code, done.err, workspace
+
+
+def test_b6_an_environment_may_change_the_working_directory(rlctl: Rlctl, place: Path) -> None:
+    code, err, workspace = launch(rlctl, "chdir")
+    assert os.getcwd() == "/"
+    assert (code, err) == (0, "")
+    assert workspace.find("last").status.state == "COMPLETED"
+    assert workspace.runs_dir == place / "runs"
+
+
+def test_row_44_a_folder_that_was_moved_is_called_so(place: Path) -> None:
+    workspace = Workspace(Path("runs"))
+    with start_session(workspace, tiny(train={"epochs": 50})) as session:
+        ticks = iter(session)
+        next(ticks)
+        shutil.move(session.folder.path, place / "away")
+        with pytest.raises(StorageError, match=r"the folder of the run is gone: it was moved or removed"):
+            for _ in ticks:
+                pass
+        shutil.move(place / "away", session.folder.path)
+    run = workspace.store.get(session.folder.id)
+    assert (run.state, run.reason) == ("INTERRUPTED", "storage")
+    assert "the folder of the run is gone" in run.message
+
+
+def test_b7_a_policy_that_diverged_is_not_the_fault_of_the_environment(rlctl: Rlctl, place: Path) -> None:
+    (place / "wild.yaml").write_text(
+        tiny_yaml(
+            env={"id": "Pendulum-v1"},
+            train={"epochs": 30, "lr": 10.0, "lr_schedule": "constant", "passes": 10, "max_grad_norm": 1e9},
+            guardrails={"max_rollbacks": 1},
+        )
+    )
+    done = rlctl("launch", "-f", "wild.yaml", "-q")
+    assert done.code == 6, done.err
+    status = Workspace(Path("runs")).find("last").status
+    assert (status.state, status.reason) == ("FAILED", "diverged")
+    assert "environment" not in done.err
+
+
+def test_row_59_the_metrics_of_a_run_that_diverged_stay(place: Path, rlctl: Rlctl) -> None:
+    done = rlctl("launch", "-f", "tiny.yaml", "guardrails.limits={train/entropy: 1e-9}", "-q")
+    assert done.code == 6
+    series = read_series(next(Path("runs").glob("2*")))
+    assert series["train/entropy"][1][-1] > 0
+
+
+def test_b13_an_exception_without_words_is_a_fault_of_the_environment(rlctl: Rlctl) -> None:
+    code, err, workspace = launch(rlctl, "mute")
+    assert code == 5
+    assert "raised Mute: its text could not be read (RuntimeError)" in err
+    assert workspace.find("last").status.reason == "env_fault"
+
+
+@pytest.mark.parametrize(("how", "said"), [("dtype", "default dtype to float64"), ("no_grad", "no gradients")])
+def test_row_30_an_environment_that_changes_torch_is_named(rlctl: Rlctl, how: str, said: str) -> None:
+    try:
+        code, err, workspace = launch(rlctl, how)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
+    assert code == 5, err
+    assert "env Odd-v0: changed torch" in err
+    assert said in err
+    assert workspace.is_empty or workspace.find("last").status.reason == "env_fault"  # empty: refused before it began
+
+
+def test_row_24_a_long_message_of_an_environment_is_cut(rlctl: Rlctl) -> None:
+    code, err, workspace = launch(rlctl, "long")
+    assert code == 5
+    assert "... (5,000,000 characters)" in err
+    for text in (err, workspace.find("last").status.message, workspace.find("last").folder.last_status().message):
+        assert len(text) < 2 * LONGEST_MESSAGE
+
+
+def test_b11_a_metric_with_an_impossible_time_is_printed(rlctl: Rlctl, place: Path) -> None:
+    rlctl("launch", "-f", "tiny.yaml", "-q")
+    file = next(Path("runs").glob("2*")) / "metrics.jsonl"
+    for record in [json.loads(line) | {"ts": 1e308} for line in file.read_text().splitlines()]:
+        del record["crc"]  # as in a file of an older version
+        with file.open("a") as more:
+            more.write(json.dumps(record) + "\n")
+    for options in ((), ("--json",)):
+        done = rlctl("logs", "last", *options)
+        assert (done.code, done.err) == (0, "")
+
+
+def test_b12_a_runs_folder_with_too_long_a_name(rlctl: Rlctl) -> None:
+    for command in (("launch", "-f", "tiny.yaml"), ("ls",), ("resume",), ("launch", "-f", "tiny.yaml", "--detach")):
+        done = rlctl(*command, "--runs-dir", "a" * 300)
+        assert (done.code, done.err.count("\n")) == (2, 1), command
+        assert "File name too long" in done.err

@@ -1,0 +1,77 @@
+"""A file in the working directory never stands in for a library, in none of the processes that a command starts; and a
+module that a run was launched with is found wherever its worker runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlstudio.cli.app import main
+from rlstudio.control.workspace import Workspace
+from rlstudio.core.run_state import RunState
+from support.cli_scenario import TINY
+from support.deadlines import PATIENCE
+from support.rlctl_process import wait_for
+
+pytestmark = pytest.mark.real_process
+
+# `-P`, as the installed program has it: `python -c` itself would look in the working directory first.
+RLCTL = [sys.executable, "-P", "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
+LIBRARIES = ("json", "sqlalchemy", "numpy", "gymnasium", "torch", "socket")
+
+WORLD = """\
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+gymnasium.register("Beside-v0", entry_point=CartPoleEnv, max_episode_steps=20)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    for name in LIBRARIES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\n")
+    return tmp_path
+
+
+def rlctl(place: Path, *args: object) -> str:
+    command = [*RLCTL, *map(str, args)]
+    done = subprocess.run(command, cwd=place, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_b4_an_env_worker_takes_no_library_from_the_working_directory(place: Path) -> None:
+    rlctl(place, "launch", "-f", "tiny.yaml", "env.vectorization=async", "env.num_envs=2", "-q")
+    assert not (place / "ran").exists()
+
+
+def test_b4_neither_does_a_worker_of_the_queue_nor_its_run(place: Path) -> None:
+    run_id = rlctl(place, "launch", "-f", "tiny.yaml", "--detach", "-q")
+    workspace = Workspace(place / "runs")
+    wait_for(lambda: workspace.find(run_id).status.state == RunState.COMPLETED)
+    wait_for(lambda: not workspace.workers.listed())  # it leaves by itself when nothing is queued
+    assert not (place / "ran").exists()
+
+
+def test_b8_a_worker_in_another_directory_finds_the_module_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    Path("tiny.yaml").write_text(TINY)
+    Path("world_beside.py").write_text(WORLD)
+    command = ["launch", "--import", "world_beside", "-f", "tiny.yaml", "env.id=Beside-v0", "--detach", "-q"]
+    assert main([*command, "env.vectorization=async"]) == 0
+    sys.modules.pop("world_beside")
+    run_id = capsys.readouterr().out.strip()
+    rlctl(tmp_path / "other", "worker", "--until-idle", "--runs-dir", tmp_path / "project" / "runs")
+    status = Workspace(Path("runs")).find(run_id).status
+    assert (status.state, status.message) == (RunState.COMPLETED, "")
