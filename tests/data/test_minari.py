@@ -16,9 +16,9 @@ import torch
 from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces
-from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, read_replay, to_gymnasium, write_dataset
+from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, read_replay, write_dataset
 from rlstudio.data.datasets.minari_source import DatasetSource
-from rlstudio.envs.gym.spaces import convert_action
+from rlstudio.envs.gym.spaces import convert_action, to_gymnasium
 
 OBSERVATION = Box((3,), "float32", (-1.0,), (1.0,))
 WORLD = Spaces(OBSERVATION, Discrete(4, start=5))

@@ -89,7 +89,7 @@ def test_a_golden_run_ends_like_one_that_never_stopped(golden, tmp_path):
     if changed or not have_same_probe(then, now):  # the same algorithm, not the same bits
         assert not mine.exact
     else:
-        assert_same_result(golden, whole)
+        assert_same_result(golden, whole, without={"train/loss"})  # which PPO did not have then
 
     written = [info for info in infos(golden) if info.step > newest.step]
     assert {(info.version, info.rlstudio) for info in written} == {(2, rlstudio.__version__)}

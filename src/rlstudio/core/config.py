@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import ClassVar, NamedTuple, NoReturn, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -20,7 +20,7 @@ from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.kinds import fit, kinds_of
 from rlstudio.core.parsing.problems import Problem, dotted, problems, value_text
-from rlstudio.core.parsing.sections import read_chosen
+from rlstudio.core.parsing.sections import Section, read_chosen
 from rlstudio.core.parsing.yaml_file import Document, KeyPath, read_value
 from rlstudio.core.parsing.yaml_text import write_text
 
@@ -105,7 +105,8 @@ def parse(
         cfg = cls.model_validate(document.data, context=context)
     except ValidationError as error:
         known = {problem.path for problem in wrong}
-        wrong += [problem for problem in problems(error, cls, document.data) if problem.path not in known]
+        refused = problems(error, cast("Section", cls), document.data)
+        wrong += [problem for problem in refused if problem.path not in known]
     if wrong:
         lines = [": ".join(filter(None, (document.where(p.path), dotted(p.path), p.reason))) for p in wrong]
         raise ConfigError("\n".join(lines))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from rlstudio.core.contracts import State
 from rlstudio.core.errors import UserError
 
 LARGEST = 10**8  # numbers in one space; beyond it a file is wrong, not large
@@ -104,7 +104,7 @@ class Spaces:
     infos: tuple[str, ...] = field(default=(), compare=False)
 
 
-def to_json(space: Space) -> State:
+def to_json(space: Space) -> dict[str, Any]:
     """The space as plain JSON values; `from_json` gives it back."""
     match space:
         case Box():
@@ -119,7 +119,7 @@ def to_json(space: Space) -> State:
             return {"kind": "dict", "entries": {name: to_json(entry) for name, entry in space.items()}}
 
 
-def from_json(value: State) -> Space:
+def from_json(value: dict[str, Any]) -> Space:
     match value["kind"]:
         case "box":
             low, high = (tuple(float(v) for v in value[side]) for side in ("low", "high"))

@@ -29,7 +29,7 @@ class Deployed(nn.Module):
         if not isinstance(model, Model):
             raise Incompatible(
                 f"a {type(agent).__name__} cannot be exported: what it acts by has no plain form (see Model in"
-                " core/contracts.py)"
+                " core/contracts)"
             )
         spaces, rule = agent.spaces, model.action_rule()
         self.network = model.plain()

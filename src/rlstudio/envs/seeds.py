@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from rlstudio.core.arrays import AnyArray
+from rlstudio.core.contracts.arrays import AnyArray
 from rlstudio.core.rng import Rng
 
 TILE_ENVS, TILE_EPISODES = 64, 16

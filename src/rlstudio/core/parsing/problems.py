@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast, get_args, get_origin
+from typing import NamedTuple, cast, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from rlstudio.core.errors import suggest
-from rlstudio.core.parsing.sections import section_in
+from rlstudio.core.parsing.sections import Section, section_in
 from rlstudio.core.parsing.yaml_file import KeyPath
-
-if TYPE_CHECKING:
-    from rlstudio.core.config import Config
 
 UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
@@ -71,7 +68,7 @@ def dotted(path: KeyPath) -> str:
     return text.removeprefix(".")
 
 
-def problems(error: ValidationError, cls: type[Config], data: Mapping[str, object]) -> list[Problem]:
+def problems(error: ValidationError, cls: Section, data: Mapping[str, object]) -> list[Problem]:
     """One problem per field: the failed branches of a union are joined with "or"."""
     wanted: dict[KeyPath, list[str]] = {}
     got: dict[KeyPath, str] = {}
@@ -110,7 +107,7 @@ def _entry(data: object, part: str | int) -> object:
     return cast("Mapping[str | int, object]", data)[part]
 
 
-def _unknown_key(path: KeyPath, cls: type[Config], data: Mapping[str, object]) -> str:
+def _unknown_key(path: KeyPath, cls: Section, data: Mapping[str, object]) -> str:
     section, key = _section_at(path[:-1], cls, data), str(path[-1])[:80]
     if key in section.retired:
         return f"{section.retired[key].reason}; leave it out"
@@ -120,13 +117,13 @@ def _unknown_key(path: KeyPath, cls: type[Config], data: Mapping[str, object]) -
     return "unknown key" + (near or f"; known: {', '.join(known)}")
 
 
-def _section_of(key: str, cls: type[Config]) -> str | None:
+def _section_of(key: str, cls: Section) -> str | None:
     """The section a key was meant for that stands above all of them: `lr=1e-3` instead of `train.lr=1e-3`."""
     sections = ((name, cls.usual.get(name) or section_in(field.annotation)) for name, field in cls.model_fields.items())
     return next((name for name, section in sections if section and key in section.model_fields), None)
 
 
-def _section_at(path: KeyPath, annotation: object, data: object) -> type[Config]:
+def _section_at(path: KeyPath, annotation: object, data: object) -> Section:
     """The Config class that a path leads to, through lists, tables and optional sections."""
     for part in path:
         if get_origin(annotation) is dict:
@@ -138,7 +135,7 @@ def _section_at(path: KeyPath, annotation: object, data: object) -> type[Config]
     return _chosen(annotation, cast("Mapping[str, object]", data))
 
 
-def _chosen(annotation: object, data: Mapping[str, object]) -> type[Config]:
+def _chosen(annotation: object, data: Mapping[str, object]) -> Section:
     section = section_in(annotation)
     assert section is not None  # pydantic knows no keys anywhere else
     return section.chosen(data)

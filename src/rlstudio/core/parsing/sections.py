@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
+from typing import Protocol, TypeGuard, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
-
-if TYPE_CHECKING:
-    from rlstudio.core.config import Config
 
 OF_PYDANTIC = frozenset(get_args(ErrorType))
 
 
-def section_in(annotation: object) -> type[Config] | None:
+class Reasoned(Protocol):
+    @property
+    def reason(self) -> str: ...
+
+
+class Section(Protocol):
+    """The class of a section's settings: a Config, which this module must not import."""
+
+    @property
+    def model_fields(self) -> Mapping[str, FieldInfo]: ...
+
+    @property
+    def retired(self) -> Mapping[str, Reasoned]: ...
+
+    @property
+    def usual(self) -> Mapping[str, Section]: ...
+
+    def chosen(self, data: Mapping[str, object]) -> Section: ...
+
+    def section_type(self, name: str, data: Mapping[str, object]) -> object: ...
+
+    def model_validate(self, obj: object) -> object: ...
+
+
+def section_in(annotation: object) -> Section | None:
     """The Config class inside `Section`, `Section | None` or `tuple[Section, ...]`; None where there is none."""
     if _is_section(annotation):
         return annotation
     return next(filter(None, map(section_in, get_args(annotation))), None)
 
 
-def _is_section(annotation: object) -> TypeGuard[type[Config]]:
+def _is_section(annotation: object) -> TypeGuard[Section]:
     return hasattr(annotation, "section_type")
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol, cast
 import gymnasium
 import numpy as np
 import torch
-from gymnasium import spaces as gym_spaces
 from numpy.typing import ArrayLike
 
 from rlstudio.core.batch import Batch, Column
@@ -29,7 +28,7 @@ from rlstudio.core.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.data.datasets.minari_infos import read_infos, stored_infos
 from rlstudio.data.replay.buffer import ReplayBuffer
-from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.gym.spaces import convert_spaces, to_gymnasium
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -289,17 +288,3 @@ def write_dataset(
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"--dataset {name}: {' '.join(str(error).split())}") from error
     return Path(dataset.storage.data_path)
-
-
-def to_gymnasium(space: Space) -> gym_spaces.Space[object]:
-    """Our space as Gymnasium has it."""
-    match space:
-        case Box():
-            low, high = space.bounds()
-            return gym_spaces.Box(low, high, space.shape, np.dtype(space.dtype).type)
-        case Discrete():
-            return gym_spaces.Discrete(space.n, start=space.start)
-        case MultiDiscrete():
-            return gym_spaces.MultiDiscrete(list(space.nvec), start=list(space.start) or None)
-        case Dict():
-            return gym_spaces.Dict({name: to_gymnasium(entry) for name, entry in space.items()})

@@ -149,3 +149,17 @@ class Renumbered(gymnasium.Wrapper):
         if not np.any(self._observation_start):
             return observation
         return cast(np.ndarray, observation) - self._observation_start
+
+
+def to_gymnasium(space: Space) -> gym_spaces.Space[object]:
+    """Our space as Gymnasium has it."""
+    match space:
+        case Box():
+            low, high = space.bounds()
+            return gym_spaces.Box(low, high, space.shape, np.dtype(space.dtype).type)
+        case Discrete():
+            return gym_spaces.Discrete(space.n, start=space.start)
+        case MultiDiscrete():
+            return gym_spaces.MultiDiscrete(list(space.nvec), start=list(space.start) or None)
+        case Dict():
+            return gym_spaces.Dict({name: to_gymnasium(entry) for name, entry in space.items()})

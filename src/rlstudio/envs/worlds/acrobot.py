@@ -17,8 +17,8 @@ from math import pi
 
 import numpy as np
 
-from rlstudio.core.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.contracts import Transition
+from rlstudio.core.contracts.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.spaces import Box, Discrete, Spaces
 
 DT = 0.2

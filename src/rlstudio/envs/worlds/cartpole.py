@@ -19,8 +19,8 @@ from typing import cast
 import numpy as np
 from numpy import add, divide, multiply, subtract
 
-from rlstudio.core.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.contracts import Transition
+from rlstudio.core.contracts.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.spaces import Box, Discrete, Spaces
 
 TAU = 0.02

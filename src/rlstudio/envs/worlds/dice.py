@@ -6,7 +6,7 @@ float64, on NumPy and torch. Plenty for toys; only the leading digits are used.
 
 from __future__ import annotations
 
-from rlstudio.core.arrays import AnyArray, Namespace
+from rlstudio.core.contracts.arrays import AnyArray, Namespace
 
 PERIOD, FACTOR, INCREMENT = 4096, 1229, 1
 

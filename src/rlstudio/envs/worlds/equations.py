@@ -9,9 +9,10 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 import torch
 from torch import Tensor
 
-from rlstudio.core.arrays import Namespace
 from rlstudio.core.catalog import WORLDS
-from rlstudio.core.contracts import A, Outcome, SequenceOutcome, World
+from rlstudio.core.contracts import Outcome, SequenceOutcome, World
+from rlstudio.core.contracts.arrays import Namespace
+from rlstudio.core.contracts.environments import A
 from rlstudio.core.errors import Incompatible, RLStudioError
 from rlstudio.core.spaces import Box
 from rlstudio.envs.config import EnvConfig, Kwargs

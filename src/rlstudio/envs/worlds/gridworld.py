@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlstudio.core.arrays import AnyArray, Namespace, Params
 from rlstudio.core.contracts import Transition
+from rlstudio.core.contracts.arrays import AnyArray, Namespace, Params
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.worlds import dice
 from rlstudio.envs.worlds.kernel import one_hot

@@ -8,8 +8,8 @@ from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from rlstudio.core.arrays import AnyArray, Namespace
 from rlstudio.core.contracts import Array, World
+from rlstudio.core.contracts.arrays import AnyArray, Namespace
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.spaces import Dict, Space
 

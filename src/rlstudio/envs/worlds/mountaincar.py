@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlstudio.core.arrays import AnyArray, Namespace, Params
 from rlstudio.core.contracts import Transition
+from rlstudio.core.contracts.arrays import AnyArray, Namespace, Params
 from rlstudio.core.spaces import Box, Discrete, Spaces
 
 MIN_X, MAX_X, MAX_SPEED, GRAVITY = -1.2, 0.6, 0.07, 0.0025

@@ -1,6 +1,6 @@
 """Our own worlds as a vector in NumPy: pure dynamics beside a masked autoreset.
 
-A `World` (`core/contracts.py`) is mathematics without memory. `NativeVecEnv` adds what a vector needs: episode
+A `World` (`core/contracts`) is mathematics without memory. `NativeVecEnv` adds what a vector needs: episode
 counting, time limit, per-episode noise, position. At eight envs a step is bound by the number of NumPy calls, so arrays
 are reused, truncation is looked at only when some env can be due, and the Step of a quiet step is built once. A
 `Kernel` holds the arrays.

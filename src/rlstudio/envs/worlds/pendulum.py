@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import pi
 
-from rlstudio.core.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.contracts import Transition
+from rlstudio.core.contracts.arrays import AnyArray, Namespace, Operand, Params
 from rlstudio.core.spaces import Box, Spaces
 
 MAX_SPEED, MAX_TORQUE, DT = 8.0, 2.0, 0.05

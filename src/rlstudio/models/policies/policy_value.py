@@ -2,7 +2,7 @@
 
 An MLP has separate networks for policy and value, a CNN shares its trunk. Rows may have any leading dimensions, [N] or
 [T, B]. `reads` names the Batch columns a Model needs, so a loss calls `model(**batch.only(model.reads))` and never asks
-what kind of Model it has. From `spec` on it is what others ask of a Model, by the contract in `core/contracts.py`.
+what kind of Model it has. From `spec` on it is what others ask of a Model, by the contract in `core/contracts`.
 """
 
 from __future__ import annotations

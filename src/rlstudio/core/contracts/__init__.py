@@ -1,0 +1,66 @@
+"""The contracts between the rooms, as Protocols. Parts that a catalog names have contract suites (`rlstudio.testing`,
+over all of them in `tests/contracts`), the others tests beside what implements them.
+
+Array kinds: environments and the acting path on a CPU speak NumPy, learning speaks torch. A `State` is what a
+checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s and plain JSON values.
+"""
+
+from __future__ import annotations
+
+from rlstudio.core.contracts.acting import Acted, Agent, Explore, NoiseBlock, Place, Player
+from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, State, Stateful
+from rlstudio.core.contracts.data import DataSource, Group, PriorityPlan, ReplayBuffer, ReplayPlan, Runtime, Tally
+from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, VecEnv, World
+from rlstudio.core.contracts.learning import Lane, Trainer
+from rlstudio.core.contracts.lease import Lease
+from rlstudio.core.contracts.planning import (
+    Dynamics,
+    Outcome,
+    Planned,
+    Planner,
+    PlanNoise,
+    Rolling,
+    Score,
+    SequenceOutcome,
+)
+from rlstudio.core.model.protocol import ForPlanning, Model
+
+__all__ = [
+    "Acted",
+    "Agent",
+    "Array",
+    "Carried",
+    "DataSource",
+    "Dynamics",
+    "EnvFacts",
+    "Explore",
+    "ForPlanning",
+    "Group",
+    "Lane",
+    "Lease",
+    "Metrics",
+    "Model",
+    "NoiseBlock",
+    "Outcome",
+    "Place",
+    "PlanNoise",
+    "Planned",
+    "Planner",
+    "Player",
+    "PriorityPlan",
+    "ReplayBuffer",
+    "ReplayPlan",
+    "Rolling",
+    "Runtime",
+    "Score",
+    "Segment",
+    "SequenceOutcome",
+    "State",
+    "Stateful",
+    "Step",
+    "Tally",
+    "Trainer",
+    "Transition",
+    "VecEnv",
+    "World",
+]

@@ -1,0 +1,68 @@
+"""Acting: agents, whoever plays, and exploration on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rlstudio.core.contracts.basics import Array, Carried, Stateful
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlstudio.core.spaces import Spaces
+
+
+class Acted(NamedTuple):
+    actions: np.ndarray  # for the environments
+    columns: dict[str, np.ndarray]  # for learning; its `actions`, where those that were chosen are others
+    carry: Carried | None
+
+
+class Player(Protocol):
+    """Whatever can play episodes: an agent, or what acts by one."""
+
+    def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted: ...
+
+
+class NoiseBlock(Protocol):
+    """Noise of successive steps: an array [steps, num_envs, ...], or what gives the noise of a step when asked."""
+
+    def __getitem__(self, step: int, /) -> np.ndarray: ...
+
+
+class Agent(Player, Protocol):
+    """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
+
+    spaces: Spaces
+    acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
+    remembers: bool  # whether it has a carry
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
+        """Noise for a whole rollout, drawn at once: [steps, num_envs, ...]."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where actions are taken, counted over the whole run: a worker may act in a part of the environments."""
+
+    env_steps: int  # steps of all environments once this one is taken
+    envs: np.ndarray  # numbers of the environments that act here
+    num_envs: int  # of the run
+
+
+class Explore(Stateful, Protocol):
+    """Exploration on top of an agent's actions; belongs to what collects, so evaluation needs no flag."""
+
+    remembers: bool  # whether something travels from step to step, to be forgotten when an episode ends
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray: ...
+
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray: ...
+
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done, for what changes with it."""
+        ...
+
+    def forget(self, envs: np.ndarray) -> None:
+        """The episodes of these environments ended; counted among those that act here."""
+        ...

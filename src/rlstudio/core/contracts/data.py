@@ -1,0 +1,198 @@
+"""Where a trainer's Batches come from: sources, replay, the runtime, and with whom it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rlstudio.core.contracts.acting import Agent, Explore
+from rlstudio.core.contracts.basics import State, Stateful
+from rlstudio.core.contracts.environments import EnvFacts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from rlstudio.core.batch import Batch
+    from rlstudio.core.rng import Rng
+
+
+class Tally(NamedTuple):
+    """What collecting has to report. Episodes are those that ended since the last report, the rest counts from the
+    start of the run."""
+
+    returns: list[float]
+    lengths: list[int]
+    bad_rows: int  # that learning does not see,
+    bad: dict[str, int]  # and how often for which reason
+    infos: dict[str, list[float]]  # what each of the episodes gave last for each chosen key; NaN where it never did
+    restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
+
+
+class DataSource(Stateful, Protocol):
+    """Where a trainer's Batches come from: fresh rollouts, replay, a dataset; collected here or elsewhere.
+
+    A rollout may have `active` (False: no transition here, the agent is gone or waits for its turn) and
+    `behaviour_log_probs` (of the actions, where the weights that acted are older than the trainer's).
+    """
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far; asked at every step, so cheap."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Rows that are held for later samples; 0 of fresh rollouts."""
+        ...
+
+    @property
+    def last(self) -> Batch | None:
+        """What `next` gave last."""
+        ...
+
+    def next(self) -> Batch: ...
+
+    def fresh(self, horizon: int = 1) -> Batch | None:
+        """The rows that are new since the `next` before the last one, each given once; with a `horizon`, the n-step
+        transitions that they completed. None where there are none."""
+        ...
+
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        """The rows that came `steps` after these in their environments."""
+        ...
+
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
+        """How wrong these rows were, for priorities."""
+        ...
+
+    def progress(self, fraction: float) -> None:
+        """The share of the run that is done: exploration and priorities change with it, wherever acting happens."""
+        ...
+
+    def take(self) -> Tally:
+        """What there is to report, once per epoch; what is not taken yet is part of the state."""
+        ...
+
+
+@dataclass(frozen=True)
+class PriorityPlan:
+    """Prioritised replay (Schaul et al. 2016): `beta` goes to `beta_end` over the run."""
+
+    alpha: float
+    beta: float
+    beta_end: float
+    eps: float
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps."""
+
+    batch_size: int
+    warmup: int
+    every: int
+    updates: int = 1
+    horizon: int = 1  # rewards summed before the bootstrap,
+    gamma: float = 1.0
+    windows: bool = False  # or as many successive rows [horizon, N] instead
+    priorities: PriorityPlan | None = None
+
+    def first_sample(self, num_envs: int) -> int:
+        """Environment steps before the first sample: at least one whole window in each environment."""
+        return max(self.warmup, self.horizon * num_envs, self.every)
+
+
+class ReplayBuffer(Stateful, Protocol):
+    """Past transitions. Row number k * num_envs + e is the k-th of environment e, for ever."""
+
+    num_envs: int
+    capacity: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each environment has added, [num_envs]."""
+        ...
+
+    def __len__(self) -> int:
+        """Rows held."""
+        ...
+
+    def add(self, rollout: Batch, first_env: int = 0) -> None:
+        """Append a rollout [T, B] of the environments from `first_env` on."""
+        ...
+
+    def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """Uniform rows [N] with replacement; with a `horizon`, n-step transitions."""
+        ...
+
+    def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:
+        """Uniform pieces of successive rows, [horizon, N]."""
+        ...
+
+    def at(self, numbers: np.ndarray, horizon: int = 1, gamma: float = 1.0) -> Batch:
+        """The rows of these numbers, as `sample` would give them."""
+        ...
+
+    def held_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """The numbers of the rows first .. last - 1 of each environment that are still held, in order."""
+        ...
+
+
+class Group(Protocol):
+    """The processes that learn one policy together, each from environments of its own. All must call the same methods
+    in the same order: what decides whether one is called must be equal in all of them."""
+
+    rank: int
+    size: int
+
+    def mean(self, flat: Tensor) -> None:
+        """In place, the mean over the ranks."""
+        ...
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """Over the ranks: counts and moments of rows."""
+        ...
+
+    def largest(self, numbers: Tensor) -> Tensor:
+        """Over the ranks, each number for itself."""
+        ...
+
+    def any(self, flag: Tensor) -> Tensor:
+        """Whether it is true of one of them: then all do what follows."""
+        ...
+
+    def own(self, rng: Rng) -> Rng:
+        """Random numbers of this rank; those of rank 0 are `rng` itself."""
+        ...
+
+
+class Runtime(EnvFacts, Protocol):
+    """Where a trainer's experience comes from, and with whom it learns. This process, workers and ranks differ here and
+    nowhere in an algorithm."""
+
+    group: Group
+
+    @property
+    def num_envs(self) -> int:
+        """Environments whose rows this process learns from."""
+        ...
+
+    @property
+    def exact(self) -> str | None:
+        """None: a resumed run gets the same experience bit for bit. Otherwise why not."""
+        ...
+
+    def stream(self, agent: Agent, rng: Rng, steps: int, explore: Explore | None = None) -> DataSource:
+        """Fresh rollouts [steps, num_envs] of the agent as it is at that moment."""
+        ...
+
+    def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
+        """Samples of what the agent did before, kept at the plan's ratio."""
+        ...
+
+    def topology(self) -> State:
+        """What of it decides the bits of a run."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,121 @@
+"""Environments: a vector of them that steps together, and a World in array code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+from rlstudio.core.contracts.arrays import Namespace
+from rlstudio.core.contracts.basics import Array, State
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlstudio.core.spaces import Spaces
+
+
+class Step(NamedTuple):
+    """One step of all environments, in the environment's own arrays, valid until the next step.
+
+    `observations` is what to act on next (already reset where an episode ended); `successors` is the true next
+    observation of the transition, never a reset one. Where no episode ended the two hold equal rows.
+
+    `infos` holds the chosen keys (`spaces.infos`), float32 [num_envs] each: NaN where an environment's info has no such
+    key in this step.
+
+    `active` is there where one environment has several agents, a column each: False where an agent has no transition
+    in this step, because it is out of its episode or waits for its turn.
+    """
+
+    observations: Array
+    successors: Array
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[str, np.ndarray]
+    active: np.ndarray | None = None
+
+
+class VecEnv(Protocol):
+    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden."""
+
+    spaces: Spaces
+    num_envs: int
+    exact: str | None  # None: `seek` restores bit for bit. Otherwise the reason why it cannot be promised.
+
+    def reset(self) -> Array:
+        """Every environment at the start of its episode 0, whatever it did before."""
+        ...
+
+    def step(self, actions: np.ndarray) -> Step: ...
+
+    def position(self) -> State: ...
+
+    @property
+    def restarted(self) -> Sequence[int]:
+        """Environments that the last `seek` put at an episode's start instead of into its middle."""
+        ...
+
+    def seek(self, position: State) -> Array:
+        """Go to a position (perhaps of another process) and return the observations to act on there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class EnvFacts(Protocol):
+    """What is known of environments without having one: enough to act in them, not to learn from them."""
+
+    spaces: Spaces
+    device: str
+
+    @property
+    def world(self) -> object | None:
+        """The `env` section they are made from, for planners that use its equations; None where it is not known."""
+        ...
+
+    @property
+    def env_id(self) -> str:
+        """The id of the environments; empty where it is not known."""
+        ...
+
+
+A = TypeVar("A")
+
+
+class Transition(NamedTuple, Generic[A]):
+    """One step of a World. With several agents all but the states have an axis of agents more."""
+
+    states: A  # [..., S]
+    rewards: A  # [...]
+    terminated: A  # [...] bool; of an agent among several: out of the episode, which goes on until all are
+    active: A | None = None  # [...] bool, of several agents: who takes part in this step; None: all that are not out
+
+
+class World(Protocol[A]):
+    """Mathematics without memory: pure functions over arrays `A` with any leading dimensions, written once for NumPy
+    and torch; `xp` is the module. A world with randomness keeps its dice in the state.
+
+    `p` has the parameters by name: floats, or arrays with a number per environment, shaped to go with the leading
+    dimensions. Dims: S numbers of state, K uniform numbers that start an episode.
+
+    With `agents` > 1 there is still one state per environment. Observations, actions and rewards are per agent, in an
+    axis behind the leading dimensions, and `spaces` are those of one agent.
+    """
+
+    id: str
+    spaces: Spaces
+    state_size: int
+    noise_size: int
+    limit: int | None  # steps after which an episode is truncated
+    agents: int
+    params: Mapping[str, float]  # the parameters there are, and their values where nobody sets them
+
+    def initial(self, noise: A, p: Mapping[str, float | A], xp: Namespace) -> A:
+        """First states [..., S] from uniform noise [..., K]."""
+        ...
+
+    def dynamics(self, states: A, actions: A, p: Mapping[str, float | A], xp: Namespace) -> Transition[A]: ...
+
+    def observe(self, states: A, p: Mapping[str, float | A], xp: Namespace) -> A | dict[str, A]:
+        """What the spaces say; a dict where they are a Dict, for example with the entry `action_mask`."""
