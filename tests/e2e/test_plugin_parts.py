@@ -29,6 +29,10 @@ pytestmark = pytest.mark.real_process
 
 PACKAGE = Path(__file__).parents[2] / "examples/my_parts"
 PARTS = {
+    ("algo", "plain_q"),
+    ("model", "relu-values"),
+    ("world", "Ledge-v0"),
+    ("lane", "one_pass"),
     ("planner", "mirrored"),
     ("dynamics", "weaker"),
     ("score", "smooth"),
