@@ -1,6 +1,7 @@
 """One part of each kind from a package of its own, examples/my_parts, built and installed: RLStudio knows none of it.
 
-A kind is added to the test by an entry point in that package, a class in its tests and a line in PARTS."""
+A kind is added to the test by an entry point in that package, a class in its tests and a line in PARTS. What becomes
+of its algorithm, Model, world and lane is in test_plugin_learning.py."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +22,11 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.config.schema import experiment_schema
 from support.deadlines import PATIENCE
 from support.experiments import tiny
-from support.plugins import on_the_path
-from support.rlctl_process import end_all, rlctl, show, start, wait_until_trained
+from support.plugins import MY_PARTS, on_the_path
+from support.rlctl_process import rlctl, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 
-PACKAGE = Path(__file__).parents[2] / "examples/my_parts"
 PARTS = {
     ("algo", "plain_q"),
     ("model", "relu-values"),
@@ -62,25 +61,6 @@ SWEEP = {
     "sampler": {"kind": "halton", "skip": 3},
     "space": {"train.dynamics.strength": {"low": 0.5, "high": 1.0}},
 }
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip installed the package."""
-    work = tmp_path_factory.mktemp("package")
-    source, folder = shutil.copytree(PACKAGE, work / "source"), work / "site"
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
-    return folder
-
-
-@pytest.fixture
-def installed(site: Path) -> Iterator[dict[str, str]]:
-    """The variables of a shell in which the package is installed."""
-    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    yield {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    end_all()
 
 
 @pytest.fixture
@@ -195,7 +175,7 @@ def test_the_sampler_chooses_for_a_sweep(installed: dict[str, str], place: Path)
 
 
 def test_they_keep_the_contracts_of_their_kinds(installed: dict[str, str], place: Path) -> None:
-    shutil.copytree(PACKAGE / "tests", place / "tests")
+    shutil.copytree(MY_PARTS / "tests", place / "tests")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"]
     suites = subprocess.run(
         command, cwd=place, env=installed, capture_output=True, text=True, timeout=PATIENCE, check=False
