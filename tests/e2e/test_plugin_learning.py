@@ -74,9 +74,9 @@ def rlctl(
 def everywhere() -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What the world shows at every place with every lamp, and the choices that are allowed there."""
     states = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), -1).reshape(-1, 2)
-    shown = make_world("Ledge-v0", {}).observe(states, {}, NUMPY)
-    assert isinstance(shown, dict)
-    rows = {"action_mask": shown["action_mask"].astype(np.uint8), "numbers": shown["numbers"].astype(np.float32)}
+    observed = make_world("Ledge-v0", {}).observe(states, {}, NUMPY)
+    assert isinstance(observed, dict)
+    rows = {"action_mask": observed["action_mask"].astype(np.uint8), "numbers": observed["numbers"].astype(np.float32)}
     return rows, rows["action_mask"] > 0
 
 
