@@ -7,17 +7,12 @@ from pathlib import Path
 import pytest
 
 from rlstudio.cli.app import main
-from support.cli_scenario import TINY, Result, Rlctl
+from support.cli_scenario import TINY, Rlctl, rlctl_in_process
 
 
 @pytest.fixture
 def rlctl(capsys: pytest.CaptureFixture[str]) -> Rlctl:
-    def run(*args: object) -> Result:
-        capsys.readouterr()
-        code = main([str(arg) for arg in args])
-        return Result(code, *capsys.readouterr())
-
-    return run
+    return rlctl_in_process(capsys)
 
 
 @pytest.fixture(autouse=True)

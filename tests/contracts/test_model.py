@@ -1,43 +1,40 @@
-"""The contract of Models, over all in the catalog and one from another package: what a Model says of itself is what it
-does, for the acting kernels, for export, for building it again and for planners."""
+"""Every Model in the catalog, and one from another package, keeps the contract of Models."""
 
 from __future__ import annotations
 
-import json
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from rlstudio.agents.kernels import TorchKernel, acting_kernel
-from rlstudio.agents.memory_kernels import TorchMemoryKernel, memory_kernel
-from rlstudio.agents.rebuild import AGENTS, blank_agent, described, model_spec, rebuilt
+from rlstudio.agents.rebuild import AGENTS, blank_agent, described, model_spec
 from rlstudio.core.catalog import MODELS
-from rlstudio.core.contracts import Model
 from rlstudio.core.errors import BundleError, Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Spaces
+from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces
 from rlstudio.delivery.bundle import open_bundle
-from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.export import export_agent
-from rlstudio.delivery.graphs import module_run
 from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.experiment.analysis.replan import planning_agent
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies.distributions import mode
 from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.models.policies.q_values import QValue
-from rlstudio.models.spec import ModelSpec, read_model_fields
+from rlstudio.models.spec import ModelSpec
+from rlstudio.testing import ModelContract
 from support.experiments import tiny
+from support.plugins import install_package, on_the_path
 
-SEEN = Box((4,), "float32", (-np.inf,), (np.inf,))
+SEEN = ModelContract.observation
 OWN = "relu-values"
-EXAMPLES = Path(__file__).parents[2] / "examples"
+PACKAGE = Path(__file__).parents[2] / "examples/my_parts"
 CHOICE, PARTS, MOVES = Discrete(3, start=2), MultiDiscrete((3, 2)), Box((2,), "float32", (-2, 0), (1, 5))
+MASKED = Dict((("action_mask", Box((3,), "uint8", (0,), (1,))), ("numbers", SEEN)))
+GSDE = {"exploration": "state_dependent"}
 
 
 class Case(NamedTuple):
@@ -45,162 +42,77 @@ class Case(NamedTuple):
     action: Discrete | MultiDiscrete | Box
     network: dict[str, object] = {}
     settings: dict[str, object] = {}
+    observation: Space = SEEN
+    layered: bool = True  # whether NumPy acts with it
+    valued: bool = True  # whether it tells a planner what is still to come
 
     @property
     def id(self) -> str:
-        return "-".join([self.variant, type(self.action).__name__, *map(str, (*self.network.values(), *self.settings))])
+        parts = (self.variant, type(self.action).__name__, *self.network.values(), *self.settings)
+        return "_".join(map(str, (*parts, *(["masked"] if self.observation is MASKED else []))))
 
 
-GSDE = {"exploration": "state_dependent"}
 CASES = [
-    Case("policy-only", CHOICE),
-    Case("policy-only", MOVES, GSDE),
+    Case("policy-only", CHOICE, valued=False),
+    Case("policy-only", MOVES, GSDE, valued=False),
     Case("policy-value", PARTS, {"normalize_observations": True}),
-    Case("policy-value", MOVES, {"activation": "gelu"}),
+    Case("policy-value", MOVES, {"activation": "gelu"}, layered=False),
+    Case("policy-value", CHOICE, observation=MASKED),
     Case("recurrent-policy-value", CHOICE, {"memory": "gru", "memory_size": 5}),
     Case("recurrent-policy-value", MOVES, {"memory": "lstm", "memory_size": 5}),
     Case("q-value", CHOICE, {}, {"dueling": True}),
+    Case("q-value", CHOICE, observation=MASKED),
     Case("quantile-value", CHOICE, {"activation": "relu"}, {"quantiles": 5}),
-    Case("squashed-policy", MOVES),
-    Case("squashed-policy", MOVES, GSDE),
-    Case("deterministic-policy", MOVES),
+    Case("squashed-policy", MOVES, valued=False),
+    Case("squashed-policy", MOVES, GSDE, valued=False),
+    Case("deterministic-policy", MOVES, valued=False),
     Case(OWN, CHOICE, {}, {"width": 6}),
+    Case(OWN, CHOICE, {}, {"width": 6}, MASKED),
 ]
 
 
+class OurModelContract(ModelContract):
+    """With what is known of those that are listed above."""
+
+    layered: bool
+    valued: bool
+
+    def test_it_acts_in_numpy_and_has_a_value_as_listed(self) -> None:
+        agent = self.make()
+        assert (agent.acting == "numpy") == self.layered
+        assert agent.model.policy_for_plan() is not None
+        assert (agent.model.value_for_plan({}) is not None) == self.valued
+
+
+def suite(case: Case) -> type:
+    attributes: dict[str, Any] = {"part": case.variant, **case._asdict()}
+    return type(f"TestModel_{case.id}", (OurModelContract,), attributes)
+
+
+globals().update({f"TestModel_{case.id}": suite(case) for case in CASES})
+
+
 @pytest.fixture(autouse=True)
-def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """A package with the Model of `examples/my_model.py` is installed; what it gives uninstalls it."""
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], None]]:
+    """A package with the Model of `examples/my_parts` is installed; what it gives uninstalls it."""
     site = tmp_path_factory.mktemp("site")
-    info = site / "acme-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[rlstudio.models]\n{OWN} = my_model:ReluValues\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.syspath_prepend(str(EXAMPLES))
+    entries = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["entry-points"]
+    install_package(site, "acme", "1.0", {"rlstudio.models": entries["rlstudio.models"]}, {})
 
     def uninstall() -> None:
-        (info / "entry_points.txt").write_text("")
+        (site / "acme-1.0.dist-info/entry_points.txt").write_text("")
         MODELS.__dict__.pop("plugins", None)
 
-    MODELS.__dict__.pop("plugins", None)
-    yield uninstall
-    MODELS.__dict__.pop("plugins", None)
-
-
-def built(case: Case) -> tuple[Model, Spaces]:
-    """With weights that are nowhere zero, and statistics where it has some."""
-    spaces = Spaces(SEEN, case.action)
-    network = {"hidden_sizes": [8, 6], **case.network}
-    spec = read_model_fields({"variant": case.variant, "network": network, **stated(case)})
-    model = blank_agent(spaces, spec).model
-    generator = torch.Generator().manual_seed(1)
-    for parameter in model.parameters():
-        parameter.data.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    if spec.network.normalize_observations:
-        model.encoder.normalizer.update(torch.from_numpy(rows(50, 9) * 3 + 1))
-    return model, spaces
-
-
-def stated(case: Case) -> dict[str, object]:
-    return {"settings": case.settings} if case.variant == OWN else dict(case.settings)
+    with on_the_path(PACKAGE), on_the_path(site):
+        yield uninstall
 
 
 def rows(n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, 4)).astype(np.float32)
 
 
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-
-
 def test_every_model_is_here() -> None:
     assert {case.variant for case in CASES} == set(MODELS.names())
-
-
-@every
-def test_it_meets_the_contract(case: Case) -> None:
-    model, _ = built(case)
-    assert isinstance(model, Model)
-    assert type(model) is MODELS.load(model.variant)
-    assert set(model.reads) <= {"observations", "carry", "resets"}
-    assert ("carry" in model.reads) == bool(model.carry_shapes())
-    assert model.outputs(torch.from_numpy(rows(2)))[0].shape == (2, model.action_rule().outputs)
-
-
-@every
-def test_both_kernels_act_alike(case: Case) -> None:
-    model, _ = built(case)
-    layers = model.layers()
-    assert layers is not None
-    if not model.carry_shapes():
-        kernel = acting_kernel(model)
-        assert kernel.name == ("torch" if layers.activation == "gelu" else "numpy")
-        np.testing.assert_allclose(kernel(rows(5)), TorchKernel(model)(rows(5)), atol=1e-5)
-        return
-    light, full = memory_kernel(model), TorchMemoryKernel(model)
-    assert light.name == "numpy"
-    one, other = light(rows(5), None), full(rows(5), None)
-    one, other = light(rows(5, 1), one[1]), full(rows(5, 1), other[1])
-    np.testing.assert_allclose(one[0], other[0], atol=1e-5)
-    for part in model.carry_shapes():
-        np.testing.assert_allclose(one[1][part], other[1][part], atol=1e-5)
-
-
-@every
-def test_the_kernel_sees_every_change_of_the_weights(case: Case) -> None:
-    model, spaces = built(case)
-    agent = AGENTS[model.action_rule().kind](model, spaces)
-    before = agent.deciding(rows(3)).copy()
-    for parameter in model.parameters():
-        parameter.data.mul_(1.5)
-    assert not np.allclose(agent.deciding(rows(3)), before)
-
-
-@every
-def test_it_is_built_again_from_what_it_says(case: Case) -> None:
-    model, spaces = built(case)
-    said = model.spec()
-    assert json.loads(json.dumps(said)) == said
-    spec = model_spec(model)
-    assert ModelSpec.model_validate_json(spec.model_dump_json()) == spec
-    agent = AGENTS[model.action_rule().kind](model, spaces)
-    assert described(agent) == spec
-    again = rebuilt(spaces, spec, {name: part.numpy(force=True) for name, part in model.state_dict().items()})
-    assert type(again) is type(agent)
-    assert again.model.spec() == said
-    assert np.array_equal(again.step(rows(7)).actions, agent.step(rows(7)).actions)
-
-
-@every
-def test_its_plain_form_does_what_the_agent_does(case: Case) -> None:
-    model, spaces = built(case)
-    agent = AGENTS[model.action_rule().kind](model, spaces)
-    policy = Deployed(agent)
-    carry = {part: np.zeros((7, *shape), np.float32) for part, shape in model.carry_shapes().items()}
-    given = {"observations": rows(7), **{f"carry_{part}": held for part, held in carry.items()}}
-    results = module_run(policy, policy)(given)
-    acted = agent.step(rows(7), carry or None)
-    np.testing.assert_allclose(results["outputs"], agent.deciding(rows(7), carry or None), atol=1e-5)
-    start = np.asarray(getattr(spaces.action, "start", 0) or 0)
-    np.testing.assert_allclose(results["actions"], acted.actions + start, atol=1e-5)
-    for part in carry:
-        np.testing.assert_allclose(results[f"carry_{part}_after"], acted.carry[part], atol=1e-5)
-
-
-@every
-def test_a_planner_gets_its_policy_and_its_value_for_any_leading_dimensions(case: Case) -> None:
-    model, spaces = built(case)
-    agent, observed = AGENTS[model.action_rule().kind](model, spaces), torch.from_numpy(rows(6)).view(2, 3, 4)
-    policy, value = model.policy_for_plan(), model.value_for_plan({})
-    assert policy is not None
-    done = mode(policy(observed)).flatten(0, 1)
-    if isinstance(spaces.action, Box):
-        low, high = (torch.tensor(side) for side in spaces.action.bounds())
-        done = low + (done.clamp(-1, 1) + 1) * (high - low) / 2
-    torch.testing.assert_close(done, torch.as_tensor(agent.step(rows(6)).actions))
-    assert (value is None) == (case.variant in ("policy-only", "squashed-policy", "deterministic-policy"))
-    if value is not None:
-        assert value(observed).shape == (2, 3)
 
 
 # -- a Model from another package --------------------------------------------------------------------------------------

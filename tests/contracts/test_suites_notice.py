@@ -14,10 +14,25 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlstudio.agents.q_value import QValueAgent
+from rlstudio.algos.ppo import PPO
+from rlstudio.core.catalog import LANES, Part
 from rlstudio.core.contracts import Outcome, Planned
+from rlstudio.core.errors import RLStudioError
+from rlstudio.core.model.layers import Linear
+from rlstudio.core.spaces import Spaces
 from rlstudio.experiment.metrics.sinks import CsvSink
 from rlstudio.planners.score import ReturnScore
-from rlstudio.testing import DynamicsContract, PlannerContract, SamplerContract, ScoreContract, SinkContract
+from rlstudio.testing import (
+    DynamicsContract,
+    LaneContract,
+    ModelContract,
+    PlannerContract,
+    SamplerContract,
+    ScoreContract,
+    SinkContract,
+    WorldContract,
+)
 from rlstudio.testing.worlds import NUMBERS
 from support.deadlines import PATIENCE
 
@@ -134,6 +149,98 @@ def test_a_sampler_that_remembers() -> None:
         Suite().test_asking_again_changes_nothing()
     with pytest.raises(AssertionError):
         Suite().test_a_new_sampler_chooses_the_same_from_the_same_trials()
+
+
+def test_a_model_whose_plain_form_does_something_else() -> None:
+    class Suite(ModelContract):
+        part = "q-value"
+
+        def make(self) -> Any:
+            agent = super().make()
+            plain = agent.model.plain()
+            plain.net.layers[-1].bias.data += torch.arange(3.0)
+            agent.model.plain = lambda: plain
+            return agent
+
+    with pytest.raises(AssertionError):
+        Suite().test_its_plain_form_does_what_the_agent_does()
+
+
+def test_a_model_that_acts_with_copies_of_its_weights() -> None:
+    class Suite(ModelContract):
+        part = "q-value"
+
+        def make(self) -> Any:
+            model = super().make().model
+            layers = model.layers()
+            copied = layers._replace(linears=tuple(Linear(*(part.clone() for part in one)) for one in layers.linears))
+            model.layers = lambda: copied
+            return QValueAgent(model, Spaces(self.observation, self.action))
+
+    with pytest.raises(AssertionError):
+        Suite().test_the_kernel_sees_every_change_of_the_weights()
+
+
+def test_a_world_that_mixes_its_rows() -> None:
+    class Suite(WorldContract):
+        part = "Pendulum-v1"
+
+        def make(self) -> Any:
+            world = super().make()
+
+            class Mixed(Around):
+                def dynamics(self, states: Any, actions: Any, p: Any, xp: Any) -> Any:
+                    transition = world.dynamics(states, actions, p, xp)
+                    return transition._replace(rewards=transition.rewards - transition.rewards.mean())
+
+            return Mixed(world)
+
+    with pytest.raises(AssertionError):
+        Suite().test_each_row_is_for_itself()
+
+
+def test_a_world_that_shows_what_its_space_does_not_have() -> None:
+    class Suite(WorldContract):
+        part = "Pendulum-v1"
+
+        def make(self) -> Any:
+            world = super().make()
+
+            class Louder(Around):
+                def observe(self, states: Any, p: Any, xp: Any) -> Any:
+                    return world.observe(states, p, xp) + 20.0
+
+            return Louder(world)
+
+    with pytest.raises(AssertionError):
+        Suite().test_what_it_shows_is_what_its_space_says()
+
+
+class OtherState:
+    """A lane whose trainer has the optimizer's state under another name, and which refuses without a reason."""
+
+    def refuses(self, algo: str, cfg: Any, network: Any, runtime: Any) -> str | None:
+        return None if algo == "ppo" else " "
+
+    def trainer(self, algo: str, cfg: Any, runtime: Any, network: Any, rng: Any) -> Any:
+        trainer = PPO(cfg, runtime, network, rng)
+        parts = trainer.stateful()
+        parts["adam"] = parts.pop("optimizer")
+        trainer.stateful = lambda: parts  # type: ignore[method-assign]
+        return trainer
+
+
+def test_a_lane_whose_state_is_not_that_of_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LANES.builtin, "other_state", Part(f"{__name__}:OtherState", "tests"))
+
+    class Suite(LaneContract):
+        part = "other_state"
+        algos = {"ppo": {}}
+
+    with pytest.raises((AssertionError, RLStudioError, KeyError)):
+        Suite().test_a_checkpoint_of_the_algorithm_goes_on_in_it_and_back()
+    with pytest.raises(AssertionError):
+        Suite().test_what_it_cannot_train_is_refused_in_one_line()
 
 
 @pytest.mark.real_process

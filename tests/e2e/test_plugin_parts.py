@@ -1,6 +1,7 @@
 """One part of each kind from a package of its own, examples/my_parts, built and installed: RLStudio knows none of it.
 
-A kind is added to the test by an entry point in that package, a class in its tests and a line in PARTS."""
+A kind is added to the test by an entry point in that package, a class in its tests and a line in PARTS. What becomes
+of its algorithm, Model, world and lane is in test_plugin_learning.py."""
 
 from __future__ import annotations
 
@@ -20,15 +21,19 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import ConfigError
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.config.schema import experiment_schema
+from support.cli_scenario import Rlctl, rlctl_in_process
 from support.deadlines import PATIENCE
 from support.experiments import tiny
-from support.plugins import on_the_path
-from support.rlctl_process import end_all, rlctl, show, start, wait_until_trained
+from support.plugins import MY_PARTS, on_the_path
+from support.rlctl_process import rlctl, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 
-PACKAGE = Path(__file__).parents[2] / "examples/my_parts"
 PARTS = {
+    ("algo", "plain_q"),
+    ("model", "relu-values"),
+    ("world", "Ledge-v0"),
+    ("lane", "one_pass"),
     ("planner", "mirrored"),
     ("dynamics", "weaker"),
     ("score", "smooth"),
@@ -60,30 +65,21 @@ SWEEP = {
 }
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip installed the package."""
-    work = tmp_path_factory.mktemp("package")
-    source, folder = shutil.copytree(PACKAGE, work / "source"), work / "site"
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
-    return folder
-
-
-@pytest.fixture
-def installed(site: Path) -> Iterator[dict[str, str]]:
-    """The variables of a shell in which the package is installed."""
-    paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    yield {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    end_all()
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "plans.yaml").write_text(yaml.safe_dump(PLANS))
     (tmp_path / "spread.yaml").write_text(yaml.safe_dump(SWEEP))
     return tmp_path
+
+
+@pytest.fixture
+def here(
+    site: Path, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Rlctl]:
+    """Commands in this process, where the package is installed too."""
+    monkeypatch.chdir(place)
+    with on_the_path(site):
+        yield rlctl_in_process(capsys)
 
 
 def lines_of(place: Path, runs: str = "runs") -> list[list[str]]:
@@ -102,19 +98,17 @@ def test_all_of_them_are_listed(installed: dict[str, str], place: Path) -> None:
     assert all(len(row["summary"]) > 10 for row in rows)
 
 
-def test_a_killed_run_of_them_goes_on_exactly(installed: dict[str, str], place: Path) -> None:
+def test_a_killed_run_of_them_goes_on_exactly(installed: dict[str, str], place: Path, here: Rlctl) -> None:
     """It plans with the planner, in the dynamics, by the score, and writes to the sink."""
     process = start(place, "launch", "-f", "plans.yaml", env=installed)
     wait_until_trained(place)
     process.kill()
     process.communicate(timeout=PATIENCE)
     epochs = show(place)["epoch"] + 3
-    resumed = rlctl(place, "resume", "last", f"train.epochs={epochs}", "-q", env=installed)
-    assert (resumed.returncode, resumed.stderr) == (0, "")
-    straight = rlctl(
-        place, "launch", "-f", "plans.yaml", f"train.epochs={epochs}", "-q", "--runs-dir", "straight", env=installed
-    )
-    assert (straight.returncode, straight.stderr) == (0, "")
+    resumed = here("resume", "last", f"train.epochs={epochs}", "-q")
+    assert (resumed.code, resumed.err) == (0, "")
+    straight = here("launch", "-f", "plans.yaml", f"train.epochs={epochs}", "-q", "--runs-dir", "straight")
+    assert (straight.code, straight.err) == (0, "")
     ended = show(place)
     assert (ended["state"], ended["epoch"]) == ("COMPLETED", epochs)
     assert ended["state_hash"] == show(place, "straight")["state_hash"]
@@ -126,9 +120,9 @@ def test_a_killed_run_of_them_goes_on_exactly(installed: dict[str, str], place: 
     planner = train["planner"]
     assert (planner["pairs"], planner["score"]["cost"], train["dynamics"]["strength"]) == (4, 0.5, 0.7)
 
-    again = rlctl(place, "eval", "last", "--episodes", 1, "--planner", "mirrored", "planner.pairs=2", env=installed)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert "mirrored" in again.stdout
+    again = here("eval", "last", "--episodes", 1, "--planner", "mirrored", "planner.pairs=2")
+    assert (again.code, again.err) == (0, "")
+    assert "mirrored" in again.out
 
     # On a machine without the package, the run says what it lacks and stays as it is.
     alone = rlctl(place, "resume", "last", f"train.epochs={epochs + 1}")
@@ -167,7 +161,7 @@ def test_the_schema_knows_their_settings(site: Path) -> None:
         assert setting not in ours["properties"]
 
 
-def test_the_launcher_starts_runs_of_the_queue(installed: dict[str, str], place: Path) -> None:
+def test_the_launcher_starts_runs_of_the_queue(installed: dict[str, str], place: Path, here: Rlctl) -> None:
     home = Workspace(place / "runs")
     run = enqueue(home, tiny("ppo", train={"epochs": 1}))
     command = ["worker", "--until-idle", "--launcher", "polite", "launcher.niceness=7"]
@@ -177,21 +171,21 @@ def test_the_launcher_starts_runs_of_the_queue(installed: dict[str, str], place:
     niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 7)
     assert f"niceness {niceness}\n" in (place / "runs" / run.id / "stdout.log").read_text()
     home.store.database.close()
-    wrong = rlctl(place, *command[:-1], "launcher.nicenes=7", env=installed)
+    wrong = here(*command[:-1], "launcher.nicenes=7")
     message = "launcher.nicenes: unknown key; did you mean niceness?"
-    assert (wrong.returncode, wrong.stderr) == (2, f"rlctl: override launcher.nicenes=7: {message}\n")
+    assert (wrong.code, wrong.err) == (2, f"rlctl: override launcher.nicenes=7: {message}\n")
 
 
-def test_the_sampler_chooses_for_a_sweep(installed: dict[str, str], place: Path) -> None:
+def test_the_sampler_chooses_for_a_sweep(installed: dict[str, str], place: Path, here: Rlctl) -> None:
     swept = rlctl(place, "sweep", "-f", "spread.yaml", env=installed)
     assert swept.returncode == 0, swept
-    shown = json.loads(rlctl(place, "sweep", "show", "spread", "--json", env=installed).stdout)
-    chosen = [trial["params"]["train.dynamics.strength"] for trial in shown["trials"]]
+    trials = here("sweep", "show", "spread", "--json").document["trials"]
+    chosen = [trial["params"]["train.dynamics.strength"] for trial in trials]
     assert chosen == [0.5 + 0.5 * share for share in (0.125, 0.625)]  # 4 and 5 in base 2, with their digits reversed
 
 
 def test_they_keep_the_contracts_of_their_kinds(installed: dict[str, str], place: Path) -> None:
-    shutil.copytree(PACKAGE / "tests", place / "tests")
+    shutil.copytree(MY_PARTS / "tests", place / "tests")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"]
     suites = subprocess.run(
         command, cwd=place, env=installed, capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -25,8 +25,9 @@ FOREIGN = {
 """Names that another library gives: name -> who needs it so."""
 
 TWICE = {
-    "Agent": "the Protocol of core/contracts.py, and the class of agents/agent.py",
-    "Trainer": "the Protocol of core/contracts.py, and the class of algos/parts/trainer.py",
+    "Agent": "the Protocol of core/contracts, and the class of agents/agent.py",
+    "ReplayBuffer": "the Protocol of core/contracts, and the class of data/replay/buffer.py",
+    "Trainer": "the Protocol of core/contracts, and the class of algos/parts/trainer.py",
 }
 """Public class names that stand in two files: name -> which."""
 

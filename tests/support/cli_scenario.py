@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rlstudio.cli.app import main
 from support.experiments import tiny_yaml
 
 TINY = tiny_yaml(env={"num_envs": 4}, eval={"every_epochs": 2, "episodes": 2, "final_episodes": 3})
@@ -28,6 +29,17 @@ class Result:
 
 
 Rlctl = Callable[..., Result]
+
+
+def rlctl_in_process(capsys: pytest.CaptureFixture[str]) -> Rlctl:
+    """`rlctl` inside this process: quick."""
+
+    def run(*args: object) -> Result:
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        return Result(code, *capsys.readouterr())
+
+    return run
 
 
 def everything(folder: Path) -> set[str]:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from rlstudio.core.catalog import catalogs
+from support.deadlines import PATIENCE
+
+MY_PARTS = Path(__file__).parents[2] / "examples/my_parts"
+"""A whole package with one part of each kind."""
+
+
+def pip_installed(package: Path, work: Path) -> Path:
+    """Where pip installed the package, which it built from its source alone."""
+    source, folder = shutil.copytree(package, work / "source"), work / "site"
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
+    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    return folder
 
 
 def install_package(

@@ -62,9 +62,9 @@ def end_all() -> None:
             process.communicate()
 
 
-def show(place: Path, runs: str = "runs") -> dict[str, Any]:
-    """The newest run, as `rlctl show last --json` tells it."""
-    entry = Workspace(place / runs).find("last")
+def show(place: Path, runs: str = "runs", run: str = "last") -> dict[str, Any]:
+    """A run, by default the newest, as `rlctl show RUN --json` tells it."""
+    entry = Workspace(place / runs).find(run)
     return run_document(entry.status, entry.folder)
 
 

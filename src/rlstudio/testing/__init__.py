@@ -13,12 +13,28 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError("rlstudio.testing needs pytest; run: pip install pytest") from error
 
-SUITES = ("agents", "dynamics", "launchers", "planners", "samplers", "scores", "sinks", "trainers", "vec_envs")
+SUITES = (
+    "agents",
+    "dynamics",
+    "lanes",
+    "launchers",
+    "models",
+    "native_worlds",
+    "planners",
+    "samplers",
+    "scores",
+    "sinks",
+    "trainers",
+    "vec_envs",
+)
 pytest.register_assert_rewrite(*(f"{__name__}.{suite}" for suite in SUITES))
 
 from rlstudio.testing.agents import LoadedAgentContract  # noqa: E402
 from rlstudio.testing.dynamics import DynamicsContract  # noqa: E402
+from rlstudio.testing.lanes import LaneContract  # noqa: E402
 from rlstudio.testing.launchers import LauncherContract  # noqa: E402
+from rlstudio.testing.models import ModelContract  # noqa: E402
+from rlstudio.testing.native_worlds import WorldContract  # noqa: E402
 from rlstudio.testing.planners import PlannerContract  # noqa: E402
 from rlstudio.testing.samplers import SamplerContract  # noqa: E402
 from rlstudio.testing.scores import ScoreContract  # noqa: E402
@@ -28,12 +44,15 @@ from rlstudio.testing.vec_envs import VecEnvContract  # noqa: E402
 
 __all__ = [
     "DynamicsContract",
+    "LaneContract",
     "LauncherContract",
     "LoadedAgentContract",
+    "ModelContract",
     "PlannerContract",
     "SamplerContract",
     "ScoreContract",
     "SinkContract",
     "TrainerContract",
     "VecEnvContract",
+    "WorldContract",
 ]

@@ -87,22 +87,22 @@ def written(trainer: Trainer, folder: Path) -> Loaded:
     return Checkpoints(folder, "r", lease=None).load(info.step)
 
 
-def observed(space: Space, generator: np.random.Generator) -> Array:
+def observed(space: Space, generator: np.random.Generator, rows: int = ROWS) -> Array:
     """Rows that such a space may show."""
     if isinstance(space, Dict):
-        return {name: _leaf(entry, generator) for name, entry in space.items()}
-    return _leaf(space, generator)
+        return {name: _leaf(entry, generator, rows) for name, entry in space.items()}
+    return _leaf(space, generator, rows)
 
 
-def _leaf(space: Leaf, generator: np.random.Generator) -> np.ndarray:
+def _leaf(space: Leaf, generator: np.random.Generator, rows: int) -> np.ndarray:
     if isinstance(space, Box):
-        shape = (ROWS, *space.shape)
+        shape = (rows, *space.shape)
         if space.dtype == "uint8":
             return generator.integers(0, 256, shape, np.uint8)
         return generator.standard_normal(shape, np.float32)
     if isinstance(space, Discrete):
-        return generator.integers(0, space.n, ROWS)
-    return generator.integers(0, np.asarray(space.nvec), (ROWS, len(space.nvec)))
+        return generator.integers(0, space.n, rows)
+    return generator.integers(0, np.asarray(space.nvec), (rows, len(space.nvec)))
 
 
 def same(ours: Array | None, theirs: Array | None) -> bool:

@@ -218,8 +218,8 @@ class Session:
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
         record_restarts(report, self.folder, self.recorder)
-        judged, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
-        best = judged and self._evaluations.during_training(agent, report, self.milestones, self.gates)
+        due, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
+        best = due and self._evaluations.during_training(agent, report, self.milestones, self.gates)
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
             self.milestones.good_step = report.env_steps

@@ -5,10 +5,14 @@ q(s, .) = B relu(A (s - 0.5) + a) + b          `width` units; a plan takes max_a
 
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
+from rlstudio.core.action_mask import features
 from rlstudio.core.model.layers import ActionRule, Layers, Linear, Moments
 from rlstudio.core.model.policies import Categorical
+from rlstudio.core.spaces import Dict
 from rlstudio.models.plain import plain_layers
+from rlstudio.models.policies.masking import Masking
 
 
 class ReluValues(nn.Module):
@@ -17,16 +21,20 @@ class ReluValues(nn.Module):
 
     def __init__(self, spaces, network, rng, width=4):
         super().__init__()
-        self.network, self.width = network, width
-        self.first = nn.Linear(spaces.observation.size, width)
-        self.second = nn.Linear(width, spaces.action.n)
-        self.register_buffer("middle", torch.full((spaces.observation.size,), 0.5))
+        self.network, self.width, self.entry = network, width, None
+        numbers, self.masked = features(spaces.observation), Masking(spaces)
+        if isinstance(numbers, Dict):  # numbers beside an action mask
+            ((self.entry, numbers),) = numbers.items()
+        self.first = skip_init(nn.Linear, numbers.size, width)  # nn.Linear alone would draw from torch's generator
+        self.second = skip_init(nn.Linear, width, spaces.action.n)
+        self.register_buffer("middle", torch.full((numbers.size,), 0.5))
         generator = rng.generator()
-        for parameter in self.parameters():  # from the run's own randomness, not from torch's
+        for parameter in self.parameters():  # from the run's own randomness
             parameter.data.copy_(torch.from_numpy(generator.standard_normal(parameter.shape)))
 
+    # What its loss learns from; a forbidden choice has the lowest value there is.
     def forward(self, observations):
-        return self.second(torch.relu(self.first((observations - self.middle).clamp(-5.0, 5.0))))
+        return self.masked(self.outputs(observations)[0], observations)
 
     # How it is built again: checkpoints and bundles hold this. `settings` are arguments of the class.
     def spec(self):
@@ -40,15 +48,16 @@ class ReluValues(nn.Module):
     def carry_shapes(self):
         return {}
 
-    # The same network layer by layer, for acting in NumPy; None where it is more than layers.
+    # The network layer by layer, for acting in NumPy; None where it is more than layers.
     def layers(self):
         linears = tuple(Linear(layer.weight, layer.bias) for layer in (self.first, self.second))
         moments = Moments(self.middle, torch.ones_like(self.middle), 5.0)
-        return Layers(self.first.in_features, linears, "relu", moments=moments)
+        return Layers(self.first.in_features, linears, "relu", self.entry, moments)
 
     # And for acting in torch, on any device.
     def outputs(self, observations, carry=None):
-        return self(observations), {}
+        numbers = observations if self.entry is None else observations[self.entry]
+        return self.second(torch.relu(self.first((numbers - self.middle).clamp(-5.0, 5.0)))), {}
 
     # What is exported.
     def plain(self):
