@@ -226,7 +226,7 @@ def falling_back_counts_as_progress(patch: Patch) -> None:
 
 @mutant
 def tokens_of_a_run_from_elsewhere_begin_at_nothing(patch: Patch) -> None:
-    patch(store_module.secrets, "randbits", lambda bits: 0)
+    patch(store_module.secrets, "randbits", lambda bits: -1)
 
 
 @mutant

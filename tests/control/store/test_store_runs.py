@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlstudio.control.lifecycle import ENDED, Desired
-from rlstudio.control.store.records import Checkpoint, RunRequest
+from rlstudio.control.store.records import Checkpoint, Consent, RunRequest
 from rlstudio.control.store.workers import SILENT_SECONDS, Workers
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason, RunState
@@ -32,6 +32,8 @@ FULL = request(
     memory_mb=1 << 40,
     max_retries=2,
     stall_seconds=12.5,
+    imports=("my_worlds",),
+    import_path=("/somewhere",),
 )
 
 
@@ -39,13 +41,14 @@ def test_a_new_run_is_all_that_was_asked_for(store):
     run = store.create(FULL)
     assert RUN_ID.fullmatch(run.id)
     for field in fields(RunRequest):
-        if field.name not in ("config_yaml", "lineage"):
+        if field.name not in ("config_yaml", "lineage", "imports", "import_path"):
             assert getattr(run, field.name) == getattr(FULL, field.name), field.name
     assert (run.state, run.reason, run.desired, run.version, run.token, run.attempt) == (S.QUEUED, "", "run", 1, 0, 0)
     assert (run.failures, run.failed_at, run.is_managed, run.is_owned, run.exact) == (0, 0, True, False, True)
     assert (run.eval_return, run.state_hash, run.devices) == (None, None, "")
     assert store.config_yaml(run.id) == "a: 1\n"
     assert store.lineage(run.id) == FULL.lineage
+    assert store.consent(run.id) == Consent(FULL.imports, FULL.import_path)
     assert store.get(run.id) == run
     assert store.token(run.id) == 0
     assert_history(store, run.id)

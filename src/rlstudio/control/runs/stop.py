@@ -61,7 +61,7 @@ def _refuse_unreachable(entry: Entry) -> None:
 def _signal(entry: Entry, owner: Owner) -> bool:
     """Send SIGTERM. False where it does not reach the process, which then reads the request from the store."""
     # A run in another thread of this process: a signal would stop the whole program.
-    if owner == process.this_process():
+    if owner.host != os.uname().nodename or owner == process.this_process():
         return False
     try:
         return process.send(owner, signal.SIGTERM)
