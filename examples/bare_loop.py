@@ -15,7 +15,7 @@ from rlstudio.experiment.training.loop import Position, train
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.models.config import NetworkConfig
 
-set_threads(1)  # small networks are fastest with one; a run started by `rlctl` or `start` does this by itself
+set_threads(1)  # small networks are fastest with one; a run does this by itself
 cfg = ReinforceConfig(epochs=30)
 env = make_vec_env(EnvConfig(id="CartPole-v1", num_envs=8))
 trainer = Reinforce(cfg, LocalRuntime(env), NetworkConfig(), Rng(1))

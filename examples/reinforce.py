@@ -38,14 +38,15 @@ class Reinforce(Trainer):
         self.model = build_model(PolicyOnly, runtime.spaces, network, rng.fork("init"), runtime.device)
         self.agent = PolicyAgent(self.model, runtime.spaces)
         self.source = runtime.stream(self.agent, rng, cfg.rollout_steps)
-        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
+        self.group = runtime.group
+        self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
     def update(self, rollout):
-        loss, metrics = reinforce_loss(self.model, self.with_returns(rollout), self.cfg)
+        loss, metrics = reinforce_loss(self.model, self.with_returns(rollout), self.group)
         return metrics | {"grad_norm": self.optimizer.step(loss, weights=rollout.weights)}
 
     def losses(self, rollout):
-        return reinforce_loss(self.model, self.with_returns(rollout), self.cfg)[1]
+        return reinforce_loss(self.model, self.with_returns(rollout), self.group)[1]
 
     def with_returns(self, rollout: Batch) -> Batch:
         """The sum of rewards to the end of the episode, or of the rollout where the episode goes on."""
@@ -56,9 +57,9 @@ class Reinforce(Trainer):
         return {"model": self.model, "optimizer": self.optimizer, "source": self.source}
 
 
-def reinforce_loss(model, batch, cfg):
+def reinforce_loss(model, batch, group):
     policy = model(**batch.only(model.reads))
-    gains_N = standardize(batch.returns, batch.weights)
+    gains_N = standardize(batch.returns, batch.weights, group)
     loss = -weighted_mean(log_prob(policy, batch.actions) * gains_N, batch.weights)
     with torch.no_grad():
         mean_entropy = weighted_mean(entropy(policy), batch.weights)

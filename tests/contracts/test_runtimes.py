@@ -11,7 +11,7 @@ import torch
 from rlstudio.algos.ppo import PPO, ppo_loss
 from rlstudio.core.batch import Batch
 from rlstudio.core.catalog import LANES, Part
-from rlstudio.core.contracts import Step
+from rlstudio.core.contracts import ReplayPlan, Step
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete
@@ -251,7 +251,7 @@ def test_three_agents_of_which_one_dies_and_two_take_turns(algo):
     results = []
     for garbage in (0.0, 1e6):
         game = Game(games=2, actions=actions_of(algo), garbage=garbage)
-        more = {"n_step": 2} if algo in ("dqn", "mbmpc") else {}
+        more = {"normalize_rewards": True} if algo in ("ppo", "a2c") else {"n_step": 2} if algo != "sac" else {}
         trainer = trainer_over(LocalRuntime(game, replay_capacity=256), algo, steps_per_epoch=72, **more)
         reports = run_through(trainer)
         results.append((weights(trainer), reports))
@@ -297,3 +297,18 @@ def test_held_back_actions_come_out_whole_however_the_steps_are_cut(cuts):
         for env in range(3):
             rows[env] += transitions_of(complete, env)
     assert rows == [transitions_of(whole, env) for env in range(3)]
+
+
+def test_a_sample_waits_for_a_window_of_agents_that_act_now_and_then():
+    runtime = LocalRuntime(Game(1, Discrete(3), garbage=9.0), replay_capacity=64)
+    source = runtime.replay(Idle(), Rng(0), ReplayPlan(4, warmup=1, every=1, horizon=3))
+    assert source.next().shape == (4,)
+    assert source.size >= 3
+
+
+def test_rows_of_an_agent_that_is_gone_are_not_counted_as_bad():
+    collector = Collector(Game(1, Discrete(3), garbage=float("nan")), Idle(), Rng(0))
+    rows = decisions(collector.collect(20))
+    assert collector.guard.bad_rows == 0
+    assert torch.isfinite(rows.observations).all()
+    assert torch.isfinite(rows.rewards).all()

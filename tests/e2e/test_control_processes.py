@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -80,9 +81,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     furnish(tmp_path)
     (tmp_path / "hold").touch()
-    yield tmp_path
+    with own_modules():
+        yield tmp_path
     end_all()
     end_of_store(Workspace(tmp_path / "runs"))
+
+
+@contextlib.contextmanager
+def own_modules() -> Iterator[None]:
+    """As in a process of its own: modules are those of this folder, not of one that an earlier test was in."""
+    path = list(sys.path)
+    sys.modules.pop("held_world", None)
+    yield
+    sys.path[:] = path
+    sys.modules.pop("held_world", None)
 
 
 def furnish(folder: Path) -> None:
@@ -109,7 +121,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The state that the run reaches in the foreground, in one piece."""
     folder = tmp_path_factory.mktemp("undisturbed")
     furnish(folder)
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), own_modules():
         assert rlctl("launch", "-f", "held.yaml", "--import", "held_world")[0] == 0
     status = Workspace(folder / "runs").find("last").status
     assert status.exact

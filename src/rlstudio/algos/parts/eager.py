@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.config import Config
 from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.rng import Rng
 
 
 class Eager:
-    def refuses(self, algo: str, cfg: Config, network: Config, runtime: Runtime) -> str | None:
+    def refuses(self, algo: str, cfg: object, network: object, runtime: Runtime) -> str | None:
         return None
 
-    def trainer(self, algo: str, cfg: Config, runtime: Runtime, network: Config, rng: Rng) -> Trainer:
+    def trainer(self, algo: str, cfg: object, runtime: Runtime, network: object, rng: Rng) -> Trainer:
         trainer: Trainer = ALGOS.load(algo)(cfg, runtime, network, rng)
         return trainer

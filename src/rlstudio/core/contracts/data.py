@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Tally(NamedTuple):
-    """What collecting has to report. Episodes are those that ended since the last report, the rest counts from the
+    """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
 
     returns: list[float]

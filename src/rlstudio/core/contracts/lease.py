@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rlstudio.core.contracts.basics import State
 from rlstudio.core.run_state import Reason, RunState
-
-if TYPE_CHECKING:
-    pass
 
 
 class Lease(Protocol):

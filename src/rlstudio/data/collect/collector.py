@@ -98,7 +98,7 @@ class Collector:
         if reasons:
             reasons.clear()
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, self.guard.counts, infos, restarts)
+        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""

@@ -32,12 +32,13 @@ class RowGuard:
     def __call__(self, rollout: Batch, action_space: Space) -> Batch:
         """The rollout as learning may see it, with a `weights` column only where something had to be left out."""
         bad = None
+        active = rollout.active.numpy() if "active" in rollout else True  # of who is gone nothing is learned anyway
         for reason, mask in self._findings(rollout, action_space):
             if mask is not None and mask.any():
-                self.counts[reason] += int(mask.sum())
+                self.counts[reason] += int((mask & active).sum())
                 bad = mask if bad is None else bad | mask
         if bad is not None:
-            self.bad_rows += int(bad.sum())
+            self.bad_rows += int((bad & active).sum())
             _neutralise(rollout, bad)
             rollout = rollout.with_(weights=torch.from_numpy((~bad).astype(np.float32)))
         if self.reward_clip is not None:

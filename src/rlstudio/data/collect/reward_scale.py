@@ -46,8 +46,11 @@ class RewardScale:
 
     def _fold(self, rollout: Batch) -> None:
         going_on_TB = self.gamma * (~rollout.dones).float()
-        # A reward that is no number must not spoil the statistics of all that follow.
+        # A non-finite reward must not spoil the statistics of all that follow.
         rewards_TB = rollout.rewards.nan_to_num(0.0, 0.0, 0.0)
+        if "active" in rollout:  # who is gone or waits earns nothing here, and time does not pass for it
+            rewards_TB = torch.where(rollout.active, rewards_TB, 0.0)
+            going_on_TB = torch.where(rollout.active, going_on_TB, (~rollout.dones).float())
         rewards_TB[0] += self.open_returns
         # The sum runs forwards in time, the operator backwards: turn time round. Row t decays by what row t - 1 left.
         decay_TB = torch.cat([going_on_TB[:1], going_on_TB[:-1]])

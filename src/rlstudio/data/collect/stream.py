@@ -6,6 +6,7 @@ from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State, Tally
+from rlstudio.core.errors import Incompatible
 from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import decisions
 
@@ -30,6 +31,8 @@ class StreamSource:
     def next(self) -> Batch:
         rollout = self.collector.collect(self.steps)
         if "active" in rollout:
+            if "carry" in rollout:
+                raise Incompatible("policy.network.memory: agents that wait for a turn cannot have one; leave it out")
             rollout = decisions(rollout)
         self.last = rollout if self.device == "cpu" else rollout.to(self.device)
         return self.last

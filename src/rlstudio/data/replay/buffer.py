@@ -16,6 +16,7 @@ import torch
 
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Segment, State
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces
 from rlstudio.data.replay.frames import FrameStore, frame_dtype, stores_frames
 from rlstudio.data.replay.numbering import Numbering
@@ -72,6 +73,11 @@ class ReplayBuffer:
             self._put(rollout if whole else rollout.select(slice(start, start + depth)), envs)
 
     def _add_active(self, rollout: Batch, first_env: int) -> None:
+        if isinstance(self.store, FrameStore):
+            raise Incompatible(
+                "env.wrappers: FrameStackObservation with agents that wait for a turn: the frames between their turns"
+                " are not kept; leave it out"
+            )
         for t, active in enumerate(rollout.active.numpy()):
             envs = active.nonzero()[0]
             if len(envs):
@@ -121,9 +127,13 @@ class ReplayBuffer:
         for name in ("next_observations", "terminated", "truncated", "info"):
             if name in last:
                 ends[name] = last[name]
+        weights = last.get("weights")  # of the last row: its successor may be lost
         if store.weighted:
             live_KN = np.arange(horizon)[:, None] <= last_N.numpy()
-            ends["weights"] = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
+            least = torch.from_numpy(store.columns["weights"][slots_KN].min(0, initial=1.0, where=live_KN))
+            weights = least if weights is None else torch.minimum(least, weights)  # type: ignore[arg-type]
+        if weights is not None:
+            ends["weights"] = weights
         return {**ends, "rewards": sums_N, "discounts": discounts_N}
 
     def windows(self, batch_size: int, generator: np.random.Generator, horizon: int) -> Batch:

@@ -101,8 +101,7 @@ class FrameStore(RowStore):
 
     def gather(self, numbers: np.ndarray) -> dict[str, Column]:
         columns = super().gather(numbers)
-        if self.newest.max() - self.newest.min() >= self.num_envs:
-            self._leave_out_lost(columns)
+        self._leave_out_lost(columns)
         del columns["age"], columns["last"]
         stacks = torch.from_numpy(self._stacks(numbers))
         return {**columns, "observations": stacks[:, :-1], "next_observations": stacks[:, 1:]}
@@ -144,7 +143,8 @@ class FrameStore(RowStore):
         super().write(start, stop, columns)
         over = columns["terminated"] | columns["truncated"]
         self.frames[np.arange(start, stop) % self.slots] = columns["frames"]
-        self.lasts[columns["last"][over] % self.slots] = columns["last_frames"]
+        kept = columns["last"][over] >= self.ended - self.slots  # others were overwritten long before
+        self.lasts[columns["last"][over][kept] % self.slots] = columns["last_frames"][kept]
 
     def state_dict(self) -> State:
         return {**super().state_dict(), "ended": self.ended, "pending": self.pending, "ages": self.ages}

@@ -19,8 +19,8 @@ from rlstudio.data.replay.priorities import Priorities
 class ReplaySource:
     """Samples of a replay buffer, at the ratio of a plan.
 
-    The ratio is kept by counting, not by time: sample number n is drawn once warmup + ceil(n / updates) * every steps
-    have been collected, whatever the number of environments.
+    The ratio is kept by counting, not by time: sample number n, counted from 0, is drawn once warmup + floor(n /
+    updates) * every steps have been collected, whatever the number of environments.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class ReplaySource:
         missing = due - self.collector.env_steps
         if missing > 0:
             self._collect(-(-missing // self.replay.num_envs))
+        while (self.replay.counts < self.plan.horizon).all():  # agents that wait fill no rows
+            self._collect(1)
         self.samples += 1
         batch = self._draw(self.rng.generator(self.samples))
         self.last = batch if self.device == "cpu" else batch.to(self.device)
