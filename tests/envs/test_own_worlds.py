@@ -130,7 +130,7 @@ def test_a_world_with_parameters_resumes_exactly(algo, tmp_path):
 def test_its_planner_foresees_what_the_world_does():
     env_cfg = {"id": SLIDER, "params": {"mass": 0.5, "friction": 1.0}}
     built = build(tiny("mpc", env=env_cfg))
-    model, env = built.trainer.agent.score.dynamics, built.env
+    model, env = built.trainer.agent.score.dynamics, built.runtime.env
     assert model.reward_range == (-100.0, 0.0)
     observations, actions = env.reset().copy(), np.array([[0.7], [-0.2]], np.float32)
     foreseen = model.step(model.start(torch.from_numpy(observations), 1), torch.from_numpy(actions[:, None]))
@@ -219,7 +219,7 @@ def test_a_package_brings_a_world_by_its_entry_point(tmp_path):
         env = {{"id": "far/Walk-v0", "params": {{"stride": 0.25}}}}
         for algo in ("ppo", "mpc"):
             run = run_to_the_end(tiny(algo, env=env), Path({str(tmp_path)!r}) / algo)
-            print(run.read_status().state, build(tiny(algo, env=env)).env.vectorization)
+            print(run.read_status().state, build(tiny(algo, env=env)).runtime.env.vectorization)
         print({{info.id: info.origin for info in known_envs()}}["far/Walk-v0"])
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)

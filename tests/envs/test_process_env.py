@@ -157,7 +157,7 @@ def test_row_34_every_restart_is_an_event_and_a_metric(tmp_path):
     with start(cfg, tmp_path / "runs") as session:
         for tick in session:
             if tick.epoch == 1 and tick.report:
-                session.env._handles[0].process.kill()
+                session.runtime.env._handles[0].process.kill()
     events = [event for event in session.folder.events() if event["kind"] == "env_restarted"]
     assert ["killed by SIGKILL" in event["reason"] for event in events] == [True]
     assert read_series(session.folder.path)["env/restarts"][1] == [0.0, 1.0, 0.0]
