@@ -47,6 +47,7 @@ class ReplaySource:
         self.samples = 0
         self.last: Batch | None = None
         self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first environment
+        self._has_window = False  # once there is one there always is
         self._known = np.zeros(replay.num_envs, np.int64)  # rows of each environment before the last `next`
 
     @property
@@ -64,8 +65,10 @@ class ReplaySource:
         missing = due - self.collector.env_steps
         if missing > 0:
             self._collect(-(-missing // self.replay.num_envs))
-        while (self.replay.counts < self.plan.horizon).all():  # agents that wait fill no rows
-            self._collect(1)
+        if not self._has_window:
+            while (self.replay.counts < self.plan.horizon).all():  # agents that wait fill no rows
+                self._collect(1)
+            self._has_window = True
         self.samples += 1
         batch = self._draw(self.rng.generator(self.samples))
         self.last = batch if self.device == "cpu" else batch.to(self.device)
@@ -136,6 +139,7 @@ class ReplaySource:
     def load_state_dict(self, state: State) -> None:
         self.collector.load_state_dict(state["collector"])
         self.replay.load_state_dict(state["replay"])
+        self._has_window = False
         self.samples = int(state["samples"])
         if not self.replay.counts.any():
             # Emptied: the next sample is the one that is due `warmup` steps from here, so that no burst of samples from
