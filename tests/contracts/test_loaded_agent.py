@@ -9,9 +9,8 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Trainer
 from rlstudio.experiment.checkpoint.agent_spec import read_agent
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.testing import LoadedAgentContract
-from rlstudio.testing.agents import written
+from rlstudio.testing.agents import after_updates, written
 from support import tiny_runs
 from support.contracts import suites
 from support.export_toys import CASES, PLANNING, trained_trainer
@@ -21,13 +20,7 @@ from support.export_toys import CASES, PLANNING, trained_trainer
 def planner(algo: str) -> tuple[Trainer, ExperimentConfig]:
     """A planning algorithm after a few updates."""
     cfg = tiny_runs.config(algo, "native")
-    env = build_runtime(cfg)
-    trainer = build_trainer(cfg, env)
-    for _ in range(4):
-        trainer.progress(0.0)
-        trainer.train_step()
-    env.close()
-    return trainer, cfg
+    return after_updates(cfg), cfg
 
 
 def test_every_algorithm_is_here() -> None:

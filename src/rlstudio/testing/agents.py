@@ -37,13 +37,7 @@ class LoadedAgentContract:
     def trained(self) -> tuple[Trainer, ExperimentConfig]:
         """After a few updates."""
         cfg = small_config(self.part, self.train)
-        env = build_runtime(cfg)
-        trainer = build_trainer(cfg, env)
-        for _ in range(4):
-            trainer.progress(0.0)
-            trainer.train_step()
-        env.close()
-        return trainer, cfg
+        return after_updates(cfg), cfg
 
     def test_it_acts_bit_for_bit_as_what_was_trained(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         trainer, cfg = self.trained()
@@ -76,6 +70,17 @@ class LoadedAgentContract:
         assert spec is not None
         assert spec.spaces == trainer.agent.spaces
         assert loaded.info.fields["agent"] == describe_agent(trainer, trainer.agent.spaces)
+
+
+def after_updates(cfg: ExperimentConfig) -> Trainer:
+    """The trainer of an experiment after a few updates; its environments are closed."""
+    runtime = build_runtime(cfg)
+    trainer = build_trainer(cfg, runtime)
+    for _ in range(4):
+        trainer.progress(0.0)
+        trainer.train_step()
+    runtime.close()
+    return trainer
 
 
 def written(trainer: Trainer, folder: Path) -> Loaded:
