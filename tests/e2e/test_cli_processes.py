@@ -173,7 +173,7 @@ def closed_pipe() -> int:
 @pytest.mark.parametrize("command", ["ls", "algos", "schema", "envs --json", "--help", "--version"])
 def test_a_reader_that_leaves_is_no_error(command: str, place: Path) -> None:
     pipe = closed_pipe()
-    done = rlctl(place, *command.split(), capture_output=False, stdout=pipe, stderr=subprocess.PIPE)
+    done = rlctl(place, *command.split(), stdout=pipe, stderr=subprocess.PIPE)
     os.close(pipe)
     assert done.stderr == ""
     assert done.returncode in (1, 141)
@@ -187,7 +187,6 @@ def test_a_run_survives_the_reader_of_its_output(place: Path) -> None:
         "-f",
         "long.yaml",
         "train.epochs=2",
-        capture_output=False,
         stdout=pipe,
         stderr=subprocess.PIPE,
     )

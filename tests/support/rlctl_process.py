@@ -13,6 +13,7 @@ from rlstudio.cli.screen.describe import run_document
 from rlstudio.control.workspace import Workspace
 from support.deadlines import PATIENCE
 from support.experiments import tiny_yaml
+from support.warm_python import WarmPopen
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
 _started: list[subprocess.Popen[str]] = []
@@ -41,14 +42,16 @@ gymnasium.register("Hanging-v0", entry_point=Hanging, max_episode_steps=50)
 
 def rlctl(place: Path, *args: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    given = {"capture_output": True, "text": True, "timeout": PATIENCE} | options
-    return subprocess.run([*COMMAND, *map(str, args)], cwd=place, check=False, **given)
+    patience = options.pop("timeout", PATIENCE)
+    process = start(place, *args, **options)
+    out, err = process.communicate(timeout=patience)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def start(place: Path, *args: object, **options: Any) -> subprocess.Popen[str]:
     """Start a command and go on."""
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    process = subprocess.Popen([*COMMAND, *map(str, args)], cwd=place, **given)
+    process = WarmPopen([*map(str, args)], cwd=place, **given)
     _started.append(process)
     return process
 
