@@ -469,9 +469,8 @@ def test_what_a_row_refers_to_is_not_a_path(field: str, turn: int, place: Place)
         if name == "lone surrogate":
             continue
         place.sql(f"UPDATE run SET {field} = ?, parent_step = 1", text)
-        for command in (("ls",), ("show",), ("show", "--lineage")):
-            target = [place.run_id] if command[0] == "show" else []
-            result = place.rlctl(*command, *target)
+        for command in (("ls",), ("show", place.run_id, "--lineage")):
+            result = place.rlctl(*command)
             if result.problem() or result.code != 0:
                 found[name, command] = result.problem() or result
     assert found == {}
@@ -620,12 +619,14 @@ def set_trap(place: Place, where: str, trap: str) -> None:
 def test_nothing_is_followed_out_of_a_run(field: str, turn: int, place: Place) -> None:
     where = field
     found: dict[Any, object] = {}
-    # Three traps stand for all that can be read through, written through, or waited at; the others take turns.
+    # A link meets every command. A pipe and a second name, which are waited at and written through, meet those that
+    # open this place; the other traps take turns.
     others = [trap for trap in TRAPS if trap not in STANDING]
     for trap in TRAPS if turn < 0 else (*STANDING, *others[turn % 3 :: 3]):
         commands = READING | CHANGING
-        if turn >= 0 and trap not in STANDING:
-            commands = {name: READING[name] for name in ("show", "logs", "diff")}
+        if turn >= 0 and trap != "link":
+            few = {"show", "logs", "diff"} | (REFUSED[where] - {"plot"} if trap in STANDING else set())
+            commands = {name: command for name, command in commands.items() if name in few}
         copied = place.root.with_name(trap)
         shutil.copytree(place.root, copied, symlinks=True)
         here = Place(copied, place.run_id, place._capsys)
