@@ -173,6 +173,7 @@ with warnings.catch_warnings():
         @model_validator(mode="after")
         def _agrees(self) -> ExperimentConfig:
             _check_statements(self)
+            _check_goal(self)
             _check_sizes(self)
             return self
 
@@ -217,6 +218,11 @@ def _check_statements(cfg: ExperimentConfig) -> None:
     if fits is not None and cfg.policy.discrete not in (None, fits):
         kind = "discrete" if fits else "continuous"
         refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
+
+
+def _check_goal(cfg: ExperimentConfig) -> None:
+    if cfg.gates.stop_at is not None and not cfg.eval.every_epochs:
+        refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
 
 
 def _check_sizes(cfg: ExperimentConfig) -> None:
