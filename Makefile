@@ -22,7 +22,7 @@ setup-dev:
 	@./bootstrap.sh dev
 
 run: setup ## train PPO on CartPole, evaluate it, show what to try next
-	@.venv/bin/rlctl launch -f configs/ppo/cartpole.yaml
+	@.venv/bin/rlctl launch -f configs/ppo/quickstart.yaml
 
 # One thread per process: small networks lose time to a second one, and tests run side by side already.
 test test-all coverage check: export OMP_NUM_THREADS := 1

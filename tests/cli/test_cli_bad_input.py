@@ -25,6 +25,7 @@ MISTAKES = {
     "launch tiny.yaml": "rlctl launch -f tiny.yaml",
     "launch -f nothing.yaml": "no such file",
     "launch -f configs/ppo/cartpol.yaml": "did you mean configs/ppo/cartpole.yaml",
+    "launch -f configs/ppo/quickstart.yaml eval.every_epochs=0": "gates.stop_at: evaluations during training decide it",
     "launch -f .": "directory",
     "run": "missing argument 'FILE'",
     "launch -f tiny.yaml --seeds 0": "--seeds",

@@ -48,6 +48,29 @@ def test_a_final_gate_that_failed_is_not_forgotten_by_a_resume(tmp_path):
         assert (status.state, status.reason) == (RunState.FAILED, "gate_failed")
 
 
+GOAL = {"gates": {"stop_at": 1.0, "stop_after": 2}, "eval": {"every_epochs": 2, "episodes": 2, "final_episodes": 2}}
+
+
+def test_a_run_ends_when_its_goal_is_reached_also_after_a_kill(tmp_path, monkeypatch):
+    """CartPole gives a point for every step: the first two evaluations, after epochs 2 and 4, reach 1."""
+    cfg = config("ppo", "native", **GOAL)
+    whole = run_to_the_end(cfg, tmp_path / "whole")
+    status = whole.read_status()
+    assert (status.state, status.reason, status.epoch) == (RunState.COMPLETED, "goal", 4)
+    assert status.message == "reached gates.stop_at=1 in 2 evaluations in a row after 4 of 12 epochs"
+    with pytest.raises(
+        UserError, match=rf"reached .*; train on from there with: rlctl fork {whole.id} gates.stop_at=null"
+    ):
+        resume(whole)
+    monkeypatch.setattr(
+        "rlstudio.experiment.judging.gates.Gates.judge_final", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    )
+    assert in_child(lambda: run_to_the_end(cfg, tmp_path / "killed")) == 9
+    monkeypatch.undo()
+    assert_same_result(run_to_the_end(cfg, tmp_path / "killed"), whole)
+    assert only_run(tmp_path / "killed").read_status().reason == "goal"
+
+
 @pytest.mark.real_process
 def test_a_run_killed_before_its_final_gate_is_judged_by_the_next_session(tmp_path, monkeypatch):
     cfg = config("ppo", "native", gates={"min_return": 1e6}, eval={"every_epochs": 0, "final_episodes": 2})

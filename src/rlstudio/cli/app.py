@@ -114,7 +114,8 @@ def main(args: Sequence[str] | None = None) -> int:
         for argument in given:
             if "\0" in argument:  # a program can pass one, a shell cannot; typer's path options would fail on it
                 raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
-        code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
+        with failures.notices():
+            code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from typer.exceptions import TyperException
 
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
-from rlstudio.core.errors import ConfigError, RLStudioError
+from rlstudio.core.errors import ConfigError, Notice, RLStudioError
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
@@ -34,6 +38,23 @@ def report(error: Exception) -> int:
     where = next(iter(getattr(error, "__notes__", ())), f"set {DEBUG}=1 to see where")
     complain(f"internal error: {type(error).__name__}: {error}; {where}")
     return 1
+
+
+@contextmanager
+def notices() -> Iterator[None]:
+    """Warnings that are ours are lines on standard error; all others stay what they are."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, Notice):
+            complain(f"note: {message}")
+        else:
+            usual(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show
+        yield
 
 
 def complain(text: str) -> None:

@@ -54,6 +54,9 @@ class Config(BaseModel):
     """Fields that were added later and whose default means what was done before: hashes count them only when they
     differ from it, so that the hash of an older config stays what it was."""
 
+    other_names: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """What other libraries call a setting -> dotted names here, for hints on an unknown key."""
+
     usual: ClassVar[dict[str, type[Config]]] = {}
     """For sections whose class other data decides: the one that most have, for hints on a misplaced key."""
 

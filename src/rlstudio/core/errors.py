@@ -104,6 +104,10 @@ LONGEST_MESSAGE = 2000
 """Characters of an error of other code that are kept: enough to find it, and no screen or row is filled with it."""
 
 
+class Notice(UserWarning):
+    """Something is done otherwise than it was asked for, and how; the command line prints it as one line."""
+
+
 def message_of(error: BaseException) -> str:
     """The text of an error of other code, in one line, cut at `LONGEST_MESSAGE`; empty where it has none. An exception
     of an environment may raise another one when it is asked for its text."""

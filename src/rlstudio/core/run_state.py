@@ -40,6 +40,7 @@ class Reason(StrEnum):
     RESUMED = "resumed"
     RETRY = "retry"
     EXTENDED = "extended"
+    GOAL = "goal"
     ADOPTED = "adopted"
     PAUSED = "paused"
 

@@ -203,3 +203,9 @@ def test_hyperband_has_few_trials_where_few_are_given_up() -> None:
     found = Counter(brackets_of(PrunerConfig(kind="hyperband"), 3, 80))
     assert sorted(found) == [0, 1, 2, 3]
     assert found[0] > found[1] > found[2] >= found[3] > 0
+
+
+def test_no_trial_ends_before_the_epoch_it_is_compared_at() -> None:
+    space = {"train.lr": {"low": 1e-4, "high": 1e-2, "log": True}}
+    search = load_search({"name": "s", "experiment": "configs/ppo/quickstart.yaml", "trials": 2, "space": space})
+    assert search.experiment({"train.lr": 1e-3}, seed=0, number=0).gates.stop_at is None

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,11 +12,13 @@ from pydantic import ValidationError
 
 from rlstudio.algos.dqn import DQNConfig
 from rlstudio.algos.ppo import PPOConfig
+from rlstudio.core.catalog import ALGOS
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.envs.config import EnvConfig
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment, trainer_type
+from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import FOLDER
 from rlstudio.experiment.config.sections import PolicyConfig
 
@@ -102,11 +105,15 @@ def test_sinks_are_one_line():
         ("ckpt.keep_last=0", "ckpt.keep_last: must be greater than 0"),
         ("eval.every_epochs=-1", "eval.every_epochs: must be 0 or more"),
         ("train.clipp=1", "train.clipp: unknown key; did you mean clip?"),
+        ("train.learning_rate=1", "train.learning_rate: unknown key; here it is called train.lr"),
+        ("learning_rate=1", "learning_rate: unknown key; here it is called train.lr"),
+        ("train.n_steps=1", "train.n_steps: unknown key; here it is called train.rollout_steps"),
+        ("policy.net_arch=[64]", "policy.net_arch: unknown key; here it is called policy.network.hidden_sizes"),
+        ("train.target_update_interval=9", "train.target_update_interval: unknown key; known: "),  # not of PPO
         ("train.lr=.nan", "train.lr: must be finite"),
         ("train.epochs=1.5", "train.epochs: expected a whole number"),
         ("train=3", "train: expected a section"),
         ("train.off_policy=true", "train.off_policy: ppo is on-policy; leave it out or change policy.algo"),
-        ("train.rollout_steps=100", "train.rollout_steps: 100 steps of 16 environments (1600) do not divide"),
         ("train.batch_size=5000", "train.batch_size: 5000 rows, but one rollout has only 4096; lower it"),
         ("policy.network.hidden_sizes=[100000, 100000]", "policy.network.hidden_sizes: 10,000,200,000 weights"),
     ],
@@ -122,8 +129,8 @@ def test_mistakes_in_a_file_carry_line_and_column():
     assert (
         problem(text=CHARTER.replace("gamma:", "gama:")) == "f.yaml:16:3: train.gama: unknown key; did you mean gamma?"
     )
-    reported = problem("env.num_envs=15")
-    assert reported == "f.yaml:12:3: train.steps_per_epoch: 4096 is not a multiple of env.num_envs (15); 4095 is"
+    both = CHARTER.replace("gamma:", "total_steps: 9\n  gamma:")
+    assert problem(text=both).endswith("train.total_steps: epochs is given too; leave one of them out")
 
 
 def test_statements_must_fit_the_algorithm():
@@ -295,3 +302,19 @@ def test_importing_the_config_leaves_the_filters_of_warnings_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_names_of_other_libraries_lead_to_settings_that_exist():
+    """Each of ours is there for at least one algorithm, and no foreign name is one of ours in the same place."""
+    fields = {f"train.{name}" for algo in ALGOS.names() for name in trainer_type(algo).Config.model_fields}
+    schema = ExperimentConfig.model_fields
+    for names in OTHER_NAMES.values():
+        for name in names:
+            section, *rest = name.split(".")
+            if section == "train":
+                assert name in fields
+                continue
+            kind: Any = schema[section].annotation
+            for part in rest:
+                kind = kind.model_fields[part].annotation
+    assert not {f"train.{name}" for name in OTHER_NAMES} & fields

@@ -112,3 +112,38 @@ def test_state_travels_through_json(good: list[bool], data: st.DataObject) -> No
     verdicts = [before.judge(*e) for e in evaluations[:cut]]
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     assert verdicts + [after.judge(*e) for e in evaluations[cut:]] == expected
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, NAN]), max_size=20), st.integers(1, 4), st.data())
+def test_the_goal_is_reached_exactly_after_enough_hits_in_a_row(
+    means: list[float], needed: int, data: st.DataObject
+) -> None:
+    """Also where a checkpoint lies between them. An evaluation that breaks a rule is no hit, however high."""
+    rules = Rules(stop_at=1, stop_after=needed, max_std=1, patience=1000)
+    gates, spread = Gates(rules), data.draw(st.lists(st.booleans(), min_size=len(means), max_size=len(means)))
+    hits: list[bool] = []
+    for epoch, (mean, wide) in enumerate(zip(means, spread, strict=True), start=1):
+        gates.judge(epoch, summary(mean=mean, std=2.0 if wide else 0.5))
+        hits.append(mean >= 1 and not wide)
+        assert gates.goal_reached() is (len(hits) >= needed and all(hits[-needed:]))
+        later = Gates(rules)
+        later.load_state_dict(json.loads(json.dumps(gates.state_dict())))
+        assert later.goal_reached() is gates.goal_reached()
+        gates = later
+
+
+def test_without_a_goal_nothing_is_counted_or_kept() -> None:
+    gates = Gates(Rules())
+    gates.judge(1, summary(mean=1e9))
+    assert not gates.goal_reached()
+    assert gates.state_dict() == {"misses": 0}
+    assert gates.completion(1, 2) == ("", "")
+
+
+def test_a_goal_reached_with_the_last_epoch_is_an_ordinary_end() -> None:
+    gates = Gates(Rules(stop_at=1, stop_after=2))
+    for epoch in (1, 2):
+        gates.judge(epoch, summary())
+    assert gates.completion(2, 2) == ("", "")
+    text = "reached gates.stop_at=1 in 2 evaluations in a row after 2 of 9 epochs"
+    assert gates.completion(2, 9) == ("goal", text)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -14,11 +14,16 @@ from rlstudio.core.contracts import ReplayPlan
 class RunLength(Config):
     """What every algorithm has."""
 
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("total_steps",)
+
     epochs: PositiveInt = Field(50, le=10**9)
     """Outer units of the run: each reports once."""
 
     steps_per_epoch: PositiveInt = Field(4096, le=10**9)
-    """Environment steps per epoch, all environments together."""
+    """Environment steps per epoch, all environments together; rounded up to whole rollouts."""
+
+    total_steps: PositiveInt | None = Field(None, le=10**15)
+    """Environment steps of the whole run, in place of `epochs`: rounded up to whole epochs, and kept as those."""
 
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     """Discount."""
@@ -27,8 +32,15 @@ class RunLength(Config):
     """May be stated; refused when it contradicts the algorithm."""
 
     @property
-    def total_steps(self) -> int:
-        return self.epochs * self.steps_per_epoch
+    def planned_steps(self) -> int:
+        """Environment steps of the whole run."""
+        return self.total_steps or self.epochs * self.steps_per_epoch
+
+    @model_validator(mode="after")
+    def _one_length(self) -> RunLength:
+        if self.total_steps is not None and "epochs" in self.model_fields_set:
+            refuse(("total_steps",), "epochs is given too; leave one of them out")
+        return self
 
 
 class Learning(Config):
@@ -82,8 +94,7 @@ class OffPolicyConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _learns_at_all(self) -> OffPolicyConfig:
-        if self.learning_starts >= self.total_steps:
-            refuse(
-                ("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}; lower it"
-            )
+        if self.learning_starts >= self.planned_steps:
+            end = f"the end, step {self.planned_steps}"
+            refuse(("learning_starts",), f"{self.learning_starts} is not before {end}; lower it")
         return self

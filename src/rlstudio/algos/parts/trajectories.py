@@ -44,8 +44,8 @@ class TrajectoryConfig(TrainConfig):
     def _fits_together(self) -> TrajectoryConfig:
         if isinstance(self.behaviour, PlannerConfig):
             one_discount(self.behaviour)
-        if self.dataset is None and self.learning_starts >= self.total_steps:
-            refuse(("learning_starts",), f"{self.learning_starts} is not before the end, step {self.total_steps}")
+        if self.dataset is None and self.learning_starts >= self.planned_steps:
+            refuse(("learning_starts",), f"{self.learning_starts} is not before the end, step {self.planned_steps}")
         return self
 
 
@@ -91,4 +91,4 @@ def _behaviour(cfg: TrajectoryConfig, runtime: Runtime, own: PlanningAgent) -> t
         return PlanningAgent(planner, score, runtime.spaces, device=runtime.device), mixed
     nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
     idle = PlanningAgent(nothing, own.score, runtime.spaces, device=runtime.device)
-    return idle, RandomStart(actions, cfg.total_steps)
+    return idle, RandomStart(actions, cfg.planned_steps)

@@ -24,7 +24,7 @@ HISTORY = 512
 class Progress:
     def __init__(self, session: Session) -> None:
         train = session.cfg.train
-        self.total_steps, self.epochs = train.total_steps, train.epochs
+        self.total_steps, self.epochs = train.planned_steps, train.epochs
         self.env_steps, self.epoch = session.status.env_steps, session.status.epoch
         self.first_step, self.started = self.env_steps, time.monotonic()
         self.metrics: dict[str, float] = {}

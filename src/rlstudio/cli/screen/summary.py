@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir, short_path
+from rlstudio.core.run_state import Reason
 
 if TYPE_CHECKING:
     from rlstudio.cli.screen.progress import Progress
@@ -52,9 +53,10 @@ def result(session: Session, progress: Progress) -> list[str]:
     status = session.status
     done = status.env_steps - progress.first_step
     part = f", {done:,} of them" if progress.first_step else ""
+    why = f": {status.message}" if status.message else ""
     return [
         "",
-        f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}",
+        f"{status.state.lower():<11} {status.env_steps:,} steps{part} in {text.duration(progress.elapsed)}{why}",
         f"evaluation  {evaluation_text(session.evaluation, status.eval_return, status.eval_interval)}",
         f"folder      {short_path(session.folder.path)}",
         "",
@@ -64,6 +66,9 @@ def result(session: Session, progress: Progress) -> list[str]:
 def advice(session: Session) -> list[str]:
     """What to try next, ready to be copied."""
     run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    longer = f"resume {run} train.epochs={2 * session.cfg.train.epochs}"
+    if session.status.reason == Reason.GOAL:
+        longer = f"fork {run} gates.stop_at=null"
     return [
         "try next",
         *activation(),
@@ -71,7 +76,7 @@ def advice(session: Session) -> list[str]:
         f"  rlctl play {run} --video out.mp4",
         f"  rlctl plot {run}",
         f"  rlctl show {run}",
-        f"  rlctl resume {run} train.epochs={2 * session.cfg.train.epochs}",
+        f"  rlctl {longer}",
     ]
 
 

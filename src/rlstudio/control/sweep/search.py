@@ -106,7 +106,9 @@ def load_search(
     if isinstance(document.data, dict) and changes:
         document = Document({**document.data, **changes}, document.source, document.marks)
     cfg = parse(SweepConfig, document)
-    base = experiment_from(_experiment(cfg, document), overrides=cfg.overrides, imports=imports)
+    # Trials are compared at the same epochs, so none of them ends before.
+    to_the_end = (*cfg.overrides, "gates.stop_at=null")
+    base = experiment_from(_experiment(cfg, document), overrides=to_the_end, imports=imports)
     search = SweepSearch(cfg, base)
     problems = list(_problems(search, document))
     if problems:

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from rlstudio.core.errors import suggest
+from rlstudio.core.errors import UserError, suggest
 from rlstudio.core.parsing.sections import Section, section_in
 from rlstudio.core.parsing.yaml_file import KeyPath
 
@@ -111,10 +111,25 @@ def _unknown_key(path: KeyPath, cls: Section, data: Mapping[str, object]) -> str
     section, key = _section_at(path[:-1], cls, data), str(path[-1])[:80]
     if key in section.retired:
         return f"{section.retired[key].reason}; leave it out"
+    ours = (name for name in cls.other_names.get(key, ()) if _has(cls, data, name))
+    if name := next(ours, None):
+        return f"unknown key; here it is called {name}"
     known = list(section.model_fields)
     lower = _section_of(key, cls) if len(path) == 1 else None
     near = f"; did you mean {lower}.{key}?" if lower else suggest(key, known)
     return "unknown key" + (near or f"; known: {', '.join(known)}")
+
+
+def _has(cls: Section, data: Mapping[str, object], name: str) -> bool:
+    """Whether there is a setting of this dotted name."""
+    *above, last = name.split(".")
+    section: Section | None = cls
+    for part in above:
+        try:
+            section = section_in(section.section_type(part, data)) if section else None
+        except (KeyError, TypeError, UserError):
+            return False  # what decides it is missing or wrong itself, which is said of its own field
+    return section is not None and last in section.model_fields
 
 
 def _section_of(key: str, cls: Section) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard, get_args, get_origin
 
 from pydantic import ValidationError
@@ -29,6 +29,9 @@ class Section(Protocol):
 
     @property
     def usual(self) -> Mapping[str, Section]: ...
+
+    @property
+    def other_names(self) -> Mapping[str, Sequence[str]]: ...
 
     def chosen(self, data: Mapping[str, object]) -> Section: ...
 

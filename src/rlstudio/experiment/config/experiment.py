@@ -30,6 +30,8 @@ from rlstudio.core.config import Config, apply_overrides, config_hash, parse, re
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
+from rlstudio.experiment.config.length import latest_length, whole_epochs
+from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import locate
 from rlstudio.experiment.config.sections import (
     BufferConfig,
@@ -79,6 +81,7 @@ with warnings.catch_warnings():
             "register",
         )
         usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
+        other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
         env: EnvConfig
         """The world: which, how many copies, which seed."""
@@ -173,6 +176,8 @@ with warnings.catch_warnings():
         @model_validator(mode="after")
         def _agrees(self) -> ExperimentConfig:
             _check_statements(self)
+            _check_goal(self)
+            object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
             _check_sizes(self)
             return self
 
@@ -219,22 +224,19 @@ def _check_statements(cfg: ExperimentConfig) -> None:
         refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
 
 
+def _check_goal(cfg: ExperimentConfig) -> None:
+    if cfg.gates.stop_at is not None and not cfg.eval.every_epochs:
+        refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
+
+
 def _check_sizes(cfg: ExperimentConfig) -> None:
-    """What cannot fit or cannot be divided is refused before anything is built."""
+    """What cannot fit is refused before anything is built."""
     sizes = cfg.policy.network.hidden_sizes
     weights = sum(sizes) + sum(first * second for first, second in itertools.pairwise(sizes))
     if weights > MAX_WEIGHTS:
         refuse(("policy", "network", "hidden_sizes"), f"{weights:,} weights; at most {MAX_WEIGHTS:,} are accepted")
     epoch, num_envs = cfg.train.steps_per_epoch, cfg.env.num_envs
-    if epoch % num_envs:
-        near = max(1, round(epoch / num_envs)) * num_envs
-        refuse(("train", "steps_per_epoch"), f"{epoch} is not a multiple of env.num_envs ({num_envs}); {near} is")
     steps = getattr(cfg.train, "rollout_steps", None)
-    if steps and epoch % (steps * num_envs):
-        rollout = f"{steps} steps of {num_envs} environments"
-        refuse(
-            ("train", "rollout_steps"), f"{rollout} ({steps * num_envs}) do not divide train.steps_per_epoch ({epoch})"
-        )
     if trainer_type(cfg.policy.algo).off_policy:
         rows, what = cfg.buffer.capacity, "buffer.capacity"
     else:
@@ -276,7 +278,7 @@ def experiment_from(
     stored: bool = False,
 ) -> ExperimentConfig:
     """Validate an experiment given as plain data; `imports` are the modules of `--import`."""
-    document = apply_overrides(data, overrides, source)
+    document = latest_length(apply_overrides(data, overrides, source))
     if isinstance(document.data, dict):
         given = ("imports",) in document.overrides or not stored
         if given and document.data.get("imports"):

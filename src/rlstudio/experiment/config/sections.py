@@ -57,6 +57,8 @@ class EvalConfig(Config):
 
 
 class GatesConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("stop_at", "stop_after")
+
     min_return: float | None = None
     """The mean evaluation return must reach it."""
 
@@ -71,6 +73,12 @@ class GatesConfig(Config):
 
     patience: PositiveInt = Field(1, le=10**9)
     """Missed evaluations in a row that end the run."""
+
+    stop_at: float | None = None
+    """The mean evaluation return that ends the run before its last epoch, as completed; null: it trains to the end."""
+
+    stop_after: PositiveInt = Field(1, le=10**9)
+    """Evaluations in a row that must reach stop_at."""
 
 
 class CkptConfig(Config):

@@ -1,4 +1,5 @@
-"""Gates: quality rules on evaluation. A run that does not meet them ends `failed: gate_failed`, never as completed.
+"""Gates: quality rules on evaluation. A run that does not meet them ends `failed: gate_failed`, never as completed;
+one that reaches `stop_at` is completed before its last epoch.
 
 An evaluation misses when any rule is broken. Misses count only after the warm-up and only in a row: a policy may dip,
 but `patience` misses one after the other end the run. The last evaluation must meet the rules whatever came before.
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import GateFailed
+from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.sections import GatesConfig
 from rlstudio.ops.statistics import Summary
 
@@ -29,11 +31,16 @@ class GateVerdict:
 
 
 class Gates:
-    """Judges one evaluation after the other; the number of misses in a row is its only state."""
+    """Judges one evaluation after the other; how many in a row missed the rules, or reached the goal, is its state."""
 
     def __init__(self, rules: GatesConfig) -> None:
         self.rules = rules
         self.misses = 0
+        self.hits = 0
+
+    def goal_reached(self) -> bool:
+        """Whether the run may end before its last epoch."""
+        return self.rules.stop_at is not None and self.hits >= self.rules.stop_after
 
     @property
     def active(self) -> bool:
@@ -43,6 +50,8 @@ class Gates:
     def judge(self, epoch: int, summary: Summary) -> GateVerdict:
         """The verdict on the evaluation of `epoch` (counted from 1)."""
         broken = self._broken(summary)
+        if self.rules.stop_at is not None:
+            self.hits = self.hits + 1 if summary.mean >= self.rules.stop_at and not broken else 0
         if epoch <= self.rules.warmup_epochs:
             return GateVerdict(not broken, False, broken)
         self.misses = self.misses + 1 if broken else 0
@@ -55,6 +64,13 @@ class Gates:
         """The verdict on the run's last evaluation: no warm-up and no patience. Changes nothing."""
         broken = self._broken(summary)
         return GateVerdict(not broken, bool(broken), (*broken, f"epoch {epoch}: final evaluation") if broken else ())
+
+    def completion(self, epoch: int, epochs: int) -> tuple[Reason, str]:
+        """Why a run that ends after `epoch` is completed, for its status."""
+        if epoch >= epochs or not self.goal_reached():
+            return Reason.NONE, ""
+        held = f" in {self.rules.stop_after} evaluations in a row" if self.rules.stop_after > 1 else ""
+        return Reason.GOAL, f"reached gates.stop_at={self.rules.stop_at:g}{held} after {epoch} of {epochs} epochs"
 
     def _broken(self, summary: Summary) -> tuple[str, ...]:
         # Every comparison is written so that NaN breaks the rule.
@@ -73,7 +89,9 @@ class Gates:
         return tuple(broken)
 
     def state_dict(self) -> State:
-        return {"misses": self.misses}
+        goal = {} if self.rules.stop_at is None else {"hits": self.hits}
+        return {"misses": self.misses, **goal}
 
     def load_state_dict(self, state: State) -> None:
         self.misses = int(state["misses"])
+        self.hits = int(state.get("hits", 0))

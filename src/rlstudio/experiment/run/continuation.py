@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
-from rlstudio.core.run_state import RunState
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.failures import recording_failed_opening
@@ -66,6 +66,10 @@ def continuation_of(
     stored = read_stored(folder, overrides)
     cfg = stored.cfg
     status = folder.read_status()
+    if (state or status.state) == RunState.COMPLETED and status.reason == Reason.GOAL:
+        raise UserError(
+            f"run {folder.id}: it {status.message}; train on from there with: rlctl fork {folder.id} gates.stop_at=null"
+        )
     if (state or status.state) == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
         raise UserError(
             f"run {folder.id}: it completed its {status.epoch} epochs;"

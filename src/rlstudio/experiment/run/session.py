@@ -75,8 +75,7 @@ class Session:
             self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
             opened.callback(self._evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
-            loaded = self.writer.newest(self.topology, terms)
-            if loaded is None:
+            if (loaded := self.writer.newest(self.topology, terms)) is None:
                 self.recorder.cut_back({})
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
@@ -190,7 +189,7 @@ class Session:
             self.writer.set_state(*end_by(error, self.folder))
 
     def _train(self) -> Iterator[Tick]:
-        while True:
+        while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
             started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
                 if tick.report is not None:
@@ -205,13 +204,14 @@ class Session:
                 self._signals.raise_if_received()
                 if self.writer.lease.safe_point():
                     raise Interrupted(signal.SIGTERM)
+                if self.gates.goal_reached():
+                    return
             else:
                 return
 
     def _close_epoch(self, report: Report, rate: float) -> bool:
         """Judge, log, evaluate, save. False where the run was rolled back."""
-        diverged = self.guardrails.judge(report, self.trainer)
-        if diverged is not None:
+        if (diverged := self.guardrails.judge(report, self.trainer)) is not None:
             self._roll_back(report, diverged)
             return False
         cfg, epoch = self.cfg, report.epoch
@@ -224,7 +224,7 @@ class Session:
         if grid:
             self.milestones.good_step = report.env_steps
         by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
-        last = epoch >= cfg.train.epochs  # the last checkpoint comes with the final evaluation
+        last = epoch >= cfg.train.epochs or self.gates.goal_reached()  # its checkpoint comes with the final evaluation
         if not last and (best or grid or by_epoch or self.writer.due()):
             self._save()
         else:
@@ -263,7 +263,7 @@ class Session:
         self.gates.judge_final(epoch, Summary(**self.milestones.final["summary"])).enforce()
         if self.finalize is not None:
             self.finalize()
-        self.writer.set_state(RunState.COMPLETED)
+        self.writer.set_state(RunState.COMPLETED, *self.gates.completion(epoch, self.cfg.train.epochs))
 
     # -- saving and leaving -----------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
     source = trainer.source
     while position.epoch < cfg.epochs:
-        trainer.progress(min(source.env_steps / cfg.total_steps, 1.0))
+        trainer.progress(min(source.env_steps / cfg.planned_steps, 1.0))
         position.add(trainer.train_step())
         report = None
         if source.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
