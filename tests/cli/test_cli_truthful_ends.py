@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import torch
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
+from rlstudio.core.process_exit import noticing_exits
 from rlstudio.experiment.metrics.reader import read_series
 from support.cli_scenario import Rlctl
 from support.experiments import tiny, tiny_yaml
+from support.processes import in_child
 
 WORLD = """\
 import os
@@ -44,6 +47,8 @@ class Odd(CartPoleEnv):
             torch.set_default_dtype(torch.float64)
         if self.how == "no_grad":
             torch.set_grad_enabled(False)
+        if self.how == "_exit":
+            os._exit(0)
         if self.how == "mute":
             raise Mute
         if self.how == "long":
@@ -133,6 +138,37 @@ def test_row_30_an_environment_that_changes_torch_is_named(rlctl: Rlctl, how: st
     assert "env Odd-v0: changed torch" in err
     assert said in err
     assert workspace.is_empty or workspace.find("last").status.reason == "env_fault"  # empty: refused before it began
+
+
+def test_row_25_an_exit_in_an_environment_is_its_fault_and_no_success(rlctl: Rlctl) -> None:
+    real = os._exit
+    code, err, workspace = launch(rlctl, "_exit")
+    assert code == 5
+    assert "env 0 (Odd-v0): raised ProcessExit: os._exit(0); episode 0" in err
+    status = workspace.find("last").status
+    assert (status.state, status.reason) == ("FAILED", "env_fault")
+    assert os._exit is real
+
+
+@pytest.mark.parametrize("where", ["sys.exit(0)", "os._exit(0)"])
+def test_row_25_an_exit_of_an_imported_module_is_no_success(rlctl: Rlctl, place: Path, where: str) -> None:
+    (place / "leaving.py").write_text(f"import os, sys\n{where}\n")
+    done = rlctl("launch", "--import", "leaving", "-f", "tiny.yaml", "-q")
+    assert done.code == 2
+    assert "--import leaving: " in done.err
+
+
+@pytest.mark.real_process
+def test_row_25_an_exit_on_another_thread_is_reported_and_a_child_may_leave(capfd: pytest.CaptureFixture[str]) -> None:
+    def leaving() -> None:
+        with noticing_exits(lambda line: print(line, flush=True)):
+            assert os.waitstatus_to_exitcode(in_child(lambda: os._exit(0))) == 0  # as multiprocessing does
+            thread = threading.Thread(target=os._exit, args=(0,), name="stray")
+            thread.start()
+            thread.join()
+
+    assert os.waitstatus_to_exitcode(in_child(leaving)) == 1
+    assert "ended by os._exit(0) in thread 'stray'" in capfd.readouterr().out
 
 
 def test_row_24_a_long_message_of_an_environment_is_cut(rlctl: Rlctl) -> None:

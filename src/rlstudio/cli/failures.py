@@ -8,7 +8,7 @@ import traceback
 from typer.exceptions import TyperException
 
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
-from rlstudio.core.errors import ConfigError, RLStudioError
+from rlstudio.core.errors import ConfigError, RLStudioError, message_of
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
@@ -34,6 +34,15 @@ def report(error: Exception) -> int:
     where = next(iter(getattr(error, "__notes__", ())), f"set {DEBUG}=1 to see where")
     complain(f"internal error: {type(error).__name__}: {error}; {where}")
     return 1
+
+
+def report_exit(error: SystemExit) -> int:
+    """Code of an environment, a plug-in or an imported module called `sys.exit`: a command does not end that way, and
+    an exit code of 0 would claim that it was done."""
+    complain(f"other code ended the program by {type(error).__name__}: {message_of(error)}; set {DEBUG}=1 to see where")
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    return error.code if isinstance(error.code, int) and error.code else 1
 
 
 def complain(text: str) -> None:

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rlstudio.cli.failures import complain
@@ -17,6 +18,7 @@ from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
+from rlstudio.core.process_exit import report_crashes
 
 if TYPE_CHECKING:
     from rlstudio.experiment.run.session import Session
@@ -66,12 +68,24 @@ def _end(output: RunOutput, line: str) -> None:
     complain(line)
 
 
+def _report_hang(output: RunOutput, text: str) -> None:
+    """A line, and the stack below it, from another thread: this one waits for the environment."""
+    for line in text.splitlines():
+        _end(output, line)
+
+
 def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
     """Train, and print the progress. Per tick it costs one reading of the clock."""
+    from rlstudio.experiment.run.hang_watch import HangWatch
+
     panel = output.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
     print_line = output.say if panel is None else output.note
     refresh_at = line_at = 0.0
-    with closing(cast("Generator[Tick]", iter(session))) as ticks, panel or nullcontext():
+    with (
+        HangWatch(session, partial(_report_hang, output)),
+        closing(cast("Generator[Tick]", iter(session))) as ticks,
+        panel or nullcontext(),
+    ):
         for tick in ticks:
             now = time.monotonic()
             over = False
@@ -103,6 +117,7 @@ def report_all(outcomes: Sequence[SeedResult], style: OutputStyle, asked: int) -
 
 def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, style: OutputStyle) -> int:
     """Train one run after the other. A failure of `OWN_FAULTS` ends only its own run; any other ends them all."""
+    report_crashes()
     outcomes: list[SeedResult] = []
     for start in starts:
         outcomes.append(run_session(start(), origin, style, alone=len(starts) == 1))

@@ -177,7 +177,7 @@ class Session:
                     raise
             except (Interrupted, LeaseLost):
                 raise  # already recorded; or the lease was lost and this process may not write
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 blamed = with_culprit(error, self.cfg.env.id)
                 self._record_failure(blamed)
                 if blamed is not error:
