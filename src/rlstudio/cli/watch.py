@@ -45,10 +45,10 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             _watch(session, progress, output)
         except Interrupted as stop:
             again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
-            _end(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
+            _complain(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
-            _end(output, f"run {session.folder.id}: {error}")
+            _complain(output, f"run {session.folder.id}: {error}")
             goes_on = isinstance(error, OWN_FAULTS)
             return SeedResult(
                 run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on
@@ -63,7 +63,7 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
         return SeedResult(run_document(session.status, session.folder), session.evaluation)
 
 
-def _end(output: RunOutput, line: str) -> None:
+def _complain(output: RunOutput, line: str) -> None:
     output.note(line)
     complain(line)
 
@@ -71,7 +71,7 @@ def _end(output: RunOutput, line: str) -> None:
 def _report_hang(output: RunOutput, text: str) -> None:
     """A line, and the stack below it, from another thread: this one waits for the environment."""
     for line in text.splitlines():
-        _end(output, line)
+        _complain(output, line)
 
 
 def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
@@ -91,6 +91,8 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
             over = False
             if tick.report is not None:
                 over = tick.epoch == progress.epochs
+                if tick.report.outside is not None:
+                    _complain(output, f"warning: {tick.report.outside}; correct the space or the environment")
                 fresh = progress.close_epoch(tick.report, session.evaluation)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)
