@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from support.processes import in_child
 
 WORLD = """\
 import os
+import sys
 
 import gymnasium
 import torch
@@ -49,6 +51,12 @@ class Odd(CartPoleEnv):
             torch.set_grad_enabled(False)
         if self.how == "_exit":
             os._exit(0)
+        if self.how == "close_files":
+            for number in os.listdir("/proc/self/fd"):
+                if os.path.realpath(f"/proc/self/fd/{number}").startswith(os.getcwd()):
+                    os.close(int(number))
+        if self.how == "close_stdout":
+            sys.stdout.close()
         if self.how == "mute":
             raise Mute
         if self.how == "long":
@@ -68,10 +76,10 @@ def _own_modules(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.modules.pop("odd_world", None)
 
 
-def launch(rlctl: Rlctl, how: str) -> tuple[int, str, Workspace]:
+def launch(rlctl: Rlctl, how: str, *options: str) -> tuple[int, str, Workspace]:
     workspace = Workspace(Path("runs"))
     odd = ("env.id=Odd-v0", f"env.kwargs.how={how}", "env.vectorization=sync")
-    done = rlctl("launch", "--import", "odd_world", "-f", "tiny.yaml", *odd, "-q")
+    done = rlctl("launch", "--import", "odd_world", "-f", "tiny.yaml", *odd, *(options or ("-q",)))
     return done.code, done.err, workspace
 
 
@@ -138,6 +146,34 @@ def test_row_30_an_environment_that_changes_torch_is_named(rlctl: Rlctl, how: st
     assert "env Odd-v0: changed torch" in err
     assert said in err
     assert workspace.is_empty or workspace.find("last").status.reason == "env_fault"  # empty: refused before it began
+
+
+def test_row_30_an_environment_that_closes_our_files_is_named(rlctl: Rlctl) -> None:
+    code, err, workspace = launch(rlctl, "close_files")
+    assert code == 5, err
+    assert "env Odd-v0: closes files that it did not open" in err
+    status = workspace.find("last").status
+    assert (status.state, status.reason) == ("FAILED", "env_fault")
+
+
+@pytest.mark.parametrize("options", [("--name=loud",), ("-q",)])
+def test_row_30_an_environment_that_closes_the_output_loses_only_that(
+    rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    code, err, workspace = launch(rlctl, "close_stdout", *options)
+    assert code == 3
+    assert "on env Odd-v0: COMPLETED, but output: is closed; an environment" in err
+    assert workspace.find("last").status.state == "COMPLETED"
+
+
+@pytest.mark.parametrize("command", [("ls",), ("launch", "-f", "tiny.yaml", "-q"), ("rm", "none")])
+def test_row_30_without_any_output_there_is_an_exit_code(
+    rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as in `rlctl ls >&- 2>&-`
+    monkeypatch.setattr(sys, "stderr", None)
+    assert rlctl(*command).code == (2 if command[0] == "rm" else 3)
 
 
 def test_row_25_an_exit_in_an_environment_is_its_fault_and_no_success(rlctl: Rlctl) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import traceback
+from contextlib import suppress
 
 from typer.exceptions import TyperException
 
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
-from rlstudio.core.errors import ConfigError, RLStudioError, message_of
+from rlstudio.core.errors import ConfigError, RLStudioError, StorageError, message_of
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
@@ -46,7 +47,8 @@ def report_exit(error: SystemExit) -> int:
 
 
 def complain(text: str) -> None:
-    stderr().line(f"{PROGRAM}: {text}")
+    with suppress(PipeClosed, StorageError):  # nobody can read it; the exit code remains
+        stderr().line(f"{PROGRAM}: {text}")
 
 
 def _usage(error: TyperException) -> str:

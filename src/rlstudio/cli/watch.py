@@ -16,7 +16,7 @@ from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result
-from rlstudio.cli.screen.terminal import stdout
+from rlstudio.cli.screen.terminal import OutputClosed, stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
 from rlstudio.core.process_exit import report_crashes
 
@@ -125,4 +125,10 @@ def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, style: Outpu
         outcomes.append(run_session(start(), origin, style, alone=len(starts) == 1))
         if not outcomes[-1].goes_on:
             break
-    return report_all(outcomes, style, len(starts))
+    try:
+        code = report_all(outcomes, style, len(starts))
+        stdout().flush()
+        return code
+    except OutputClosed as error:
+        last = outcomes[-1].run
+        raise StorageError(f"run {last['id']} on env {last['env_id']}: {last['state']}, but {error}") from error
