@@ -227,6 +227,19 @@ def test_b11_a_metric_with_an_impossible_time_is_printed(rlctl: Rlctl, place: Pa
         assert (done.code, done.err) == (0, "")
 
 
+def test_row_35_what_an_environment_printed_is_escaped_when_shown(rlctl: Rlctl) -> None:
+    rlctl("launch", "-f", "tiny.yaml", "-q")
+    log = next(Path("runs").glob("2*")) / "stdout.log"
+    assert "run         2" in rlctl("logs", "last", "--output").out
+    log.write_bytes(b"\x1b]0;owned\x07 50%\r\n\xff\xfe\x9b31m\n" + b"x" * 100_000)
+    out = rlctl("logs", "last", "--output").out.splitlines()
+    assert out[:2] == ["\\x1b]0;owned\\x07 50%", "\\xff\\xfe\\x9b31m"]
+    assert [len(line) for line in out[2:]] == [65536, 34464]
+    log.unlink()
+    assert rlctl("logs", "last", "--output").err.endswith("has printed nothing so far\n")
+    assert rlctl("logs", "last", "--output", "-f").code == 2
+
+
 def test_b12_a_runs_folder_with_too_long_a_name(rlctl: Rlctl) -> None:
     for command in (("launch", "-f", "tiny.yaml"), ("ls",), ("resume",), ("launch", "-f", "tiny.yaml", "--detach")):
         done = rlctl(*command, "--runs-dir", "a" * 300)
