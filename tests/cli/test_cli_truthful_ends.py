@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,15 @@ import torch
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
+from rlstudio.core.process_exit import noticing_exits
 from rlstudio.experiment.metrics.reader import read_series
 from support.cli_scenario import Rlctl
 from support.experiments import tiny, tiny_yaml
+from support.processes import in_child
 
 WORLD = """\
 import os
+import sys
 
 import gymnasium
 import torch
@@ -44,6 +49,14 @@ class Odd(CartPoleEnv):
             torch.set_default_dtype(torch.float64)
         if self.how == "no_grad":
             torch.set_grad_enabled(False)
+        if self.how == "_exit":
+            os._exit(0)
+        if self.how == "close_files":
+            for number in os.listdir("/proc/self/fd"):
+                if os.path.realpath(f"/proc/self/fd/{number}").startswith(os.getcwd()):
+                    os.close(int(number))
+        if self.how == "close_stdout":
+            sys.stdout.close()
         if self.how == "mute":
             raise Mute
         if self.how == "long":
@@ -63,10 +76,10 @@ def _own_modules(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.modules.pop("odd_world", None)
 
 
-def launch(rlctl: Rlctl, how: str) -> tuple[int, str, Workspace]:
+def launch(rlctl: Rlctl, how: str, *options: str) -> tuple[int, str, Workspace]:
     workspace = Workspace(Path("runs"))
     odd = ("env.id=Odd-v0", f"env.kwargs.how={how}", "env.vectorization=sync")
-    done = rlctl("launch", "--import", "odd_world", "-f", "tiny.yaml", *odd, "-q")
+    done = rlctl("launch", "--import", "odd_world", "-f", "tiny.yaml", *odd, *(options or ("-q",)))
     return done.code, done.err, workspace
 
 
@@ -135,6 +148,65 @@ def test_row_30_an_environment_that_changes_torch_is_named(rlctl: Rlctl, how: st
     assert workspace.is_empty or workspace.find("last").status.reason == "env_fault"  # empty: refused before it began
 
 
+def test_row_30_an_environment_that_closes_our_files_is_named(rlctl: Rlctl) -> None:
+    code, err, workspace = launch(rlctl, "close_files")
+    assert code == 5, err
+    assert "env Odd-v0: closes files that it did not open" in err
+    status = workspace.find("last").status
+    assert (status.state, status.reason) == ("FAILED", "env_fault")
+
+
+@pytest.mark.parametrize("options", [("--name=loud",), ("-q",)])
+def test_row_30_an_environment_that_closes_the_output_loses_only_that(
+    rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    code, err, workspace = launch(rlctl, "close_stdout", *options)
+    assert code == 3
+    assert "on env Odd-v0: COMPLETED, but output: is closed; an environment" in err
+    assert workspace.find("last").status.state == "COMPLETED"
+
+
+@pytest.mark.parametrize("command", [("ls",), ("launch", "-f", "tiny.yaml", "-q"), ("rm", "none")])
+def test_row_30_without_any_output_there_is_an_exit_code(
+    rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as in `rlctl ls >&- 2>&-`
+    monkeypatch.setattr(sys, "stderr", None)
+    assert rlctl(*command).code == (2 if command[0] == "rm" else 3)
+
+
+def test_row_25_an_exit_in_an_environment_is_its_fault_and_no_success(rlctl: Rlctl) -> None:
+    real = os._exit
+    code, err, workspace = launch(rlctl, "_exit")
+    assert code == 5
+    assert "env 0 (Odd-v0): raised ProcessExit: os._exit(0); episode 0" in err
+    status = workspace.find("last").status
+    assert (status.state, status.reason) == ("FAILED", "env_fault")
+    assert os._exit is real
+
+
+@pytest.mark.parametrize("where", ["sys.exit(0)", "os._exit(0)"])
+def test_row_25_an_exit_of_an_imported_module_is_no_success(rlctl: Rlctl, place: Path, where: str) -> None:
+    (place / "leaving.py").write_text(f"import os, sys\n{where}\n")
+    done = rlctl("launch", "--import", "leaving", "-f", "tiny.yaml", "-q")
+    assert done.code == 2
+    assert "--import leaving: " in done.err
+
+
+@pytest.mark.real_process
+def test_row_25_an_exit_on_another_thread_is_reported_and_a_child_may_leave(capfd: pytest.CaptureFixture[str]) -> None:
+    def leaving() -> None:
+        with noticing_exits(lambda line: print(line, flush=True)):
+            assert os.waitstatus_to_exitcode(in_child(lambda: os._exit(0))) == 0  # as multiprocessing does
+            thread = threading.Thread(target=os._exit, args=(0,), name="stray")
+            thread.start()
+            thread.join()
+
+    assert os.waitstatus_to_exitcode(in_child(leaving)) == 1
+    assert "ended by os._exit(0) in thread 'stray'" in capfd.readouterr().out
+
+
 def test_row_24_a_long_message_of_an_environment_is_cut(rlctl: Rlctl) -> None:
     code, err, workspace = launch(rlctl, "long")
     assert code == 5
@@ -153,6 +225,19 @@ def test_b11_a_metric_with_an_impossible_time_is_printed(rlctl: Rlctl, place: Pa
     for options in ((), ("--json",)):
         done = rlctl("logs", "last", *options)
         assert (done.code, done.err) == (0, "")
+
+
+def test_row_35_what_an_environment_printed_is_escaped_when_shown(rlctl: Rlctl) -> None:
+    rlctl("launch", "-f", "tiny.yaml", "-q")
+    log = next(Path("runs").glob("2*")) / "stdout.log"
+    assert "run         2" in rlctl("logs", "last", "--output").out
+    log.write_bytes(b"\x1b]0;owned\x07 50%\r\n\xff\xfe\x9b31m\n" + b"x" * 100_000)
+    out = rlctl("logs", "last", "--output").out.splitlines()
+    assert out[:2] == ["\\x1b]0;owned\\x07 50%", "\\xff\\xfe\\x9b31m"]
+    assert [len(line) for line in out[2:]] == [65536, 34464]
+    log.unlink()
+    assert rlctl("logs", "last", "--output").err.endswith("has printed nothing so far\n")
+    assert rlctl("logs", "last", "--output", "-f").code == 2
 
 
 def test_b12_a_runs_folder_with_too_long_a_name(rlctl: Rlctl) -> None:

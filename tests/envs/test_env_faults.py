@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from rlstudio.core.errors import EnvFault, RLStudioError
+from rlstudio.core.spaces import Discrete, MultiDiscrete
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.rows import Misfit, deliverer
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.seeds import EpisodeNoise
 from support.deadlines import PATIENCE, SLOWNESS
@@ -64,6 +66,24 @@ def test_row_27_text_is_neither_a_reward_nor_an_end(make, fault, said):
     with pytest.raises(EnvFault, match=said):
         play(vec)
     vec.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "inside", "outside", "said"),
+    [
+        (Discrete(4), 3, 4, r"observation is 4, its space counts from 0 up to \[4\]"),
+        (Discrete(4), 0, -1, "observation is -1"),
+        (MultiDiscrete((2, 3)), [1, 2], [1, 3], r"observation is \[1, 3\], its space counts from 0 up to \[2, 3\]"),
+        (MultiDiscrete((2, 3)), [0, 0], [-1, 0], r"observation is \[-1, 0\]"),
+    ],
+)
+def test_row_27_a_choice_that_does_not_exist_is_no_observation(space, inside, outside, said):
+    rows = np.zeros((2, *space.shape), np.int64)
+    deliver = deliverer(space, rows, 1)
+    deliver(np.array(inside))
+    assert rows[1].tolist() == inside
+    with pytest.raises(Misfit, match=said):
+        deliver(np.array(outside))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

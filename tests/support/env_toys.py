@@ -179,6 +179,7 @@ RESULTS = {  # what to hand over instead of (observation, reward, terminated)
     "dtype": lambda shown: (shown.astype(complex), 1.0, False),
     "text reward": lambda shown: (shown, "1.0", False),
     "text terminated": lambda shown: (shown, 1.0, "false"),
+    "far": lambda shown: (shown * 0 + 3e38, 1.0, False),
     "last nan": lambda shown: (shown * NAN, 1.0, True),
 }
 

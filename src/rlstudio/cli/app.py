@@ -21,6 +21,7 @@ from typer.main import get_command
 from rlstudio.cli import failures
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
+from rlstudio.core.process_exit import noticing_exits
 
 PROGRAMS = ("rlctl", "rlstudio")
 
@@ -114,12 +115,16 @@ def main(args: Sequence[str] | None = None) -> int:
         for argument in given:
             if "\0" in argument:  # a program can pass one, a shell cannot; typer's path options would fail on it
                 raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
-        with failures.notices():
+        with failures.notices(), noticing_exits(failures.complain):
             code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
         return failures.INTERRUPTED
+    except SystemExit as error:
+        if _is_completing():
+            raise
+        return failures.report_exit(error)
     except Exception as error:
         return 1 if _is_completing() else failures.report(error)
 

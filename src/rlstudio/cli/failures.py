@@ -6,13 +6,13 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from typer.exceptions import TyperException
 
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
-from rlstudio.core.errors import ConfigError, Notice, RLStudioError
+from rlstudio.core.errors import ConfigError, Notice, RLStudioError, StorageError, message_of
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
@@ -57,8 +57,18 @@ def notices() -> Iterator[None]:
         yield
 
 
+def report_exit(error: SystemExit) -> int:
+    """Code of an environment, a plug-in or an imported module called `sys.exit`: a command does not end that way, and
+    an exit code of 0 would claim that it was done."""
+    complain(f"other code ended the program by {type(error).__name__}: {message_of(error)}; set {DEBUG}=1 to see where")
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    return error.code if isinstance(error.code, int) and error.code else 1
+
+
 def complain(text: str) -> None:
-    stderr().line(f"{PROGRAM}: {text}")
+    with suppress(PipeClosed, StorageError):  # nobody can read it; the exit code remains
+        stderr().line(f"{PROGRAM}: {text}")
 
 
 def _usage(error: TyperException) -> str:

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rlstudio.cli.failures import complain
@@ -15,8 +16,9 @@ from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result
-from rlstudio.cli.screen.terminal import stdout
+from rlstudio.cli.screen.terminal import OutputClosed, stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
+from rlstudio.core.process_exit import report_crashes
 
 if TYPE_CHECKING:
     from rlstudio.experiment.run.session import Session
@@ -43,10 +45,10 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             _watch(session, progress, output)
         except Interrupted as stop:
             again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
-            _end(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
+            _complain(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
-            _end(output, f"run {session.folder.id}: {error}")
+            _complain(output, f"run {session.folder.id}: {error}")
             goes_on = isinstance(error, OWN_FAULTS)
             return SeedResult(
                 run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on
@@ -61,22 +63,36 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
         return SeedResult(run_document(session.status, session.folder), session.evaluation)
 
 
-def _end(output: RunOutput, line: str) -> None:
+def _complain(output: RunOutput, line: str) -> None:
     output.note(line)
     complain(line)
 
 
+def _report_hang(output: RunOutput, text: str) -> None:
+    """A line, and the stack below it, from another thread: this one waits for the environment."""
+    for line in text.splitlines():
+        _complain(output, line)
+
+
 def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
     """Train, and print the progress. Per tick it costs one reading of the clock."""
+    from rlstudio.experiment.run.hang_watch import HangWatch
+
     panel = output.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
     print_line = output.say if panel is None else output.note
     refresh_at = line_at = 0.0
-    with closing(cast("Generator[Tick]", iter(session))) as ticks, panel or nullcontext():
+    with (
+        HangWatch(session, partial(_report_hang, output)),
+        closing(cast("Generator[Tick]", iter(session))) as ticks,
+        panel or nullcontext(),
+    ):
         for tick in ticks:
             now = time.monotonic()
             over = False
             if tick.report is not None:
                 over = tick.epoch == progress.epochs
+                if tick.report.outside is not None:
+                    _complain(output, f"warning: {tick.report.outside}; correct the space or the environment")
                 fresh = progress.close_epoch(tick.report, session.evaluation)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)
@@ -103,9 +119,16 @@ def report_all(outcomes: Sequence[SeedResult], style: OutputStyle, asked: int) -
 
 def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, style: OutputStyle) -> int:
     """Train one run after the other. A failure of `OWN_FAULTS` ends only its own run; any other ends them all."""
+    report_crashes()
     outcomes: list[SeedResult] = []
     for start in starts:
         outcomes.append(run_session(start(), origin, style, alone=len(starts) == 1))
         if not outcomes[-1].goes_on:
             break
-    return report_all(outcomes, style, len(starts))
+    try:
+        code = report_all(outcomes, style, len(starts))
+        stdout().flush()
+        return code
+    except OutputClosed as error:
+        last = outcomes[-1].run
+        raise StorageError(f"run {last['id']} on env {last['env_id']}: {last['state']}, but {error}") from error

@@ -46,6 +46,10 @@ class StorageError(RLStudioError):
     exit_code = 3
 
 
+class FilesClosed(StorageError):
+    """Other code in this process (an environment) closed a file that we have open."""
+
+
 class StoreBusy(StorageError):
     """The store was held by others for too long; nothing was changed, and trying again may help."""
 

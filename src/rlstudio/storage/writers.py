@@ -10,7 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from rlstudio.core.errors import StorageError
+from rlstudio.core.errors import FilesClosed, StorageError
+from rlstudio.storage.descriptors import Opened
 from rlstudio.storage.failpoint import Operation, reach
 
 CHUNK = 1 << 20
@@ -54,7 +55,7 @@ class _Writer:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._descriptor: int | None = descriptor
+        self._opened: Opened | None = Opened.of(descriptor)
 
     def _put(self, data: bytes | memoryview) -> None:
         descriptor = self._open_descriptor()
@@ -72,9 +73,12 @@ class _Writer:
             os.fsync(descriptor)
 
     def _open_descriptor(self) -> int:
-        if self._descriptor is None:
+        if self._opened is None:
             raise StorageError(f"{self.path}: closed after an earlier failure; resume the run to go on")
-        return self._descriptor
+        if not self._opened.is_ours:
+            self._opened = None
+            raise FilesClosed(f"{self.path}: was closed by other code in this process")
+        return self._opened.number
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
@@ -86,9 +90,9 @@ class _Writer:
             raise
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
 
 class StreamWriter(_Writer):

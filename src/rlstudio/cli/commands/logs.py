@@ -14,6 +14,7 @@ from rlstudio.cli.arguments.options import Run, RunsDir
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.progress import KEY_METRICS
 from rlstudio.cli.screen.terminal import Terminal, stderr, stdout
+from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -37,6 +38,9 @@ LINE_METRICS = {
 KIND_ONLY = ("created", "lineage")
 """Events printed without their fields, which are the whole status or the whole origin: `show` has them."""
 
+LONGEST_LINE = 1 << 16
+"""Bytes of a line of output; what is longer is printed as several."""
+
 MAX_MOMENT = 2.0**35
 """Seconds since 1970 that a calendar still has a year for."""
 
@@ -45,16 +49,36 @@ def logs(
     run: Run,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every event and metric as a line of JSON.")] = False,
+    output: Annotated[
+        bool, typer.Option("--output", help="Print its stdout.log instead: what the run and its environment printed.")
+    ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
     """Print the events and the key metrics of a run."""
     from rlstudio.control.workspace import Workspace
 
+    if output and (follow or json):
+        raise UserError("--output: goes with neither --follow nor --json; leave it or them out")
     workspace = Workspace(runs_dir)
+    if output:
+        _print_output(workspace.folder_to_read(run), stdout())
+        return
     if follow:
         _wait_for_start(workspace, run)
     stream = _Stream(workspace, workspace.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
     stream.run()
+
+
+def _print_output(folder: RunFolder, out: Terminal) -> None:
+    """Line by line and escaped: an environment may have printed anything."""
+    from rlstudio.storage.folder import Folder
+
+    files = Folder(folder.path)
+    if files.kind(folder.log_path.name) is None:
+        raise UserError(f"run {folder.id}: has printed nothing so far")
+    with files.open(folder.log_path.name) as file:
+        while line := file.readline(LONGEST_LINE):
+            out.line(line.decode(errors="backslashreplace").removesuffix("\n").removesuffix("\r"))
 
 
 def _wait_for_start(workspace: Workspace, run: str) -> None:

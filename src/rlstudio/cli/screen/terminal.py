@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import StringIO
 from typing import NamedTuple, TextIO
 
 from rlstudio.cli.screen.text import safe
@@ -30,6 +32,21 @@ class PipeClosed(Exception):
     """The reader of our output has closed the pipe; nothing more can be written."""
 
 
+class OutputClosed(StorageError):
+    """Something in this process closed our output, or it was closed when the program started."""
+
+    def __init__(self) -> None:
+        super().__init__("output: is closed; an environment or another part must leave sys.stdout and sys.stderr open")
+
+
+class _Closed(StringIO):
+    """In place of a stream that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.close()
+
+
 class Cell(NamedTuple):
     """A piece of text with a style, for tables."""
 
@@ -40,9 +57,13 @@ class Cell(NamedTuple):
 class Terminal:
     """One output stream. Text from outside is escaped by `line` and `table`, so no caller can forget it."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.is_live = stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    def __init__(self, stream: TextIO | None) -> None:
+        self.stream = stream or _Closed()
+        self.is_live = (
+            not self.stream.closed
+            and self.stream.isatty()
+            and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+        )
         self.has_colour = self.is_live and not os.environ.get("NO_COLOR")
 
     def style(self, text: str, style: str) -> str:
@@ -82,7 +103,7 @@ class Terminal:
     def abandon(self) -> None:
         """Point the stream at /dev/null: what is still written, also by the interpreter at its exit, does not fail
         again."""
-        with suppress(OSError):  # a stream in memory has no descriptor
+        with suppress(OSError, ValueError):  # a stream in memory has no descriptor, nor has a closed one
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stream.fileno())
             os.close(nowhere)
@@ -95,7 +116,11 @@ class Terminal:
         except BrokenPipeError:
             raise PipeClosed from None
         except OSError as error:
+            if error.errno == errno.EBADF:
+                raise OutputClosed from error
             raise StorageError(f"output: {error.strerror or error}") from error
+        except ValueError as error:  # of a stream that was closed
+            raise OutputClosed from error
 
 
 def stdout() -> Terminal:

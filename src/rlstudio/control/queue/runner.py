@@ -6,7 +6,6 @@ it prints goes to the run's `stdout.log`. It outlives the worker.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import traceback
@@ -15,11 +14,18 @@ from pathlib import Path
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
 from rlstudio.core.process import this_process
+from rlstudio.core.process_exit import leave, noticing_exits, report_crashes
 
 GRACE_SECONDS = 4.0
 
 
 def main(run_id: str, token: int, runs_dir: Path) -> int:
+    report_crashes()
+    with noticing_exits(_complain):
+        return _train(run_id, token, runs_dir)
+
+
+def _train(run_id: str, token: int, runs_dir: Path) -> int:
     workspace = Workspace(runs_dir)
     try:
         run = workspace.store.hand_over(run_id, token, this_process())
@@ -27,10 +33,11 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
         return _report(error)
     # Only now: importing torch takes a second, in which the store would not know the run's process.
     from rlstudio.control.runs.start import serve
+    from rlstudio.experiment.run.hang_watch import HangWatch
     from rlstudio.experiment.run.signals import Interrupted
 
     try:
-        with serve(workspace, run, on_lost=_leave_soon) as session:
+        with serve(workspace, run, on_lost=_leave_soon) as session, HangWatch(session, _complain):
             for _ in session:
                 pass
     except Interrupted as stop:
@@ -44,13 +51,17 @@ def main(run_id: str, token: int, runs_dir: Path) -> int:
 
 
 def _report(error: RLStudioError) -> int:
-    sys.stderr.write(f"rlctl: {error}\n")
+    _complain(str(error))
     return error.exit_code
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(f"rlctl: {line}\n")
 
 
 def _leave_soon() -> None:
     """The lease was lost. The session notices at its next commit; one that is stuck is ended after GRACE_SECONDS."""
-    timer = threading.Timer(GRACE_SECONDS, os._exit, (LeaseLost.exit_code,))
+    timer = threading.Timer(GRACE_SECONDS, leave, (LeaseLost.exit_code,))
     timer.daemon = True
     timer.start()
 

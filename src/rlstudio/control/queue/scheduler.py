@@ -85,7 +85,9 @@ class Scheduler:
             if run_id not in self.processes:
                 code = ended.get(run_id)
                 failure = "could not be started" if code is None else f"ended with code {code} before it began"
-                self._give_back(run_id, token, Reason.ORPHANED, f"its process {failure}; see its stdout.log")
+                self._give_back(
+                    run_id, token, Reason.ORPHANED, f"its process {failure}; see: rlctl logs {run_id} --output"
+                )
 
     def _give_back(self, run_id: str, token: int, reason: Reason, message: str) -> None:
         """Interrupt a run that we claimed and could not start. Tried again with the next tick if the store is away."""

@@ -20,7 +20,7 @@ from rlstudio.control.store.reaper import TTL_SECONDS
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import Conflict, LeaseLost, StorageError, UserError
+from rlstudio.core.errors import Conflict, FilesClosed, LeaseLost, StorageError, UserError
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.folder.lease import FileLease
 
@@ -86,6 +86,8 @@ class StoreLease:
         try:
             self._file.check()
         except (LeaseLost, StorageError) as error:
+            if isinstance(error, FilesClosed):
+                self._store.database.abandon_connections()
             self._end = (RunState.INTERRUPTED, Reason.STORAGE, str(error))
             raise
 

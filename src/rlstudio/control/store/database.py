@@ -45,7 +45,7 @@ _SQLITE_DISK = {
 }
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_pools_of_parent: list[Pool] = []
+_abandoned_pools: list[Pool] = []
 
 
 class Database:
@@ -120,6 +120,11 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def abandon_connections(self) -> None:
+        """Connect anew from now on, and close none: their descriptors may be those of other files by now."""
+        _abandoned_pools.append(self.engine.pool)
+        self.engine.dispose(close=False)
 
 
 class ReadOnlyDatabase(Database):
@@ -254,7 +259,7 @@ def _forget_all() -> None:
     """A forked child must not use, nor close, its parent's connections. They are kept, not collected: a connection of
     SQLite that is closed here would roll back what the parent is writing."""
     for engine in list(_engines):
-        _pools_of_parent.append(engine.pool)
+        _abandoned_pools.append(engine.pool)
         engine.dispose(close=False)
 
 

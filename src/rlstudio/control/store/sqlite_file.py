@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
 from rlstudio.storage.folder import ensure_directory
+from rlstudio.storage.writers import translated_os_errors
 
 NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "lustre", "fuse.sshfs"})
 BESIDE = ("-journal", "-wal", "-shm")
@@ -132,6 +133,9 @@ def _fingerprint(path: Path) -> list[tuple[int, int, int] | None]:
 
 def _refuse_without_permission(path: Path, wanted: int) -> None:
     if not os.access(path, wanted):
+        if wanted & os.W_OK and os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+            with translated_os_errors(path):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         raise StorageError(f"{path}: {os.strerror(errno.EACCES)}") from PermissionError(errno.EACCES, str(path))
 
 

@@ -27,6 +27,7 @@ class Tally(NamedTuple):
     bad: dict[str, int]  # and how often for which reason
     infos: dict[str, list[float]]  # what each of the episodes gave last for each chosen key; NaN where it never did
     restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
+    outside: str | None = None  # the first observation far outside its space, once
 
 
 class DataSource(Stateful, Protocol):

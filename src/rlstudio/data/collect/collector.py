@@ -18,6 +18,7 @@ from rlstudio.data.collect.episodes import EpisodeLog
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.data.collect.packer import Packer
+from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Collector:
@@ -41,6 +42,8 @@ class Collector:
         self.agent = agent
         self.explore = explore
         self.guard = guard or RowGuard()
+        self._ranges = RangeWatch(env.spaces.observation)
+        self._outside: str | None = None
         self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
         self.vector_steps = 0
         self.carry: Carried | None = None
@@ -80,6 +83,7 @@ class Collector:
         self.observations = observations
         self.vector_steps += steps
         rollout = self.guard(packer.batch(), env.spaces.action)
+        self._outside = self._ranges.look(packer.arrays["next_observations"]) or self._outside
         # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
         self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active, packer.infos)
         return rollout
@@ -97,8 +101,9 @@ class Collector:
         restarts = None if reasons is None else list(reasons)
         if reasons:
             reasons.clear()
+        outside, self._outside = self._outside, None
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts)
+        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""

@@ -180,17 +180,14 @@ class EnvBlock:
             return error
         what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}"
         kind = BrokenContract if isinstance(error, Misfit) else EnvFault
-        return kind(
-            describe_fault(
-                self._recipe.cfg.id,
-                self._first + index,
-                self._episodes[index],
-                self._clock - self._started[index],
-                self._seeds.seed(self._first + index, self._episodes[index]),
-                action,
-                what,
-            )
-        )
+        return kind(self.describe(what, index, action))
+
+    def describe(self, what: str, index: int | None = None, action: object = None) -> str:
+        """The line about one of its envs; without an index, about the one whose episode began last."""
+        index = self._current if index is None else index
+        env, episode = self._first + index, self._episodes[index]
+        elapsed, seed = self._clock - self._started[index], self._seeds.seed(env, episode)
+        return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)
 
 
 def _not_built(action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:

@@ -80,7 +80,7 @@ class Recipe:
             raise UserError(f"env.id: {id} needs a package that is not installed: {_install_hint(error)}") from error
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.cfg.kwargs:
                 raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
             raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
@@ -155,7 +155,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return one_line(error).split(" was raised from the environment creator")[0]
 
 

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array, Step
-from rlstudio.core.spaces import Box, Dict, Leaf, Space, Spaces
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces
 
 Allocate = Callable[[tuple[int, ...], DTypeLike], np.ndarray]
 Deliver = Callable[[object], None]
@@ -123,7 +123,21 @@ def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
             usual = array.dtype
         view[...] = array
 
-    return deliver
+    return deliver if isinstance(leaf, Box) else _within(leaf, deliver, view, name)
+
+
+def _within(leaf: Discrete | MultiDiscrete, deliver: Deliver, view: np.ndarray, name: str) -> Deliver:
+    """A choice that does not exist would crash a network, far from here. Observed choices count from 0."""
+    counts = (leaf.n,) if isinstance(leaf, Discrete) else leaf.nvec
+    one, first, limits = len(counts) == 1, counts[0], np.array(counts, np.uint64)
+    unsigned = view.view(np.uint64)  # a negative number is a huge one
+
+    def deliver_choice(value: object) -> None:
+        deliver(value)
+        if not 0 <= view.item() < first if one else (unsigned >= limits).any():
+            raise Misfit(f"{name} is {np.asarray(value).tolist()}, its space counts from 0 up to {list(counts)}")
+
+    return deliver_choice
 
 
 def _dict_deliverer(space: Dict, views: list[np.ndarray], mask: ActionMask | None) -> Deliver:

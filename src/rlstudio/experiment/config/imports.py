@@ -16,7 +16,7 @@ from pathlib import Path
 from site import getsitepackages
 from sysconfig import get_paths
 
-from rlstudio.core.errors import RLStudioError, UserError
+from rlstudio.core.errors import RLStudioError, UserError, message_of
 from rlstudio.core.parsing.yaml_file import Document
 from rlstudio.experiment.folder.run_folder import CONFIG, EVENTS
 from rlstudio.experiment.folder.runs_dir import usual_runs_dir
@@ -39,8 +39,8 @@ def import_modules(
             import_module(module)
         except RLStudioError:
             raise
-        except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {message_of(error)}"
             missing = isinstance(error, ModuleNotFoundError)
             remedy = "run from the directory where it lies, or install it" if missing else "correct the module"
             raise UserError(f"{named_by} {module}: {reason}; {remedy}") from error

@@ -33,8 +33,14 @@ class PolicyConfig(Config):
 
 
 class RolloutConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout",)
+
     step_timeout: PositiveFloat = Field(60.0, le=86_400)
-    """Seconds after which an environment in a worker process counts as hung."""
+    """Seconds after which one call of an environment counts as hung: its worker process is replaced; of an environment
+    in the training process it is reported, with the place in its code."""
+
+    hang_timeout: PositiveFloat | None = Field(None, le=86_400)
+    """Seconds after which one call of an environment in the training process ends the run; null: it is waited for."""
 
     max_restarts: NonNegativeInt = Field(3, le=1000)
     """Times one environment may be restarted before the run fails."""

@@ -15,9 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlstudio.core.errors import LeaseLost, RunBusy, StorageError
+from rlstudio.core.errors import FilesClosed, LeaseLost, RunBusy, StorageError
 from rlstudio.core.process import call_in_children, this_process
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.storage.descriptors import Opened
 from rlstudio.storage.folder import Folder, is_directory
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class FileLease:
             descriptor = self._folder.lock(LOCK)
         if descriptor is None:
             raise RunBusy(_busy(run_dir, read_record(self._folder)))
-        self._descriptor: int | None = descriptor
+        self._lock: Opened | None = Opened.of(descriptor)
         try:
             self._folder.sweep()
             before = read_record(self._folder).get("token")
@@ -61,22 +62,33 @@ class FileLease:
 
     def check(self) -> None:
         """Cheap enough for every commit: one small read and two looks at the lock file."""
-        if self._descriptor is None:
+        if self._lock is None:
             raise LeaseLost(f"{self._folder.root}: this process has released the run and may write nothing more")
         if not is_directory(self._folder.root):
             raise StorageError(
                 f"{self._folder.root}: the folder of the run is gone: it was moved or removed, or its disk is away;"
                 f" put it back and go on with: rlctl resume {self._folder.root.name}"
             )
-        if self._folder.read(RECORD) != self._record or not self._lock_is_ours(self._descriptor):
+        is_closed = not self._lock.is_ours
+        if self._folder.read(RECORD) != self._record or not (self._lock_again() if is_closed else self._is_in_place()):
             raise LeaseLost(f"{self._folder.root}: {_taken(read_record(self._folder))}; writing nothing more")
+        if is_closed:
+            raise FilesClosed(f"{self._folder.path(LOCK)}: was closed by other code in this process")
 
-    def _lock_is_ours(self, descriptor: int) -> bool:
+    def _is_in_place(self) -> bool:
+        """Whether the file that we have locked is the one that others look at."""
         try:
             there = os.stat(self._folder.path(LOCK), follow_symlinks=False)
         except FileNotFoundError:
             return False
-        return os.path.samestat(there, os.fstat(descriptor))
+        return self._lock is not None and (there.st_dev, there.st_ino) == self._lock[1:]
+
+    def _lock_again(self) -> bool:
+        """After other code closed the lock, so that the end of the run can still be recorded."""
+        descriptor = self._folder.lock(LOCK)
+        if descriptor is not None:
+            self._lock = Opened.of(descriptor)
+        return descriptor is not None
 
     def move(self, state: RunState, reason: Reason, message: str, facts: State) -> tuple[RunState, Reason]:
         self.check()
@@ -92,9 +104,9 @@ class FileLease:
         """Does nothing: the folder has its own checkpoints."""
 
     def release(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def __enter__(self) -> FileLease:
         return self

@@ -33,7 +33,7 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
-from rlstudio.experiment.run.env_restarts import record_restarts
+from rlstudio.experiment.run.env_notices import record_notices
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import end_by, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
@@ -176,7 +176,7 @@ class Session:
                     raise
             except (Interrupted, LeaseLost):
                 raise  # already recorded; or the lease was lost and this process may not write
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 blamed = with_culprit(error, self.cfg.env.id)
                 self._record_failure(blamed)
                 if blamed is not error:
@@ -217,7 +217,7 @@ class Session:
         cfg, epoch = self.cfg, report.epoch
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
-        record_restarts(report, self.folder, self.recorder)
+        record_notices(report, self.folder, self.recorder)
         due, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
         best = due and self._evaluations.during_training(agent, report, self.milestones, self.gates)
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0

@@ -5,11 +5,12 @@ If no Tick comes within the grace period the process leaves on its last checkpoi
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+
+from rlstudio.core.process_exit import leave
 
 GRACE_SECONDS = 4.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -51,7 +52,7 @@ class StopSignals:
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.received is not None:
-            os._exit(128 + signum)  # asked twice: at once, on the last checkpoint
+            leave(128 + signum)  # asked twice: at once, on the last checkpoint
         self.received = signum
         # Only now: before a signal comes, the alarm is free for other code (an env's time-out).
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
@@ -62,4 +63,4 @@ class StopSignals:
         try:
             self._on_grace_over(received)
         finally:  # also where the disk fails: the process must end
-            os._exit(128 + received)
+            leave(128 + received)

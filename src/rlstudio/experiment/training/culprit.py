@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from rlstudio.core.errors import EnvFault, RLStudioError, message_of
+from rlstudio.core.errors import EnvFault, FilesClosed, RLStudioError, message_of
 
 
 def refuse_changed_torch(env_id: str, ended: str = "") -> None:
@@ -19,8 +19,18 @@ def refuse_changed_torch(env_id: str, ended: str = "") -> None:
         )
 
 
-def with_culprit(error: Exception, env_id: str) -> Exception:
-    """The error, or an EnvFault where a crash of our code follows from what the environment changed in torch."""
+def with_culprit(error: Exception | SystemExit, env_id: str) -> Exception:
+    """The error, or an EnvFault where a crash of our code follows from what the environment changed in torch. An exit
+    that no environment asked for comes from an algorithm or another part."""
+    if isinstance(error, SystemExit):
+        return RuntimeError(
+            f"a part of the run called for the end of the process: {type(error).__name__} {message_of(error)}"
+        )
+    if isinstance(error, FilesClosed):
+        return EnvFault(
+            f"env {env_id}: closes files that it did not open ({error}); let it close only its own, or run it with"
+            " env.vectorization=async"
+        )
     if isinstance(error, RLStudioError):
         return error
     try:

@@ -31,6 +31,7 @@ class Report:
     metrics: dict[str, float]
     bad: dict[str, int] = field(default_factory=dict)  # rows since the start that learning did not see, by reason
     restarts: list[str] | None = None  # of environment workers, why; None: there are none
+    outside: str | None = None  # the first observation far outside its space, once
 
 
 class Tick(NamedTuple):
@@ -72,7 +73,7 @@ class Position:
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad, tally.restarts)
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad, tally.restarts, tally.outside)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""

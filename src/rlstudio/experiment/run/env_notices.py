@@ -1,4 +1,5 @@
-"""What the workers of an environment went through: each replaced one is an event, and their number is a metric."""
+"""What an epoch noticed of the environment: each replaced worker is an event, and their number is a metric; the first
+observation far outside its space is an event."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ METRIC = "env/restarts"
 MOST_EVENTS = 20  # of one epoch; the metric counts all of them
 
 
-def record_restarts(report: Report, folder: RunFolder, recorder: Recorder) -> None:
-    """Of an environment in processes. Whether a worker dies is chance, so the metric is outside of what is promised;
-    the trajectory is the same with and without it."""
+def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> None:
+    """Observations outside their space are learned from: the environment may know better than what it declares. Whether
+    a worker dies is chance, so its metric is outside of what is promised; the trajectory is the same without it."""
+    if report.outside is not None:
+        folder.event("observations_outside", env_steps=report.env_steps, reason=report.outside)
     if report.restarts is None:
         return
     for reason in report.restarts[:MOST_EVENTS]:

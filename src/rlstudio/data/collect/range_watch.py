@@ -1,0 +1,59 @@
+"""Notices observations far outside the space that an environment declares: a wrong unit, a sensor that overflows.
+
+"Far" is more than the width of the range beyond it, since many environments overstep their bounds a little; where a
+bound is missing, numbers whose square is no longer a float32. Nothing is changed: such rows are learned from, and it is
+reported once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlstudio.core.contracts import Array
+from rlstudio.core.spaces import Box, Dict, Space
+
+UNBOUNDED = 1e18
+
+
+class RangeWatch:
+    def __init__(self, space: Space) -> None:
+        entries = space.items() if isinstance(space, Dict) else (("", space),)
+        self._leaves = {
+            name: _Limits(leaf) for name, leaf in entries if isinstance(leaf, Box) and leaf.dtype.startswith("float")
+        }
+
+    def look(self, observations: Array) -> str | None:
+        """What is far outside in this block [T, B, ...], the first time that something is."""
+        for name, limits in self._leaves.items():
+            block = observations[name] if isinstance(observations, dict) else observations
+            if limits.may_exceed(block) and (text := limits.excess(block)):
+                self._leaves = {}
+                return f"observation{f' {name!r}' if name else ''} {text}"
+        return None
+
+
+class _Limits:
+    def __init__(self, box: Box) -> None:
+        self._low, self._high = (side.astype(np.float64).reshape(-1) for side in box.bounds())
+        with np.errstate(invalid="ignore", over="ignore"):
+            width = self._high - self._low
+        bounded = np.isfinite(width) & (np.abs(self._low) < UNBOUNDED) & (np.abs(self._high) < UNBOUNDED)
+        self._lowest = np.where(bounded, self._low - width, -UNBOUNDED)
+        self._highest = np.where(bounded, self._high + width, UNBOUNDED)
+        self._square = float(np.minimum(np.abs(self._lowest), np.abs(self._highest)).min(initial=UNBOUNDED)) ** 2
+
+    def may_exceed(self, block: np.ndarray) -> bool:
+        """Where the sum of all squares is smaller than the smallest limit's, nothing exceeds one: a quick answer."""
+        flat = block.reshape(-1)
+        with np.errstate(over="ignore"):
+            return bool(flat.dot(flat) > self._square)
+
+    def excess(self, block: np.ndarray) -> str:
+        """The first number outside, and where it is; empty where there is none."""
+        rows = block.reshape(*block.shape[:2], -1)
+        places = np.argwhere((rows < self._lowest) | (rows > self._highest))
+        if not len(places):
+            return ""
+        time, env, element = places[0].tolist()
+        low, high = self._low[element], self._high[element]
+        return f"of env {env} has {rows[time, env, element]:g} at element {element}, its space says {low:g} to {high:g}"

@@ -1,0 +1,64 @@
+"""Observations far outside the space that an environment declares are noticed, once, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlstudio.core.spaces import Box, Dict, Discrete
+from rlstudio.data.collect.range_watch import RangeWatch
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.env_toys import register_toys
+from support.experiments import tiny
+from support.sessions import start
+
+CART = Box((2,), "float32", (-4.8, -3.4e38), (4.8, 3.4e38))
+
+
+def block(*values: float) -> np.ndarray:
+    """Two steps of two envs; the last observation of env 1 has these values."""
+    rows = np.zeros((2, 2, len(values)), np.float32)
+    rows[1, 1] = values
+    return rows
+
+
+@pytest.mark.parametrize("values", [(4.8, 0), (-14.3, 0), (0, 1e17), (0, -1e17), (9.7, 9.7)])
+def test_row_27_a_little_outside_is_nothing(values: tuple[float, float]) -> None:
+    assert RangeWatch(CART).look(block(*values)) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1e6, 0), "observation of env 1 has 1e+06 at element 0, its space says -4.8 to 4.8"),
+        ((0, 3e38), "observation of env 1 has 3e+38 at element 1, its space says -3.4e+38 to 3.4e+38"),
+        ((-14.5, 0), "observation of env 1 has -14.5 at element 0, its space says -4.8 to 4.8"),
+    ],
+)
+def test_row_27_far_outside_is_named_once(values: tuple[float, float], text: str) -> None:
+    watch = RangeWatch(CART)
+    assert watch.look(block(0, 0)) is None
+    assert watch.look(block(*values)) == text
+    assert watch.look(block(*values)) is None
+
+
+def test_row_27_each_entry_of_a_dict_has_its_own_range() -> None:
+    watch = RangeWatch(Dict((("arm", Box((1,), "float32", (0,), (1,))), ("door", Discrete(3)))))
+    doors = np.full((2, 2), 2)
+    assert watch.look({"arm": block(1.5), "door": doors}) is None
+    found = watch.look({"arm": block(100), "door": doors})
+    assert found == "observation 'arm' of env 1 has 100 at element 0, its space says 0 to 1"
+
+
+def test_row_27_a_run_says_so_and_goes_on(tmp_path: Path) -> None:
+    register_toys()
+    env = {"id": "toys/Faulty-v0", "kwargs": {"fault": "far", "at": 30}, "max_episode_steps": 40}
+    with start(tiny(env=env, train={"epochs": 2}), tmp_path) as session:
+        reports = [tick.report for tick in session if tick.report is not None]
+    assert [report.outside is None for report in reports] == [False, True]
+    events = list(RunFolder(next(tmp_path.glob("2*"))).events())
+    reasons = [event["reason"] for event in events if event["kind"] == "observations_outside"]
+    assert reasons == ["observation of env 0 has 3e+38 at element 0, its space says -1e+06 to 1e+06"]
