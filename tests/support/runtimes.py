@@ -21,6 +21,9 @@ from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.runtime import LocalRuntime
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_vec_env
+from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.policies.distributions import log_prob
 from support.deadlines import PATIENCE
 from support.experiments import tiny
@@ -32,6 +35,20 @@ def trainer_over(runtime: Any, algo: str, seed: int = 3, **train: Any) -> Any:
     """The tiny trainer of an algorithm, from its own file, over any runtime."""
     cfg = tiny(algo, train=train, env={"num_envs": runtime.num_envs})
     return ALGOS.load(algo)(cfg.train, runtime, cfg.policy.network, Rng(seed))
+
+
+def world(algo: str, num_envs: int = 2, seed: int = 3) -> VecEnv:
+    return make_vec_env(EnvConfig(id="Pendulum-v1" if algo == "sac" else "CartPole-v1", num_envs=num_envs, seed=seed))
+
+
+def weights(trainer: Any) -> Tensor:
+    return torch.cat([optimizer.flat.data for optimizer in trainer.optimizers])
+
+
+def run_through(trainer: Any, epochs: int = 3) -> list[dict[str, float]]:
+    """The loop over the trainer; the metrics of each epoch."""
+    cfg = trainer.cfg.model_copy(update={"epochs": epochs})
+    return [tick.report.metrics for tick in train(trainer, cfg, Position()) if tick.report is not None]
 
 
 # -- workers: two slices of the environments, each acting with weights that are a few rollouts old -------------------

@@ -68,8 +68,9 @@ class Cloning(Trainer):
 
     def train_step(self) -> Metrics:
         batch = self.source.next()
-        encoder, rows = self.model.encoder, self.source.fresh()
-        if encoder.normalizer is not None and rows is not None:
+        encoder = self.model.encoder
+        if encoder.normalizer is not None:  # every rank has the whole dataset: there is nothing to agree on
+            rows = self.source.fresh()
             encoder.normalizer.update(encoder.raw(rows.observations), rows.weights)
         return self.update(batch)
 

@@ -126,11 +126,9 @@ class MBMPC(Trainer):
 
     def train_step(self) -> Metrics:
         windows = self.source.next()
-        rows, whole = self.source.fresh(), self.source.fresh(self.cfg.n_step)
-        if rows is not None:
-            self.model.learn_statistics(rows, self.group)
-        if whole is not None:
-            self.model.value.judge(whole.with_(weights=planned(whole, self.cfg.learning_starts)), self.group)
+        self.model.learn_statistics(self.source.fresh(), self.group)
+        whole = self.source.fresh(self.cfg.n_step)
+        self.model.value.judge(whole.with_(weights=planned(whole, self.cfg.learning_starts)), self.group)
         return self.update(windows)
 
     def update(self, batch: Batch) -> Metrics:

@@ -53,9 +53,10 @@ class DataSource(Stateful, Protocol):
 
     def next(self) -> Batch: ...
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         """The rows that are new since the `next` before the last one, each given once; with a `horizon`, the n-step
-        transitions that they completed. None where there are none."""
+        transitions that they completed. Often there are none: a Batch of no rows, because ranks get theirs at different
+        moments and must all take part in what is computed of them."""
         ...
 
     def following(self, rows: Tensor, steps: int) -> Batch:

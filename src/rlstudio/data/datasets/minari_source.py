@@ -73,14 +73,12 @@ class DatasetSource:
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         """All rows with the first sample, none later."""
-        if self.samples != 1:
-            return None
         rows = self._read()
-        first = rows.numbering.oldest()
-        numbers = rows.numbering.between(first, rows.numbering.counts - (horizon - 1))
-        return rows.at(numbers, horizon).to(self.device)
+        last = rows.numbering.counts - (horizon - 1)
+        first = rows.numbering.oldest() if self.samples == 1 else last
+        return rows.at(rows.numbering.between(first, last), horizon).to(self.device)
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         return self._read().at(rows.numpy(force=True) + steps).to(self.device)

@@ -48,6 +48,7 @@ class ReplaySource:
         self.last: Batch | None = None
         self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first environment
         self._has_window = False  # once there is one there always is
+        self._none: dict[int, Batch] = {}  # no rows, by horizon
         self._known = np.zeros(replay.num_envs, np.int64)  # rows of each environment before the last `next`
 
     @property
@@ -74,10 +75,14 @@ class ReplaySource:
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         later = horizon - 1
         numbers = self.replay.held_between(self._known - later, self.replay.counts - later)
-        return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device) if len(numbers) else None
+        if len(numbers):
+            return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
+        if horizon not in self._none:  # between two rounds of collecting it is asked for with every sample
+            self._none[horizon] = self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
+        return self._none[horizon]
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         numbers = rows.numpy(force=True) + steps * self.replay.num_envs
