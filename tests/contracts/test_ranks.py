@@ -8,14 +8,27 @@ import pytest
 import torch
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Step
+from rlstudio.core.contracts import ReplayPlan, Step
 from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Discrete
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.normalizer import Normalizer
 from rlstudio.models.planning.value import LearnedValue
-from rlstudio.ops.group import ALONE
-from support.runtimes import STAND_IN_ALGOS, in_ranks, run_through, trainer_over, weights, world
+from rlstudio.ops.group import ALONE, Alone
+from rlstudio.testing.trainers import as_loaded
+from support.runtimes import (
+    STAND_IN_ALGOS,
+    Game,
+    Idle,
+    Marking,
+    SlicedRuntime,
+    in_ranks,
+    run_through,
+    trainer_over,
+    weights,
+    world,
+)
 
 
 class NotFinite:
@@ -35,8 +48,9 @@ class NotFinite:
 
 
 SETTINGS = {
-    "ppo": {"target_kl": 1e-3, "passes": 4, "normalize_rewards": True, "lr": 3e-3},
+    "ppo": {"target_kl": 1e-3, "passes": 4, "normalize_rewards": True, "lr": 3e-2},
     "a2c": {"normalize_advantages": True, "normalize_rewards": True},
+    "mbmpc": {"n_step": 2, "policy_loss": "advantage"},
 }
 
 
@@ -56,11 +70,11 @@ def test_ranks_that_see_different_rows_call_the_same_and_hold_the_same_weights(a
         assert torch.equal(tensor, second.agent.model.state_dict()[name]), name
     assert first.source.last is not None
     assert not torch.equal(first.source.last.observations, second.source.last.observations)
-    if algo in SETTINGS:
+    if "normalize_rewards" in SETTINGS.get(algo, {}):
         assert torch.equal(first.reward_scale.std, second.reward_scale.std)
     if algo == "ppo":
         assert "any" in meeting.calls
-        assert first.gradient_steps < first.source.env_steps // 2 * 4, "the stop was never reached"
+        assert first.gradient_steps < first.batcher.count * first.cfg.passes, "the stop was never reached"
 
 
 class OneRolloutAhead:
@@ -75,6 +89,64 @@ class OneRolloutAhead:
     def fragments(self, steps):
         more, self.begun = 0 if self.begun else 4, True
         return self.collector.fragments(steps + more)
+
+
+class SecondOfTwo(Alone):
+    """The group of a rank that is asked for nothing here."""
+
+    rank, size = 1, 2
+
+
+def test_exploration_in_a_rank_goes_by_the_steps_and_environments_of_the_whole_run():
+    runtime = LocalRuntime(world("dqn"), replay_capacity=64, group=SecondOfTwo())
+    assert (runtime.num_envs, runtime.run_envs) == (2, 4)
+    explore = Marking(24)
+    source = runtime.replay(Idle(), Rng(0), ReplayPlan(4, warmup=24, every=8, updates=2), explore)
+    for samples in range(1, 6):
+        source.next()
+        assert source.env_steps == 24 + (samples - 1) // 2 * 8
+    assert [place.env_steps for place in explore.places] == list(range(4, 44, 4))
+    assert {place.num_envs for place in explore.places} == {4}
+    assert all(place.envs.tolist() == [2, 3] for place in explore.places)
+    assert source.replay.counts.tolist() == [10, 10], "rows go into the columns of this rank"
+
+
+def test_slices_in_a_rank_have_numbers_of_the_run_and_columns_of_the_rank():
+    runtime = SlicedRuntime([world("dqn", 2, 3), world("dqn", 1, 4)], group=SecondOfTwo())
+    source = runtime.replay(Idle(), Rng(0), ReplayPlan(4, warmup=24, every=12), Marking(24))
+    for _ in range(3):
+        source.next()
+    first, second = (part.explore.places for part in source.collector.slices)
+    assert {tuple(place.envs.tolist()) for place in first} == {(3, 4)}
+    assert {tuple(place.envs.tolist()) for place in second} == {(5,)}
+    assert {place.num_envs for place in (*first, *second)} == {6}
+    assert source.replay.counts.tolist() == [len(first), len(first), len(second)]
+
+
+@pytest.mark.parametrize("kind", ["alone", "rank", "slices", "turns", "slices of turns"])
+def test_a_source_knows_which_rows_are_of_the_random_start(kind):
+    """By the steps of the whole run: not by the numbers of rows, which are this rank's and pass over those who wait."""
+    games = [Game(count, Discrete(3), garbage=0.0) for count in (1, 2)]
+    runtime = {
+        "alone": lambda: LocalRuntime(world("dqn"), replay_capacity=256),
+        "rank": lambda: LocalRuntime(world("dqn"), replay_capacity=256, group=SecondOfTwo()),
+        "slices": lambda: SlicedRuntime([world("dqn", 2, 3), world("dqn", 2, 4)]),
+        "turns": lambda: LocalRuntime(games[1], replay_capacity=256),
+        "slices of turns": lambda: SlicedRuntime(games),
+    }[kind]()
+    steps = 12 * runtime.run_envs
+    plan = ReplayPlan(4, warmup=steps, every=4 * runtime.run_envs)
+    source = runtime.replay(Idle(), Rng(0), plan, Marking(steps))
+    for _ in range(6):
+        source.next()
+    resumed = runtime.replay(Idle(), Rng(0), plan, Marking(steps))
+    resumed.load_state_dict(as_loaded(source.state_dict()))
+    for one in (source, resumed):
+        rows = one.replay.all()
+        random = rows.actions == 0
+        assert random.any()
+        assert not random.all()
+        assert torch.equal(one.after_warmup(rows.rows), ~random)
 
 
 OUT_OF_STEP = {

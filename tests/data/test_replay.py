@@ -155,7 +155,7 @@ def test_windows_as_transitions_are_the_n_step_rows(envs, done_every):
 
 def test_a_source_shows_each_new_row_once_and_each_window_when_it_is_whole():
     class Steps:
-        env_steps = 0
+        env_steps, run_envs = 0, 2
 
         def fragments(self, steps):
             self.env_steps += 2 * steps

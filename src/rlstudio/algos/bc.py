@@ -63,6 +63,7 @@ class Cloning(Trainer):
             batch_size=cfg.batch_size,
             best_share=cfg.best_share,
             device=runtime.device,
+            ranks=runtime.group.size,
         )
         self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
 

@@ -15,7 +15,7 @@ from rlstudio.ops.group import ALONE
 
 
 class LocalRuntime(EnvDescription):
-    """`new_guard` makes the guard of each source."""
+    """`new_guard` makes the guard of each source. In a `group` every rank has as many environments as this one."""
 
     def __init__(
         self,
@@ -37,6 +37,10 @@ class LocalRuntime(EnvDescription):
         return self.env.num_envs
 
     @property
+    def run_envs(self) -> int:
+        return self.num_envs * self.group.size
+
+    @property
     def exact(self) -> str | None:
         return self.env.exact
 
@@ -55,7 +59,15 @@ class LocalRuntime(EnvDescription):
         return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device, priorities)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
-        return Collector(self.env, agent, self.group.own(rng.fork("collector")), explore, self.new_guard())
+        return Collector(
+            self.env,
+            agent,
+            self.group.own(rng.fork("collector")),
+            explore,
+            self.new_guard(),
+            first_env=self.group.rank * self.num_envs,
+            run_envs=self.run_envs,
+        )
 
     def topology(self) -> State:
         return {

@@ -38,7 +38,7 @@ class DataSource(Stateful, Protocol):
 
     @property
     def env_steps(self) -> int:
-        """Environment steps so far; asked at every step, so cheap."""
+        """Environment steps of the whole run so far; asked at every step, so cheap."""
         ...
 
     @property
@@ -61,6 +61,10 @@ class DataSource(Stateful, Protocol):
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         """The rows that came `steps` after these in their environments."""
+        ...
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        """Which of these rows were taken after the warm-up of the plan, so not by a random start."""
         ...
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
@@ -88,7 +92,8 @@ class PriorityPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps."""
+    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps. Steps of
+    the whole run; each rank draws samples of its own."""
 
     batch_size: int
     warmup: int
@@ -100,7 +105,7 @@ class ReplayPlan:
     priorities: PriorityPlan | None = None
 
     def first_sample(self, num_envs: int) -> int:
-        """Environment steps before the first sample: at least one whole window in each environment."""
+        """Steps before the first sample: at least one whole window in each environment of the run."""
         return max(self.warmup, self.horizon * num_envs, self.every)
 
 
@@ -119,8 +124,8 @@ class ReplayBuffer(Stateful, Protocol):
         """Rows held."""
         ...
 
-    def add(self, rollout: Batch, first_env: int = 0) -> None:
-        """Append a rollout [T, B] of the environments from `first_env` on."""
+    def add(self, rollout: Batch, column: int = 0) -> None:
+        """Append a rollout [T, B] of the environments from this one of ours on."""
         ...
 
     def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
@@ -177,6 +182,11 @@ class Runtime(EnvFacts, Protocol):
     @property
     def num_envs(self) -> int:
         """Environments whose rows this process learns from."""
+        ...
+
+    @property
+    def run_envs(self) -> int:
+        """Environments of the whole run, those of all ranks: what steps are counted in."""
         ...
 
     @property

@@ -46,6 +46,9 @@ class StreamSource:
     def following(self, rows: Tensor, steps: int) -> Batch:
         raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
 
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
+
     def feedback(self, rows: Tensor, values: Tensor) -> None:
         """Fresh rollouts have no priorities."""
 
