@@ -234,7 +234,9 @@ class Game:
     waits. In the columns of agents that are gone stands `garbage`."""
 
     exact = None
+    agents = 3
     vectorization = "toy"
+    restart_reasons = None
     restarted: tuple[int, ...] = ()
 
     def __init__(self, games: int, actions: Space, garbage: float) -> None:

@@ -23,10 +23,10 @@ class LocalRuntime(EnvDescription):
         new_guard: Callable[[], RowGuard] = RowGuard,
         replay_capacity: int = 100_000,
         device: str = "cpu",
-        world: EnvConfig | None = None,
+        env_config: EnvConfig | None = None,
         group: Group = ALONE,
     ) -> None:
-        super().__init__(env.spaces, world, device)
+        super().__init__(env.spaces, env_config, device)
         self.env = env
         self.new_guard = new_guard
         self.replay_capacity = replay_capacity
@@ -72,7 +72,7 @@ class LocalRuntime(EnvDescription):
     def topology(self) -> State:
         return {
             "num_envs": self.num_envs,
-            "vectorization": getattr(self.env, "vectorization", type(self.env).__name__),
+            "vectorization": self.env.vectorization,
         }
 
     def close(self) -> None:

@@ -37,11 +37,21 @@ class Step(NamedTuple):
 
 
 class VecEnv(Protocol):
-    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden."""
+    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden.
+
+    With several agents each of them is one of the `num_envs`: agent a of environment e is number e * agents + a.
+    """
 
     spaces: Spaces
     num_envs: int
+    agents: int  # of each environment
+    vectorization: str  # how the environments are stepped; part of the recorded topology
     exact: str | None  # None: `seek` restores bit for bit. Otherwise the reason why it cannot be promised.
+
+    @property
+    def restart_reasons(self) -> list[str] | None:
+        """Why workers were replaced; whoever reads them empties the list. None: there are no workers."""
+        ...
 
     def reset(self) -> Array:
         """Every environment at the start of its episode 0, whatever it did before."""
@@ -70,7 +80,7 @@ class EnvFacts(Protocol):
     device: str
 
     @property
-    def world(self) -> object | None:
+    def env_config(self) -> object | None:
         """The `env` section they are made from, for planners that use its equations; None where it is not known."""
         ...
 

@@ -96,7 +96,7 @@ class Collector:
             self.explore.progress(fraction)
 
     def take(self) -> Tally:
-        reasons = getattr(self.env, "restart_reasons", None)  # of environments in processes
+        reasons = self.env.restart_reasons
         restarts = None if reasons is None else list(reasons)
         if reasons:
             reasons.clear()

@@ -36,9 +36,9 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
     """Runs train, evaluate and count one agent per environment; a world with more can be stepped, not yet trained."""
-    if (agents := getattr(env, "agents", 1)) > 1:
+    if env.agents > 1:
         raise Incompatible(
-            f"env.id: {cfg.env.id} has {agents} agents, and a run trains one per environment; choose another"
+            f"env.id: {cfg.env.id} has {env.agents} agents, and a run trains one per environment; choose another"
             " environment (rlctl envs)"
         )
 
