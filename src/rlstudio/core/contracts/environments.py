@@ -23,8 +23,9 @@ class Step(NamedTuple):
     `infos` holds the chosen keys (`spaces.infos`), float32 [num_envs] each: NaN where an environment's info has no such
     key in this step.
 
-    `active` is there where one environment has several agents, a column each: False where an agent has no transition
-    in this step, because it is out of its episode or waits for its turn.
+    `active` is there where one environment has several agents, a column each: False where an agent does not act in this
+    step, because it is out of its episode or waits for its turn. What it is paid and the end of its episode while it
+    waits are the outcome of its last action.
     """
 
     observations: Array
@@ -99,7 +100,7 @@ class Transition(NamedTuple, Generic[A]):
     states: A  # [..., S]
     rewards: A  # [...]
     terminated: A  # [...] bool; of an agent among several: out of the episode, which goes on until all are
-    active: A | None = None  # [...] bool, of several agents: who takes part in this step; None: all that are not out
+    active: A | None = None  # [...] bool, of several agents: whose action counts in this step; None: of all not out
 
 
 class World(Protocol[A]):
@@ -110,7 +111,8 @@ class World(Protocol[A]):
     dimensions. Dims: S numbers of state, K uniform numbers that start an episode.
 
     With `agents` > 1 there is still one state per environment. Observations, actions and rewards are per agent, in an
-    axis behind the leading dimensions, and `spaces` are those of one agent.
+    axis behind the leading dimensions, and `spaces` are those of one agent. Agents that wait for their turn may be paid
+    meanwhile, for what they did before; the action that comes from them means nothing.
     """
 
     id: str
