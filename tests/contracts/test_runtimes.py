@@ -1,48 +1,41 @@
-"""Algorithms over runtimes that they do not know: slices with older weights, ranks, another lane, many agents.
+"""Algorithms over runtimes that they do not know: slices with older weights, another lane, many agents; ranks are in
+`test_ranks.py`.
 
-Each runs from its own unchanged file. What is wrong in an algorithm would be wrong here: a rank that waits for ever, a
-row that counts twice, an exploration that starts anew in every worker.
+Each runs from its own unchanged file. What is wrong in an algorithm would be wrong here: a row that counts twice, an
+exploration that starts anew in every worker.
 """
 
-import numpy as np
 import pytest
 import torch
 
 from rlstudio.algos.ppo import PPO, ppo_loss
 from rlstudio.core.batch import Batch
 from rlstudio.core.catalog import LANES, Part
-from rlstudio.core.contracts import ReplayPlan, Step
+from rlstudio.core.contracts import ReplayPlan
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete
 from rlstudio.data.collect.collector import Collector
 from rlstudio.data.collect.turns import OpenDecisions, decisions
 from rlstudio.data.runtime import LocalRuntime
-from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.training.build import build_runtime, build_trainer
-from rlstudio.experiment.training.loop import Position, train
 from rlstudio.testing.trainers import as_loaded
 from support.experiments import tiny
-from support.runtimes import STAND_IN_ALGOS, Game, Idle, SlicedRuntime, actions_of, in_ranks, trainer_over
+from support.runtimes import (
+    STAND_IN_ALGOS,
+    Game,
+    Idle,
+    SlicedRuntime,
+    actions_of,
+    run_through,
+    trainer_over,
+    weights,
+    world,
+)
 
 SHORT = {"mbmpc": {"n_step": 2}}
 algorithms = pytest.mark.parametrize("algo", STAND_IN_ALGOS)
-
-
-def world(algo: str, num_envs: int = 2, seed: int = 3):
-    return make_vec_env(EnvConfig(id="Pendulum-v1" if algo == "sac" else "CartPole-v1", num_envs=num_envs, seed=seed))
-
-
-def weights(trainer) -> torch.Tensor:
-    return torch.cat([optimizer.flat.data for optimizer in trainer.optimizers])
-
-
-def run_through(trainer, epochs: int = 3) -> list[dict[str, float]]:
-    """The loop over the trainer; the metrics of each epoch."""
-    cfg = trainer.cfg.model_copy(update={"epochs": epochs})
-    return [tick.report.metrics for tick in train(trainer, cfg, Position()) if tick.report is not None]
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
@@ -85,86 +78,6 @@ def test_rows_of_older_weights_are_weighed_by_what_the_present_ones_would_do():
         kls.append(float(ppo_loss(trainer.model, learned.flatten(), trainer.cfg)[1]["kl"]))
         trainer.update(rollout)
     assert kls[0] < 1e-9 < kls[1]
-
-
-# -- ranks -------------------------------------------------------------------------------------------------------------
-
-
-class NotFinite:
-    """An environment whose rewards are no numbers for a while: the rows do not count, in one rank only."""
-
-    def __init__(self, env) -> None:
-        self.env, self.steps = env, 0
-
-    def __getattr__(self, name):
-        return getattr(self.env, name)
-
-    def step(self, actions: np.ndarray) -> Step:
-        step, self.steps = self.env.step(actions), self.steps + 1
-        if self.steps in (5, 6, 40):
-            return step._replace(rewards=np.full_like(step.rewards, np.nan))
-        return step
-
-
-SETTINGS = {
-    "ppo": {"target_kl": 1e-3, "passes": 4, "normalize_rewards": True, "lr": 3e-3},
-    "a2c": {"normalize_advantages": True, "normalize_rewards": True},
-}
-
-
-@algorithms
-def test_ranks_that_see_different_rows_call_the_same_and_hold_the_same_weights(algo):
-    def learn(group):
-        env = world(algo, seed=3 + group.rank)
-        runtime = LocalRuntime(NotFinite(env) if group.rank else env, replay_capacity=256, group=group)
-        trainer = trainer_over(runtime, algo, **SETTINGS.get(algo, {}))
-        run_through(trainer, 2)
-        return trainer
-
-    (first, second), meeting = in_ranks(2, learn)
-    assert "mean" in meeting.calls
-    assert torch.equal(weights(first), weights(second))
-    for name, tensor in first.agent.model.state_dict().items():
-        assert torch.equal(tensor, second.agent.model.state_dict()[name]), name
-    assert first.source.last is not None
-    assert not torch.equal(first.source.last.observations, second.source.last.observations)
-    if algo in SETTINGS:
-        assert torch.equal(first.reward_scale.std, second.reward_scale.std)
-    if algo == "ppo":
-        assert "any" in meeting.calls
-        assert first.gradient_steps < first.source.env_steps // 2 * 4, "the stop was never reached"
-
-
-def test_a_group_notices_a_call_that_only_one_rank_makes():
-    def differ(group):
-        group.any(torch.tensor(True)) if group.rank else group.sum(torch.tensor(1.0))
-
-    with pytest.raises(AssertionError, match="the ranks called different things"):
-        in_ranks(2, differ)
-
-
-@pytest.mark.parametrize("bad", [False, True])
-def test_the_gradient_of_two_ranks_is_that_of_all_their_rows(bad):
-    """A2C updates with a whole rollout at once: two ranks move as one process with both halves does."""
-    rollouts = []
-
-    def learn(group):
-        runtime = LocalRuntime(world("a2c", seed=3 + group.rank), replay_capacity=256, group=group)
-        trainer = trainer_over(runtime, "a2c", normalize_advantages=True)
-        rollout = trainer.source.next()
-        if bad and group.rank:
-            rollout = rollout.with_(weights=torch.tensor([[1.0, 0.0]]).expand(rollout.shape).clone())
-        rollouts.append((group.rank, rollout))
-        trainer.update(rollout)
-        return trainer
-
-    (first, _), _ = in_ranks(2, learn)
-    both = [rollout for _, rollout in sorted(rollouts, key=lambda pair: pair[0])]
-    both = [one if "weights" in one else one.with_(weights=torch.ones(one.shape)) for one in both]
-    whole = Batch(lead=2, **{name: torch.cat([getattr(one, name) for one in both], 1) for name in both[0].names})
-    alone = trainer_over(LocalRuntime(world("a2c", 4), replay_capacity=256), "a2c", normalize_advantages=True)
-    alone.update(whole)
-    torch.testing.assert_close(weights(first), weights(alone), atol=1e-5, rtol=1e-4)
 
 
 # -- lanes -------------------------------------------------------------------------------------------------------------

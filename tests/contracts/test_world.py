@@ -7,6 +7,12 @@ from rlstudio.core.catalog import WORLDS
 from rlstudio.testing import WorldContract
 from support.contracts import suites
 
-TOYS = [kind.id for kind in (support.worlds.Slider, support.worlds.MaskedWorld, support.worlds.ThreeAgents)]
+WORLDS_OF_OTHERS = (
+    support.worlds.Slider,
+    support.worlds.MaskedWorld,
+    support.worlds.TwoTurns,
+    support.worlds.ThreeAgents,
+)
+TOYS = [kind.id for kind in WORLDS_OF_OTHERS]
 
 globals().update(suites(WorldContract, {name: {} for name in sorted({*WORLDS.builtin, *TOYS})}))

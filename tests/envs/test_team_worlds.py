@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from rlstudio.core.contracts import Acted
 from rlstudio.core.errors import Incompatible, UserError
+from rlstudio.core.rng import Rng
+from rlstudio.data.collect.collector import Collector
+from rlstudio.data.collect.turns import decisions
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.envs.worlds.kernel import NUMPY
 from rlstudio.envs.worlds.team import TeamVecEnv
-from rlstudio.experiment.training.build import build
-from support.experiments import tiny
 from support.worlds import CHOICES, LENGTH, ThreeAgents
 
 B, AGENTS = 2, 3
@@ -32,6 +34,18 @@ def played(env, observations, steps):
         yield type(step)(*(part.copy() for part in step[:5]), {}, step.active.copy())
 
 
+class Repeating:
+    """Does what it is shown."""
+
+    acting, remembers = "none", False
+
+    def noise(self, generator, steps, num_envs):
+        return np.empty((steps, num_envs, 0), np.float32)
+
+    def step(self, observations, carry=None, noise=None):
+        return Acted(right(observations), {}, carry)
+
+
 def test_columns_lie_side_by_side_env_by_env():
     env = made()
     assert isinstance(env, TeamVecEnv)
@@ -48,15 +62,15 @@ def test_turns_deaths_and_the_end_of_an_episode():
     env = made(1)
     steps = list(played(env, env.reset(), LENGTH + 2))
     turns = [[t % 2 == 0, t % 2 == 1, t < 3] for t in range(LENGTH)]
-    turns[-1][0] = True  # agent 0 waits, but its episode ends: that is a row of its own
     assert [step.active.tolist() for step in steps[:LENGTH]] == turns
     assert [step.terminated.tolist() for step in steps[:LENGTH]] == [
         [t == LENGTH - 1, t == LENGTH - 1, t == 2] for t in range(LENGTH)
     ]
     assert steps[LENGTH].active.tolist() == [True, False, True]  # the next episode, agent 2 is back
     assert not any(step.truncated.any() for step in steps)
-    for step in steps:
-        assert np.array_equal(step.rewards, step.active * 1.0)  # a reward counts only in active steps
+    for t, step in enumerate(steps):
+        is_out = np.array([False, False, 3 <= t < LENGTH])
+        assert np.array_equal(step.rewards, np.where(step.active, 1.0, np.where(is_out, 0.0, 0.25)))
     *_, last = played(crowd := made(8), crowd.reset(), LENGTH)
     assert not np.array_equal(last.successors, last.observations)
 
@@ -65,8 +79,21 @@ def test_a_time_limit_cuts_those_who_are_still_in():
     env = made(1, max_episode_steps=4)
     *_, last = played(env, env.reset(), 4)
     assert last.truncated.tolist() == [True, True, False]  # agent 2 was out before
-    assert last.active.tolist() == [True, True, False]
+    assert last.active.tolist() == [False, True, False]  # agent 0 waits: its last action ended the episode
     assert not last.terminated.any()
+
+
+def test_what_a_team_is_paid_while_it_waits_is_the_outcome_of_its_last_action():
+    """The vector and `decisions` speak of the same thing: every action of TwoTurns earns 1, at its own row."""
+    env = make_vec_env(EnvConfig(id="toys/TwoTurns-v0"), 2, 5)
+    rows = decisions(Collector(env, Repeating(), Rng(0)).collect(2 * LENGTH))
+    first = [t % 2 == 0 for t in range(2 * LENGTH)]
+    for agent in range(4):
+        own = torch.tensor(first if agent % 2 == 0 else [not turn for turn in first])
+        ends = own.nonzero().squeeze(1)[[LENGTH // 2 - 1, LENGTH - 1]]
+        assert torch.equal(rows.active[:, agent], own)
+        assert torch.equal(rows.rewards[:, agent], own.float())
+        assert rows.terminated[:, agent].nonzero().squeeze(1).tolist() == ends.tolist()
 
 
 def test_parameters_per_env():
@@ -112,5 +139,3 @@ def test_the_world_itself_takes_any_leading_dimensions_on_numpy_and_torch():
 def test_what_cannot_be_done_with_several_agents_is_refused():
     with pytest.raises(UserError, match="has 3 agents, which no Gymnasium env has; use"):
         made(vectorization="sync")
-    with pytest.raises(Incompatible, match="toys/ThreeAgents-v0 has 3 agents"):
-        build(tiny("ppo", env={"id": "toys/ThreeAgents-v0"}))

@@ -13,7 +13,19 @@ from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import Acted, Agent, DataSource, Explore, ReplayPlan, State, Step, Tally, VecEnv
+from rlstudio.core.contracts import (
+    Acted,
+    Agent,
+    DataSource,
+    Explore,
+    Group,
+    Place,
+    ReplayPlan,
+    State,
+    Step,
+    Tally,
+    VecEnv,
+)
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Space, Spaces
 from rlstudio.data.collect.collector import Collector
@@ -21,7 +33,11 @@ from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.runtime import LocalRuntime
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_vec_env
+from rlstudio.experiment.training.loop import Position, train
 from rlstudio.models.policies.distributions import log_prob
+from rlstudio.ops.group import ALONE
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 
@@ -34,6 +50,20 @@ def trainer_over(runtime: Any, algo: str, seed: int = 3, **train: Any) -> Any:
     return ALGOS.load(algo)(cfg.train, runtime, cfg.policy.network, Rng(seed))
 
 
+def world(algo: str, num_envs: int = 2, seed: int = 3) -> VecEnv:
+    return make_vec_env(EnvConfig(id="Pendulum-v1" if algo == "sac" else "CartPole-v1", num_envs=num_envs, seed=seed))
+
+
+def weights(trainer: Any) -> Tensor:
+    return torch.cat([optimizer.flat.data for optimizer in trainer.optimizers])
+
+
+def run_through(trainer: Any, epochs: int = 3) -> list[dict[str, float]]:
+    """The loop over the trainer; the metrics of each epoch."""
+    cfg = trainer.cfg.model_copy(update={"epochs": epochs})
+    return [tick.report.metrics for tick in train(trainer, cfg, Position()) if tick.report is not None]
+
+
 # -- workers: two slices of the environments, each acting with weights that are a few rollouts old -------------------
 
 
@@ -41,8 +71,11 @@ class Slices:
     """Collects like two workers: each has a part of the environments and a copy of the agent that is refreshed only
     every third time. As fragments, one slice is a round ahead of the other."""
 
-    def __init__(self, envs: list[VecEnv], agent: Agent, rng: Rng, explore: Explore | None) -> None:
+    def __init__(
+        self, envs: list[VecEnv], agent: Agent, rng: Rng, explore: Explore | None, group: Group = ALONE
+    ) -> None:
         self.agent, self.total, self.rounds, self.turns = agent, sum(env.num_envs for env in envs), 0, 0
+        self.run_envs = self.total * group.size
         firsts = np.cumsum([0, *(env.num_envs for env in envs)])
         self.slices = [
             Collector(
@@ -50,15 +83,16 @@ class Slices:
                 copy.deepcopy(agent),
                 rng.fork(f"slice-{first}"),
                 copy.deepcopy(explore),
-                first_env=int(first),
-                of_envs=self.total,
+                first_env=group.rank * self.total + int(first),
+                run_envs=self.run_envs,
+                column=int(first),
             )
             for env, first in zip(envs, firsts, strict=False)
         ]
 
     @property
     def env_steps(self) -> int:
-        return sum(part.env_steps for part in self.slices)
+        return sum(part.vector_steps * part.env.num_envs for part in self.slices) * self.run_envs // self.total
 
     def collect(self, steps: int) -> Batch:
         self._refresh()
@@ -68,7 +102,7 @@ class Slices:
         self._refresh()
         part = self.slices[self.turns % 2]
         self.turns += 1
-        yield part.first_env, part.collect(2 * steps)
+        yield part.column, part.collect(2 * steps)
 
     def _refresh(self) -> None:
         if self.rounds % 3 == 0:
@@ -103,8 +137,8 @@ class Slices:
 class SlicedRuntime(LocalRuntime):
     """Two vectors of environments as one."""
 
-    def __init__(self, envs: list[VecEnv]) -> None:
-        super().__init__(envs[0], replay_capacity=256)
+    def __init__(self, envs: list[VecEnv], group: Group = ALONE) -> None:
+        super().__init__(envs[0], replay_capacity=256, group=group)
         self.envs = envs
 
     @property
@@ -112,11 +146,12 @@ class SlicedRuntime(LocalRuntime):
         return sum(env.num_envs for env in self.envs)
 
     def stream(self, agent: Agent, rng: Rng, steps: int, explore: Explore | None = None) -> DataSource:
-        return StreamSource(Slices(self.envs, agent, rng, explore), steps)
+        return StreamSource(Slices(self.envs, agent, rng, explore, self.group), steps)
 
     def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
         replay = ReplayBuffer(self.spaces, self.replay_capacity, self.num_envs)
-        return ReplaySource(Slices(self.envs, agent, rng, explore), replay, rng.fork("sample"), plan)
+        slices = Slices(self.envs, agent, rng, explore, self.group)
+        return ReplaySource(slices, replay, rng.fork("sample"), plan)
 
 
 def _beside(rollouts: list[Batch]) -> Batch:
@@ -199,7 +234,9 @@ class Game:
     waits. In the columns of agents that are gone stands `garbage`."""
 
     exact = None
+    agents = 3
     vectorization = "toy"
+    restart_reasons = None
     restarted: tuple[int, ...] = ()
 
     def __init__(self, games: int, actions: Space, garbage: float) -> None:
@@ -262,3 +299,33 @@ class Idle:
 
     def step(self, observations: np.ndarray, carry: Any = None, noise: np.ndarray | None = None) -> Acted:
         return Acted(np.ones(len(observations), np.int64), {}, carry)
+
+
+class Marking:
+    """An exploration that does 0 until so many steps of the run were taken and leaves the agent alone afterwards; it
+    notes where it was asked."""
+
+    remembers = False
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.places: list[Place] = []
+
+    def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
+        return np.empty((steps, num_envs, 0), np.float32)
+
+    def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Any, place: Place) -> np.ndarray:
+        self.places.append(place)
+        return np.zeros_like(actions) if place.env_steps <= self.steps else actions
+
+    def progress(self, fraction: float) -> None:
+        """It goes by steps."""
+
+    def forget(self, envs: np.ndarray) -> None:
+        """Nothing travels."""
+
+    def state_dict(self) -> State:
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Nothing to remember."""

@@ -1,7 +1,7 @@
 """Worlds as another package would bring them: importing this module makes them known.
 
 `toys/Slider-v0` has parameters and equations to plan in, `toys/MaskedWorld-v0` shows a dict with an action mask,
-`toys/ThreeAgents-v0` has agents of which one dies early and two take turns.
+`toys/TwoTurns-v0` has two agents that take turns, `toys/ThreeAgents-v0` also one that dies early.
 """
 
 from __future__ import annotations
@@ -100,9 +100,42 @@ class MaskedWorld:
         return parts[0] + parts[1] + parts[2] + parts[3]
 
 
+class TwoTurns:
+    """Two agents take turns to repeat the choice that both are shown. Who does so is paid 1 one step later, while it
+    waits; the last action of an episode is paid at once. State [step, dice, owed].
+    """
+
+    id = "toys/TwoTurns-v0"
+    spaces = Spaces(Box((CHOICES + 2,), "float32", (0.0,), (1.0,)), Discrete(CHOICES))
+    state_size = 3
+    noise_size = 1
+    limit: int | None = None
+    agents = 2
+    params: Mapping[str, float] = {}
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp), xp.zeros_like(noise)), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        step, throw, owed = states[..., 0], states[..., 1], states[..., 2]
+        first, over = step % 2 == 0, step + 1 >= LENGTH
+        right = (xp.where(first, actions[..., 0], actions[..., 1]) == xp.floor(dice.unit(throw) * CHOICES)) * 1.0
+        paid = right * over  # to who acts; what is owed goes to the other
+        rewards = xp.stack((xp.where(first, paid, owed), xp.where(first, owed, paid)), -1)
+        active = xp.stack((first, ~first), -1)
+        following = xp.stack((step + 1, dice.roll(throw), right), -1)
+        return Transition(following, rewards, xp.stack((over, over), -1), active)
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        target = one_hot(xp.floor(dice.unit(states[..., 1]) * CHOICES), CHOICES, xp)
+        who = [one_hot(xp.zeros_like(states[..., 0]) + agent, 2, xp) for agent in range(2)]
+        return xp.concatenate((xp.stack((target, target), -2), xp.stack(who, -2)), -1)
+
+
 class ThreeAgents:
     """Each agent is shown a choice to repeat, and which agent it is; doing so earns 1. Agents 0 and 1 take turns, 0
-    first; agent 2 acts in every step and is out after `death` of them. The others are out after LENGTH steps.
+    first; agent 2 acts in every step and is out after `death` of them. The others are out after LENGTH steps. Who waits
+    is paid a quarter.
 
     State [step, dice].
     """
@@ -120,9 +153,9 @@ class ThreeAgents:
 
     def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         step, throw = states[..., 0], states[..., 1]
-        rewards = (actions == self._targets(throw, xp)) * 1.0
         first = step % 2 == 0
         active = xp.stack((first, ~first, xp.ones_like(first)), -1)
+        rewards = xp.where(active, (actions == self._targets(throw, xp)) * 1.0, 0.25)
         over = step + 1 >= LENGTH
         terminated = xp.stack((over, over, step + 1 >= p["death"]), -1)
         return Transition(xp.stack((step + 1, dice.roll(throw)), -1), rewards, terminated, active)
@@ -138,5 +171,5 @@ class ThreeAgents:
         return xp.stack([(face + agent) % CHOICES for agent in range(3)], -1)
 
 
-for world in (Slider, MaskedWorld, ThreeAgents):
+for world in (Slider, MaskedWorld, TwoTurns, ThreeAgents):
     WORLDS.register(world.id, world)

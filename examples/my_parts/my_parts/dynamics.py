@@ -18,7 +18,7 @@ class Weaker:
 
     def __init__(self, cfg, env, rng):
         self.cfg = cfg
-        self.equations = dynamics_of(env.world)
+        self.equations = dynamics_of(env.env_config)
         self.reward_range = self.equations.reward_range
 
     def start(self, observations, candidates):

@@ -63,13 +63,15 @@ class Cloning(Trainer):
             batch_size=cfg.batch_size,
             best_share=cfg.best_share,
             device=runtime.device,
+            ranks=runtime.group.size,
         )
         self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, runtime.group)
 
     def train_step(self) -> Metrics:
         batch = self.source.next()
-        encoder, rows = self.model.encoder, self.source.fresh()
-        if encoder.normalizer is not None and rows is not None:
+        encoder = self.model.encoder
+        if encoder.normalizer is not None:  # every rank has the whole dataset: there is nothing to agree on
+            rows = self.source.fresh()
             encoder.normalizer.update(encoder.raw(rows.observations), rows.weights)
         return self.update(batch)
 

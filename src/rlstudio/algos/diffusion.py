@@ -100,9 +100,7 @@ class Diffusion(Trainer):
         rows = []
         for _ in range(self.cfg.gradient_steps):
             batch = self.source.next()
-            fresh = self.source.fresh()
-            if fresh is not None:
-                self.learn_statistics(fresh)
+            self.learn_statistics(self.source.fresh())
             self.judge_value(batch)
             rows.append(self.update(batch))
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
@@ -116,12 +114,13 @@ class Diffusion(Trainer):
 
     def judge_value(self, batch: Batch) -> None:
         """By windows that are new to it; of a dataset none are, so by those that it learns from next."""
+        if self.model.value is None:
+            return
         if self.cfg.dataset is None:
             windows = self.source.fresh(self.cfg.planner.horizon)
         else:
             windows = transitions(batch, self.cfg.gamma)
-        if windows is not None and self.model.value is not None:
-            self.model.value.judge(windows, self.group)
+        self.model.value.judge(windows, self.group)
 
     def update(self, batch: Batch) -> Metrics:
         loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))

@@ -26,7 +26,7 @@ from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynami
 from rlstudio.algos.parts.planning_losses import td_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful
+from rlstudio.core.contracts import EnvFacts, Group, Metrics, Runtime, Stateful
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
@@ -36,6 +36,7 @@ from rlstudio.models.config import NetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.experience import PlanningModel
 from rlstudio.models.policies.distributions import log_prob
+from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
@@ -104,7 +105,7 @@ class MBMPC(Trainer):
         actions, learned = runtime.spaces.action, self.model.dynamics
         assert isinstance(actions, Box | Discrete)  # or there were no planner
         self.source = runtime.replay(self.agent, rng, cfg.replay_plan, RandomStart(actions, cfg.learning_starts))
-        if (needed := cfg.replay_plan.first_sample(runtime.num_envs)) > cfg.learning_starts:
+        if (needed := cfg.replay_plan.first_sample(runtime.run_envs)) > cfg.learning_starts:
             raise ConfigError(
                 f"train.learning_starts: {cfg.learning_starts} is less than train_every {cfg.train_every} or n_step"
                 f" {cfg.n_step} in each environment; raise it to {needed}"
@@ -126,20 +127,27 @@ class MBMPC(Trainer):
 
     def train_step(self) -> Metrics:
         windows = self.source.next()
-        rows, whole = self.source.fresh(), self.source.fresh(self.cfg.n_step)
-        if rows is not None:
-            self.model.learn_statistics(rows, self.group)
-        if whole is not None:
-            self.model.value.judge(whole.with_(weights=planned(whole, self.cfg.learning_starts)), self.group)
+        self.model.learn_statistics(self.source.fresh(), self.group)
+        whole = self.source.fresh(self.cfg.n_step)
+        self.model.value.judge(whole.with_(weights=self.planned(whole)), self.group)
         return self.update(windows)
 
     def update(self, batch: Batch) -> Metrics:
-        loss, metrics = mbmpc_loss(self.model, batch, self.newest(batch), self.counts, self.cfg)
+        loss, metrics = self.loss(batch)
         metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         return metrics
 
     def losses(self, batch: Batch) -> Metrics:
-        return mbmpc_loss(self.model, batch, self.newest(batch), self.counts, self.cfg)[1]
+        return self.loss(batch)[1]
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        rows = self.newest(batch)
+        return mbmpc_loss(self.model, batch, self.planned(batch), rows, self.counts, self.cfg, self.group)
+
+    def planned(self, windows: Batch) -> Tensor:
+        """Weights of the windows in which a planner acted; those of the random start do not count."""
+        weights_N = self.source.after_warmup(windows.rows).float()
+        return weights_N if windows.weights is None else weights_N * windows.weights
 
     def newest(self, windows: Batch) -> Batch:
         """The last row of each window, so that the dynamics miss nothing of what has just been seen."""
@@ -150,16 +158,22 @@ class MBMPC(Trainer):
 
 
 def mbmpc_loss(
-    model: PlanningModel, windows: Batch, rows: Batch, counts: Tensor | None, cfg: MBMPCConfig
+    model: PlanningModel,
+    windows: Batch,
+    planned_N: Tensor,
+    rows: Batch,
+    counts: Tensor | None,
+    cfg: MBMPCConfig,
+    group: Group = ALONE,
 ) -> tuple[Tensor, Metrics]:
-    """`windows` are n-step transitions, `rows` single ones; `counts` the resamples of learned dynamics."""
-    planned_N = planned(windows, cfg.learning_starts)
+    """`windows` are n-step transitions with the weights `planned_N` where a planner acted, `rows` single ones; `counts`
+    the resamples of learned dynamics."""
     value_loss, targets_N = td_loss(model.value, windows, planned_N)
     if cfg.policy_loss == "cloning":
         weights_N = planned_N
     else:
         advantages_N = targets_N - model.value.expected(windows.observations).detach()
-        weights_N = advantage_weights(advantages_N, windows.weights, cfg.advantage_tau)
+        weights_N = advantage_weights(advantages_N, windows.weights, cfg.advantage_tau, group)
     log_probs_N = log_prob(model.policy(windows.observations), model.unit(windows.actions))
     policy_loss = -weighted_mean(log_probs_N, weights_N)
     loss = cfg.value_coef * value_loss + cfg.policy_coef * policy_loss
@@ -170,15 +184,9 @@ def mbmpc_loss(
     return loss, metrics | {"value_trust": model.value.trust, "loss": loss.detach()}
 
 
-def planned(windows: Batch, learning_starts: int) -> Tensor:
-    """Rows in which a planner acted count, those of the random start do not."""
-    weights_N: Tensor = (windows.rows >= learning_starts).float()
-    return weights_N if windows.weights is None else weights_N * windows.weights
-
-
-def advantage_weights(advantages_N: Tensor, weights_N: Tensor | None, tau: float) -> Tensor:
+def advantage_weights(advantages_N: Tensor, weights_N: Tensor | None, tau: float, group: Group = ALONE) -> Tensor:
     """exp(A / tau), with advantages in units of their spread (Peng et al. 2019, arXiv:1910.00177)."""
-    scaled_N = torch.exp(standardize(advantages_N, weights_N) / tau).clamp(max=LARGEST_WEIGHT)
+    scaled_N = torch.exp(standardize(advantages_N, weights_N, group) / tau).clamp(max=LARGEST_WEIGHT)
     return scaled_N if weights_N is None else scaled_N * weights_N
 
 

@@ -66,7 +66,7 @@ class MPC(Trainer):
         self.cfg = cfg
         self.agent = self.build_agent(cfg, runtime, network, rng)
         self.model = self.agent.model
-        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
+        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.run_envs
         self.source = runtime.stream(self.agent, rng, steps)
 
     @classmethod

@@ -72,7 +72,7 @@ class PPO(OnPolicy):
 
     def __init__(self, cfg: PPOConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.num_envs
+        steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.run_envs
         super().__init__(runtime, network, rng, steps)
         if cfg.sequence_length is not None and (not self.agent.remembers or steps % cfg.sequence_length):
             why = (

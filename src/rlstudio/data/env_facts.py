@@ -7,15 +7,15 @@ from rlstudio.envs.config import EnvConfig
 
 
 class EnvDescription:
-    """EnvFacts of environments that nobody made. `world` is the config they would be made from; None where it is not
+    """EnvFacts of environments that nobody made. `env_config` is what they would be made from; None where it is not
     known."""
 
-    def __init__(self, spaces: Spaces, world: EnvConfig | None = None, device: str = "cpu") -> None:
+    def __init__(self, spaces: Spaces, env_config: EnvConfig | None = None, device: str = "cpu") -> None:
         self.spaces = spaces
-        self.world = world
+        self.env_config = env_config
         self.device = device
 
     @property
     def env_id(self) -> str:
-        """The id of the environments; empty without `world`."""
-        return "" if self.world is None else self.world.id
+        """The id of the environments; empty without `env_config`."""
+        return "" if self.env_config is None else self.env_config.id

@@ -15,7 +15,7 @@ from rlstudio.ops.group import ALONE
 
 
 class LocalRuntime(EnvDescription):
-    """`new_guard` makes the guard of each source."""
+    """`new_guard` makes the guard of each source. In a `group` every rank has as many environments as this one."""
 
     def __init__(
         self,
@@ -23,10 +23,10 @@ class LocalRuntime(EnvDescription):
         new_guard: Callable[[], RowGuard] = RowGuard,
         replay_capacity: int = 100_000,
         device: str = "cpu",
-        world: EnvConfig | None = None,
+        env_config: EnvConfig | None = None,
         group: Group = ALONE,
     ) -> None:
-        super().__init__(env.spaces, world, device)
+        super().__init__(env.spaces, env_config, device)
         self.env = env
         self.new_guard = new_guard
         self.replay_capacity = replay_capacity
@@ -35,6 +35,10 @@ class LocalRuntime(EnvDescription):
     @property
     def num_envs(self) -> int:
         return self.env.num_envs
+
+    @property
+    def run_envs(self) -> int:
+        return self.num_envs * self.group.size
 
     @property
     def exact(self) -> str | None:
@@ -55,12 +59,20 @@ class LocalRuntime(EnvDescription):
         return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device, priorities)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
-        return Collector(self.env, agent, self.group.own(rng.fork("collector")), explore, self.new_guard())
+        return Collector(
+            self.env,
+            agent,
+            self.group.own(rng.fork("collector")),
+            explore,
+            self.new_guard(),
+            first_env=self.group.rank * self.num_envs,
+            run_envs=self.run_envs,
+        )
 
     def topology(self) -> State:
         return {
             "num_envs": self.num_envs,
-            "vectorization": getattr(self.env, "vectorization", type(self.env).__name__),
+            "vectorization": self.env.vectorization,
         }
 
     def close(self) -> None:

@@ -68,18 +68,18 @@ def played_rows(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, r
     env = make_vec_env(env_cfg, num_envs=ENVS, seed=seed, vectorization=real_vectorization(env_cfg))
 
     def vary(observations: Array, actions: np.ndarray) -> np.ndarray:
-        varied, replaced = actions.copy(), generator.random(ENVS) < RANDOM_SHARE
+        varied, replaced = actions.copy(), generator.random(len(actions)) < RANDOM_SHARE
         varied[replaced] = _random(agent.spaces, mask, observations, actions, generator)[replaced]
         return varied
 
     table, resets = _Table(policy), []
     try:
-        for played in islice(play(agent, env, env.reset(), vary), -(-rows // ENVS)):
+        for played in islice(play(agent, env, env.reset(), vary), -(-rows // env.num_envs)):
             table.add(agent, played.observations, played.carry, played.acted)
             resets.append(played.lengths == 1)
     finally:
         env.close()
-    return table.recorded(np.stack(resets), ENVS)
+    return table.recorded(np.stack(resets), env.num_envs)
 
 
 def made_up_rows(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> ParityRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv
@@ -16,12 +16,6 @@ from rlstudio.envs.worlds.team import TeamVecEnv
 
 if TYPE_CHECKING:
     import gymnasium
-
-
-class MadeVecEnv(VecEnv, Protocol):
-    """A VecEnv that says what `vectorization: auto` became."""
-
-    vectorization: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ def make_vec_env(
     vectorization: str | None = None,
     step_timeout: float = 60.0,
     max_restarts: int = 3,
-) -> MadeVecEnv:
+) -> VecEnv:
     """The vector of envs that `cfg` asks for; the arguments after it replace its fields.
 
     `step_timeout` and `max_restarts` matter to `async` only: how long one call of one env may take, and how often in a

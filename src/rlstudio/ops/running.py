@@ -10,7 +10,9 @@ from rlstudio.ops.group import ALONE
 
 def moments(rows: Tensor, weights: Tensor | None = None, group: Group = ALONE) -> tuple[Tensor, Tensor, Tensor]:
     """Count, mean and sum of squared deviations of `rows` [N, ...], those of all ranks together; rows of weight zero do
-    not count."""
+    not count. Of no rows everything is zero."""
+    if weights is None and not len(rows):
+        weights = rows.new_zeros(0)
     if weights is None:
         count = rows.new_full((), float(rows.shape[0]))
         mean = rows.mean(0)

@@ -189,7 +189,10 @@ class VecEnvContract:
         assert env.num_envs == 1  # still an object one can ask
 
     def test_it_says_what_it_is(self, vec: VecEnv) -> None:
-        assert getattr(vec, "vectorization", None) == self.vectorization
+        assert vec.vectorization == self.vectorization
+        assert vec.agents >= 1
+        assert vec.num_envs % vec.agents == 0
+        assert vec.restart_reasons in (None, []), "a worker was replaced"
         assert (vec.exact is None) == self.exact
         assert not vec.restarted
         assert vec.num_envs == B

@@ -113,10 +113,9 @@ def _learned(
 
 
 def _equations(env: EnvFacts) -> AnalyticDynamics:
-    world = env.world
-    if not isinstance(world, EnvConfig):
-        raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `world`")
-    return dynamics_of(world)
+    if not isinstance(env.env_config, EnvConfig):
+        raise Incompatible("dynamics analytic: the runtime does not say which world this is; give it `env_config`")
+    return dynamics_of(env.env_config)
 
 
 def resamples(members: int, rng: Rng) -> Tensor:

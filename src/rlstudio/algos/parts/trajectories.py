@@ -61,6 +61,7 @@ def trajectory_source(
             batch_size=cfg.batch_size,
             horizon=horizon,
             device=runtime.device,
+            ranks=runtime.group.size,
         )
     agent, explore = _behaviour(cfg, runtime, own)
     plan = ReplayPlan(

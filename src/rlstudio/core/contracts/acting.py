@@ -43,7 +43,8 @@ class Agent(Player, Protocol):
 
 
 class Place(NamedTuple):
-    """Where actions are taken, counted over the whole run: a worker may act in a part of the environments."""
+    """Where actions are taken, counted over the whole run: a worker or a rank acts in a part of the environments. Steps
+    are counted as if all parts were as far as this one, so that nobody has to ask the others."""
 
     env_steps: int  # steps of all environments once this one is taken
     envs: np.ndarray  # numbers of the environments that act here

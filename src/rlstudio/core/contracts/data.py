@@ -39,7 +39,7 @@ class DataSource(Stateful, Protocol):
 
     @property
     def env_steps(self) -> int:
-        """Environment steps so far; asked at every step, so cheap."""
+        """Environment steps of the whole run so far; asked at every step, so cheap."""
         ...
 
     @property
@@ -54,13 +54,18 @@ class DataSource(Stateful, Protocol):
 
     def next(self) -> Batch: ...
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         """The rows that are new since the `next` before the last one, each given once; with a `horizon`, the n-step
-        transitions that they completed. None where there are none."""
+        transitions that they completed. Often there are none: a Batch of no rows, because ranks get theirs at different
+        moments and must all take part in what is computed of them."""
         ...
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         """The rows that came `steps` after these in their environments."""
+        ...
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        """Which of these rows were taken after the warm-up of the plan, so not by a random start."""
         ...
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
@@ -88,7 +93,8 @@ class PriorityPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps."""
+    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps. Steps of
+    the whole run; each rank draws samples of its own."""
 
     batch_size: int
     warmup: int
@@ -100,7 +106,7 @@ class ReplayPlan:
     priorities: PriorityPlan | None = None
 
     def first_sample(self, num_envs: int) -> int:
-        """Environment steps before the first sample: at least one whole window in each environment."""
+        """Steps before the first sample: at least one whole window in each environment of the run."""
         return max(self.warmup, self.horizon * num_envs, self.every)
 
 
@@ -119,8 +125,8 @@ class ReplayBuffer(Stateful, Protocol):
         """Rows held."""
         ...
 
-    def add(self, rollout: Batch, first_env: int = 0) -> None:
-        """Append a rollout [T, B] of the environments from `first_env` on."""
+    def add(self, rollout: Batch, column: int = 0) -> None:
+        """Append a rollout [T, B] of the environments from this one of ours on."""
         ...
 
     def sample(self, batch_size: int, generator: np.random.Generator, horizon: int = 1, gamma: float = 1.0) -> Batch:
@@ -177,6 +183,11 @@ class Runtime(EnvFacts, Protocol):
     @property
     def num_envs(self) -> int:
         """Environments whose rows this process learns from."""
+        ...
+
+    @property
+    def run_envs(self) -> int:
+        """Environments of the whole run, those of all ranks: what steps are counted in."""
         ...
 
     @property

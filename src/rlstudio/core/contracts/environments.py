@@ -23,8 +23,9 @@ class Step(NamedTuple):
     `infos` holds the chosen keys (`spaces.infos`), float32 [num_envs] each: NaN where an environment's info has no such
     key in this step.
 
-    `active` is there where one environment has several agents, a column each: False where an agent has no transition
-    in this step, because it is out of its episode or waits for its turn.
+    `active` is there where one environment has several agents, a column each: False where an agent does not act in this
+    step, because it is out of its episode or waits for its turn. What it is paid and the end of its episode while it
+    waits are the outcome of its last action.
     """
 
     observations: Array
@@ -37,11 +38,21 @@ class Step(NamedTuple):
 
 
 class VecEnv(Protocol):
-    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden."""
+    """`num_envs` copies of one world. Every episode is seeded by (seed, env, episode); autoreset is hidden.
+
+    With several agents each of them is one of the `num_envs`: agent a of environment e is number e * agents + a.
+    """
 
     spaces: Spaces
     num_envs: int
+    agents: int  # of each environment
+    vectorization: str  # how the environments are stepped; part of the recorded topology
     exact: str | None  # None: `seek` restores bit for bit. Otherwise the reason why it cannot be promised.
+
+    @property
+    def restart_reasons(self) -> list[str] | None:
+        """Why workers were replaced; whoever reads them empties the list. None: there are no workers."""
+        ...
 
     def reset(self) -> Array:
         """Every environment at the start of its episode 0, whatever it did before."""
@@ -70,7 +81,7 @@ class EnvFacts(Protocol):
     device: str
 
     @property
-    def world(self) -> object | None:
+    def env_config(self) -> object | None:
         """The `env` section they are made from, for planners that use its equations; None where it is not known."""
         ...
 
@@ -89,7 +100,7 @@ class Transition(NamedTuple, Generic[A]):
     states: A  # [..., S]
     rewards: A  # [...]
     terminated: A  # [...] bool; of an agent among several: out of the episode, which goes on until all are
-    active: A | None = None  # [...] bool, of several agents: who takes part in this step; None: all that are not out
+    active: A | None = None  # [...] bool, of several agents: whose action counts in this step; None: of all not out
 
 
 class World(Protocol[A]):
@@ -100,7 +111,8 @@ class World(Protocol[A]):
     dimensions. Dims: S numbers of state, K uniform numbers that start an episode.
 
     With `agents` > 1 there is still one state per environment. Observations, actions and rewards are per agent, in an
-    axis behind the leading dimensions, and `spaces` are those of one agent.
+    axis behind the leading dimensions, and `spaces` are those of one agent. Agents that wait for their turn may be paid
+    meanwhile, for what they did before; the action that comes from them means nothing.
     """
 
     id: str

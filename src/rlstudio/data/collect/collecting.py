@@ -11,8 +11,13 @@ from rlstudio.core.contracts import Stateful, Tally
 
 class Collecting(Stateful, Protocol):
     @property
+    def run_envs(self) -> int:
+        """Environments of the whole run; those that collect here may be a part of them."""
+        ...
+
+    @property
     def env_steps(self) -> int:
-        """Steps of all environments so far."""
+        """Steps of all environments of the run so far."""
         ...
 
     def collect(self, steps: int) -> Batch:
@@ -20,8 +25,8 @@ class Collecting(Stateful, Protocol):
         ...
 
     def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
-        """Rollouts of parts of the environments as they come, each with the number of its first one; together as many
-        rows as `steps` of all."""
+        """Rollouts of parts of the environments as they come, each with the column that its first one has among those
+        that collect here; together as many rows as `steps` of all."""
         ...
 
     def progress(self, fraction: float) -> None:

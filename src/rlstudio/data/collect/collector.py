@@ -22,7 +22,8 @@ from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Collector:
-    """`first_env` and `of_envs`: these environments are a part of so many, from that number on."""
+    """`first_env` and `run_envs`: in the whole run these environments are those from that number on, of so many, which
+    is how exploration counts. `column`: where their rows begin among all that are collected for the same learner."""
 
     def __init__(
         self,
@@ -33,11 +34,12 @@ class Collector:
         guard: RowGuard | None = None,
         *,
         first_env: int = 0,
-        of_envs: int | None = None,
+        run_envs: int | None = None,
+        column: int = 0,
     ) -> None:
         self.env = env
-        self.first_env = first_env
-        self.of_envs = of_envs or env.num_envs
+        self.run_envs = run_envs or env.num_envs
+        self.column = column
         self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
         self.explore = explore
@@ -56,7 +58,8 @@ class Collector:
 
     @property
     def env_steps(self) -> int:
-        return self.vector_steps * self.env.num_envs
+        """Of all environments of the run, which are as far as these."""
+        return self.vector_steps * self.run_envs
 
     def collect(self, steps: int) -> Batch:
         """A rollout [steps, num_envs], valid until the next call with as many steps."""
@@ -68,7 +71,7 @@ class Collector:
         for t in range(steps):
             acted = agent.step(observations, self.carry, self._noise.at(first + t))
             if self.explore is not None:
-                place = Place((first + t + 1) * self.of_envs, self._envs, self.of_envs)
+                place = Place((first + t + 1) * self.run_envs, self._envs, self.run_envs)
                 actions = self.explore(acted.actions, self._explore_noise.at(first + t), observations, place)
                 acted = acted._replace(actions=actions)
             packer.write_before(t, observations, acted)
@@ -90,14 +93,14 @@ class Collector:
 
     def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
         """All that is collected here is one fragment."""
-        return [(self.first_env, self.collect(steps))]
+        return [(self.column, self.collect(steps))]
 
     def progress(self, fraction: float) -> None:
         if self.explore is not None:
             self.explore.progress(fraction)
 
     def take(self) -> Tally:
-        reasons = getattr(self.env, "restart_reasons", None)  # of environments in processes
+        reasons = self.env.restart_reasons
         restarts = None if reasons is None else list(reasons)
         if reasons:
             reasons.clear()

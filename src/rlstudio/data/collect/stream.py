@@ -37,13 +37,16 @@ class StreamSource:
         self.last = rollout if self.device == "cpu" else rollout.to(self.device)
         return self.last
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         """The newest rollout: every row of it is new."""
-        if horizon > 1:
-            raise ValueError("fresh rollouts are not made of n-step transitions")
-        return None if self.last is None else self.last.flatten()
+        if horizon > 1 or self.last is None:
+            raise ValueError("fresh rollouts are not made of n-step transitions, and there are none before `next`")
+        return self.last.flatten()
 
     def following(self, rows: Tensor, steps: int) -> Batch:
+        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
         raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:

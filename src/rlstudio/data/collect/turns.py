@@ -58,13 +58,22 @@ def _tensors(column: State | np.ndarray) -> Column:
 
 class OpenDecisions:
     """The newest action of each environment, held back until it is known what it led to: when the agent acts again, or
-    its episode ends. Replay then gets whole transitions, however the steps are cut into rollouts."""
+    its episode ends. Replay then gets whole transitions, however the steps are cut into rollouts.
 
-    def __init__(self) -> None:
+    The number of a row does not tell when it was taken, so the actions of the first `warmup` steps are counted.
+    """
+
+    def __init__(self, warmup: int = 0) -> None:
         self.rows: dict[str, Column] = {}  # [1, B]; those that are not `active` hold nothing
+        self.warmup = warmup
+        self.steps = 0
+        self.early = np.zeros(0, np.int64)  # [B] actions of each environment in the first steps
 
     def complete(self, rollout: Batch) -> Batch:
         """What was held back and the rollout, [T + 1, B], without what is open now (not `active`)."""
+        acted_B = rollout.active[: max(self.warmup - self.steps, 0)].sum(0).numpy()
+        self.early = self.early + acted_B if len(self.early) else acted_B
+        self.steps += len(rollout)
         if rollout.weights is None:
             rollout = rollout.with_(weights=torch.ones(rollout.shape))
         rollout = Batch(lead=2, infos=None, **rollout.only(name for name in TRANSITION if name in rollout))
@@ -79,7 +88,13 @@ class OpenDecisions:
         return whole.with_(active=whole.active & ~open_TB)
 
     def state_dict(self) -> State:
-        return dict(self.rows)
+        return {"rows": dict(self.rows), "steps": self.steps, "early": self.early}
+
+    @staticmethod
+    def without_rows(state: State) -> State:
+        """A state as if none of the rows so far had become part of replay."""
+        return {**state, "early": np.zeros_like(state["early"])}
 
     def load_state_dict(self, state: State) -> None:
-        self.rows = {name: _tensors(column) for name, column in state.items()}
+        self.rows = {name: _tensors(column) for name, column in state["rows"].items()}
+        self.steps, self.early = int(state["steps"]), np.asarray(state["early"])

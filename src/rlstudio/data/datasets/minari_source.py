@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
+import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
@@ -34,7 +35,9 @@ class DatasetSource:
         horizon: int | None = None,
         best_share: float = 1.0,
         device: str = "cpu",
+        ranks: int = 1,
     ) -> None:
+        """`ranks`: so many processes each read as many rows."""
         self.name = name
         self.spaces = spaces
         self.rng = rng
@@ -42,6 +45,7 @@ class DatasetSource:
         self.horizon = horizon
         self.best_share = best_share
         self.device = device
+        self.ranks = ranks
         self.samples = 0
         self.fingerprint = ""  # of the rows; empty until they are known
         self.last: Batch | None = None
@@ -51,7 +55,7 @@ class DatasetSource:
     def env_steps(self) -> int:
         """Counted as steps are the rows that were read for learning, so that epochs, schedules and checkpoints of a run
         without an environment go by how much it learned."""
-        return self.samples * self.batch_size
+        return self.samples * self.batch_size * self.ranks
 
     @property
     def size(self) -> int:
@@ -73,17 +77,19 @@ class DatasetSource:
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         """All rows with the first sample, none later."""
-        if self.samples != 1:
-            return None
         rows = self._read()
-        first = rows.numbering.oldest()
-        numbers = rows.numbering.between(first, rows.numbering.counts - (horizon - 1))
-        return rows.at(numbers, horizon).to(self.device)
+        last = rows.numbering.counts - (horizon - 1)
+        first = rows.numbering.oldest() if self.samples == 1 else last
+        return rows.at(rows.numbering.between(first, last), horizon).to(self.device)
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         return self._read().at(rows.numpy(force=True) + steps).to(self.device)
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        """There is none."""
+        return torch.ones_like(rows, dtype=torch.bool)
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
         """A dataset has no priorities."""

@@ -59,20 +59,20 @@ class ReplayBuffer:
         """Rows ever added."""
         return self.numbering.added
 
-    def add(self, rollout: Batch, first_env: int = 0) -> None:
-        """Append the rows of a rollout [T, B] of as many environments, from `first_env` on; of too many, the newest
-        stay, and rows without a transition (not `active`) are left out. A sample [N] is of all environments in turn."""
+    def add(self, rollout: Batch, column: int = 0) -> None:
+        """Append the rows of a rollout [T, B] of as many environments, from this one of ours on; of too many, the
+        newest stay, and rows without a transition (not `active`) are left out. A sample [N] is of all in turn."""
         if rollout.lead == 1:
             rollout = rollout.rolled(self.num_envs)
         if "active" in rollout:
-            self._add_active(rollout, first_env)
+            self._add_active(rollout, column)
             return
-        envs, depth = np.arange(first_env, first_env + rollout.shape[1]), self.numbering.depth
+        envs, depth = np.arange(column, column + rollout.shape[1]), self.numbering.depth
         for start in range(0, len(rollout), depth):
             whole = len(rollout) <= depth
             self._put(rollout if whole else rollout.select(slice(start, start + depth)), envs)
 
-    def _add_active(self, rollout: Batch, first_env: int) -> None:
+    def _add_active(self, rollout: Batch, column: int) -> None:
         if isinstance(self.store, FrameStore):
             raise Incompatible(
                 "env.wrappers: FrameStackObservation with agents that wait for a turn: the frames between their turns"
@@ -81,7 +81,7 @@ class ReplayBuffer:
         for t, active in enumerate(rollout.active.numpy()):
             envs = active.nonzero()[0]
             if len(envs):
-                self._put(rollout.select(slice(t, t + 1)).pick(torch.from_numpy(envs)), first_env + envs)
+                self._put(rollout.select(slice(t, t + 1)).pick(torch.from_numpy(envs)), column + envs)
 
     def _put(self, rollout: Batch, envs: np.ndarray) -> None:
         """Steps of these environments, at most as many as are held of one."""

@@ -42,12 +42,13 @@ class ReplaySource:
         self.rng = rng
         self.plan = plan
         self.device = device
-        self.warmup = plan.first_sample(replay.num_envs)
+        self.warmup = plan.first_sample(collector.run_envs)
         self.priorities = priorities
         self.samples = 0
         self.last: Batch | None = None
-        self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first environment
+        self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first column
         self._has_window = False  # once there is one there always is
+        self._none: dict[int, Batch] = {}  # no rows, by horizon
         self._known = np.zeros(replay.num_envs, np.int64)  # rows of each environment before the last `next`
 
     @property
@@ -64,7 +65,7 @@ class ReplaySource:
         due = self.warmup + self.samples // self.plan.updates * self.plan.every
         missing = due - self.collector.env_steps
         if missing > 0:
-            self._collect(-(-missing // self.replay.num_envs))
+            self._collect(-(-missing // self.collector.run_envs))
         if not self._has_window:
             while (self.replay.counts < self.plan.horizon).all():  # agents that wait fill no rows
                 self._collect(1)
@@ -74,10 +75,14 @@ class ReplaySource:
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
-    def fresh(self, horizon: int = 1) -> Batch | None:
+    def fresh(self, horizon: int = 1) -> Batch:
         later = horizon - 1
         numbers = self.replay.held_between(self._known - later, self.replay.counts - later)
-        return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device) if len(numbers) else None
+        if len(numbers):
+            return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
+        if horizon not in self._none:  # between two rounds of collecting it is asked for with every sample
+            self._none[horizon] = self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
+        return self._none[horizon]
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         numbers = rows.numpy(force=True) + steps * self.replay.num_envs
@@ -96,16 +101,30 @@ class ReplaySource:
         return batch.with_(weights=weights if batch.weights is None else weights * batch.weights)
 
     def _collect(self, vector_steps: int) -> None:
-        chunk = max(self.plan.every // self.replay.num_envs, 1)
+        chunk = max(self.plan.every // self.collector.run_envs, 1)
         while vector_steps > 0:
             steps = min(chunk, vector_steps)
-            for first_env, rollout in self.collector.fragments(steps):
+            for column, rollout in self.collector.fragments(steps):
                 waits = "active" in rollout
-                self.replay.add(self._completed(rollout, first_env) if waits else rollout, first_env)
+                self.replay.add(self._completed(rollout, column) if waits else rollout, column)
             vector_steps -= steps
 
-    def _completed(self, rollout: Batch, first_env: int) -> Batch:
-        return self._open.setdefault(first_env, OpenDecisions()).complete(rollout)
+    def _completed(self, rollout: Batch, column: int) -> Batch:
+        return self._decisions(column).complete(rollout)
+
+    def _decisions(self, column: int) -> OpenDecisions:
+        if column not in self._open:
+            self._open[column] = OpenDecisions(self.plan.warmup // self.collector.run_envs)
+        return self._open[column]
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        numbers, envs = np.divmod(rows.numpy(force=True), self.replay.num_envs)
+        if not self._open:  # a row for each step
+            return torch.from_numpy(numbers * self.collector.run_envs + envs >= self.plan.warmup).to(rows.device)
+        early = np.zeros(self.replay.num_envs, np.int64)
+        for column, held in self._open.items():
+            early[column : column + len(held.early)] = held.early
+        return torch.from_numpy(numbers >= early[envs]).to(rows.device)
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
         """Update the priorities of these rows by their errors; nothing happens without priorities."""
@@ -125,7 +144,7 @@ class ReplaySource:
         if self.priorities is not None:
             parts["priorities"] = self.priorities.state_dict()
         if self._open:
-            parts["open"] = {str(first): decisions.state_dict() for first, decisions in self._open.items()}
+            parts["open"] = {str(column): held.state_dict() for column, held in self._open.items()}
         return parts
 
     @staticmethod
@@ -134,6 +153,8 @@ class ReplaySource:
         emptied = {**state, "replay": without_rows(state["replay"])}
         if "priorities" in state:
             emptied["priorities"] = Priorities.without_rows(state["priorities"])
+        if "open" in state:
+            emptied["open"] = {column: OpenDecisions.without_rows(held) for column, held in state["open"].items()}
         return emptied
 
     def load_state_dict(self, state: State) -> None:
@@ -147,5 +168,5 @@ class ReplaySource:
             self.samples = max(self.samples, -(-self.env_steps // self.plan.every) * self.plan.updates)
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
-        for first, decisions in state.get("open", {}).items():
-            self._open.setdefault(int(first), OpenDecisions()).load_state_dict(decisions)
+        for column, held in state.get("open", {}).items():
+            self._decisions(int(column)).load_state_dict(held)

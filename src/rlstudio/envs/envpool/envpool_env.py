@@ -36,6 +36,8 @@ class EnvPoolVecEnv:
     """The arrays of a Step are reused by the next one."""
 
     vectorization = "envpool"
+    agents = 1
+    restart_reasons = None
     exact: str | None = (
         "EnvPool can neither seed nor replay an episode; a resumed run goes on with new episodes from new seeds"
     )

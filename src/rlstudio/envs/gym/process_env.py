@@ -34,6 +34,7 @@ Request = Callable[[int], bytes]
 
 class ProcessVecEnv:
     vectorization = "async"
+    agents = 1
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class ProcessVecEnv:
         """`step_timeout` is for one call of one env (construction, reset or step); `start_timeout` for a process."""
         self.num_envs = num_envs
         self.exact: str | None = None
-        self.restart_reasons: list[str] = []  # why workers were replaced; whoever reads them empties the list
+        self.restart_reasons: list[str] = []
         self._recipe, self._seed = recipe, seed
         self._step_timeout, self._start_timeout, self._max_restarts = step_timeout, start_timeout, max_restarts
         count = min(num_envs, workers or len(os.sched_getaffinity(0)))

@@ -19,6 +19,8 @@ class GymnasiumVecEnv:
     """The arrays of a Step are reused by the next one; `exact` turns into a reason when a replay did not match."""
 
     vectorization = "sync"
+    agents = 1
+    restart_reasons = None
 
     def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
         env = recipe.build()

@@ -22,6 +22,7 @@ class NativeVecEnv:
     """`num_envs` copies of a World; the arrays of a Step are reused by the next one."""
 
     vectorization = "native"
+    restart_reasons = None
     exact: str | None = None
     restarted: Sequence[int] = ()
 

@@ -1,9 +1,9 @@
 """Worlds with several agents as a vector in NumPy: a column for each agent of each environment, side by side.
 
 An episode ends for one agent (`terminated` in its own column) and goes on for the others; when all are out, or at the
-time limit, the environment starts anew. `active` is False in the columns of agents that are out or wait for their turn.
-The step in which an agent's episode ends is always active, also when it was not its turn: every episode has its last
-row. A reward counts only in active steps.
+time limit, the environment starts anew. `active` is True where an agent acts: False for those who are out or wait for
+their turn. Who waits is still in its episode: what it is paid and the end of the episode stand in the row in which they
+happen, and belong to its last action (`data/collect/turns.py`). Who is out is paid nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class TeamVecEnv(NativeVecEnv):
         going_on = ~self._out
         terminated = kernel.terminated & going_on
         truncated = due[:, None] & going_on & ~terminated
-        active = going_on if kernel.active is None else (kernel.active & going_on) | terminated | truncated
-        rewards = kernel.rewards * active
+        active = going_on if kernel.active is None else kernel.active & going_on
+        rewards = np.where(going_on, kernel.rewards, np.float32(0.0))
         write(self._successors, slice(None), self._observed)
         self._out |= terminated
         (ended,) = (due | self._out.all(1)).nonzero()

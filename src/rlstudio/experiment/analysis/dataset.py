@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.contracts import Array, Player
+from rlstudio.core.errors import Incompatible
 from rlstudio.data.datasets.minari_files import RecordedEpisode, check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.gym.recipe import Recipe
@@ -62,6 +63,11 @@ def recorded_episodes(
 ) -> list[RecordedEpisode]:
     """The episodes of an evaluation with this seed, in the order of their numbers."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization=vectorization) as evaluator:
+        if evaluator.agents > 1:
+            raise Incompatible(
+                f"env.id: {env_cfg.id} has {evaluator.agents} agents, and a dataset has the steps of one; choose a run"
+                " of another environment"
+            )
         seeds, whole = evaluator.seeds, {}
         steps: list[list[_Row]] = [[] for _ in range(evaluator.num_envs)]
         for played, numbers in evaluator.play(agent):

@@ -3,6 +3,8 @@
 Episode k is always the same episode: it has its own seed, a pure function of (seed, purpose, k), whatever was evaluated
 before. Environment i of B plays the episodes i, i + B, i + 2B, ... and only those are counted; taking the first ones to
 finish would prefer short episodes. `best` is chosen on the seeds of one purpose and reported on those of the other.
+
+Of a world with several agents each of them has an episode, with what it is paid from its first action on.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.catalog import exists_only_here
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.ops.statistics import Summary, mean_given, summarize
 
@@ -108,8 +110,11 @@ class Evaluator:
         self.episodes = episodes
         self.purpose = purpose
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
+        native = self.vectorization == "native"
+        self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
         # No more environments than the rounds need: those without an episode left would still cost their steps.
-        self.num_envs = ceil(episodes / ceil(episodes / WIDTH))
+        self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
+        self.num_envs = self._worlds * self.agents
         self._rng = Rng(seed).fork("eval").fork(purpose)
         self._env_seed = int(self._rng.fork("envs").generator().integers(2**32))
         self._env: VecEnv | None = None
@@ -118,8 +123,9 @@ class Evaluator:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each episode."""
-        noise = EpisodeNoise(self._env_seed, self.num_envs, size=1)
-        return tuple(noise.seed(*self._place(number)) for number in range(self.episodes))
+        noise = EpisodeNoise(self._env_seed, self._worlds, size=1)
+        places = map(self._place, range(self.episodes))
+        return tuple(noise.seed(env // self.agents, episode) for env, episode in places)
 
     def run(self, agent: Player) -> Evaluation:
         """Play every episode once, greedily."""
@@ -177,7 +183,7 @@ class Evaluator:
             self.close()  # cannot go back exactly
         if self._env is None:
             self._env = make_vec_env(
-                self.env_cfg, num_envs=self.num_envs, seed=self._env_seed, vectorization=self.vectorization
+                self.env_cfg, num_envs=self._worlds, seed=self._env_seed, vectorization=self.vectorization
             )
             observations = self._env.reset()
             self._start = copy.deepcopy(self._env.position())
@@ -191,7 +197,7 @@ class Evaluator:
         newest = {key: np.full(self.num_envs, np.nan) for key in infos}
         totals = np.zeros(self.num_envs)
         for played, numbers in self.play(agent):
-            totals += played.step.rewards
+            totals += played.step.rewards * (played.lengths > 0)
             for key, values in played.step.infos.items():
                 np.copyto(newest[key], values, where=~np.isnan(values))
             for env, number in numbers.items():

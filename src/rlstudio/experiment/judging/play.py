@@ -35,7 +35,7 @@ class Played(NamedTuple):
     step: Step
     ended: np.ndarray  # the environments whose episode ended with this step
     rounds: np.ndarray  # [B] which of its episodes each environment played in this step, from 0
-    lengths: np.ndarray  # [B] steps of that episode so far, this one included
+    lengths: np.ndarray  # [B] steps of that episode so far, this one included; of agents that wait, their own actions
 
 
 def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = None) -> Iterator[Played]:
@@ -47,7 +47,7 @@ def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = 
         acted_on = each(np.array, observations)  # the environments write the next ones into the same arrays
         actions = acted.actions if vary is None else vary(acted_on, acted.actions)
         step = env.step(actions)
-        lengths += 1
+        lengths += 1 if step.active is None else step.active
         (ended,) = np.logical_or(step.terminated, step.truncated).nonzero()
         yield Played(acted_on, carry, acted, actions, step, ended, rounds, lengths)
         observations, carry = step.observations, acted.carry

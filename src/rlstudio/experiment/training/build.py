@@ -7,7 +7,7 @@ from functools import partial
 
 from rlstudio.core.catalog import LANES
 from rlstudio.core.contracts import Lane, Runtime, Trainer
-from rlstudio.core.errors import EnvFault, Incompatible
+from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
@@ -47,7 +47,7 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     try:
         check_agents(cfg, env)
         refuse_changed_torch(cfg.env.id)
-    except (EnvFault, Incompatible):
+    except (ConfigError, EnvFault, Incompatible):
         env.close()
         raise
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)

@@ -35,12 +35,20 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
-    """Runs train, evaluate and count one agent per environment; a world with more can be stepped, not yet trained."""
-    if (agents := getattr(env, "agents", 1)) > 1:
+    """All agents of a world learn and act by one policy, and each of them counts as an environment."""
+    if env.agents == 1:
+        return
+    who = f"{cfg.env.num_envs} environments of {env.agents} agents"
+    if cfg.policy.network.memory != "none":
         raise Incompatible(
-            f"env.id: {cfg.env.id} has {agents} agents, and a run trains one per environment; choose another"
-            " environment (rlctl envs)"
+            f"policy.network.memory: {cfg.env.id} has {env.agents} agents, which may wait for a turn, and those"
+            " cannot have one; leave it out"
         )
+    epoch, steps = cfg.train.steps_per_epoch, getattr(cfg.train, "rollout_steps", None) or 1
+    if epoch % (rollout := steps * env.num_envs):
+        near = max(1, round(epoch / rollout)) * rollout
+        rows = f"{steps} steps of {who}" if steps > 1 else who
+        raise ConfigError(f"train.steps_per_epoch: {epoch} is not a multiple of {rollout} ({rows}); {near} is")
 
 
 def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:

@@ -43,6 +43,8 @@ class Normalizer(nn.Module):
     @torch.no_grad()
     def update(self, rows: Tensor, weights: Tensor | None = None, group: Group = ALONE) -> None:
         """Fold rows [N, size] of all ranks in. Buffers change in place: acting kernels hold views of them."""
+        if group.size == 1 and not len(rows):
+            return
         before = (self.count, self.running_mean, self.running_square)
         count, mean, square = merge_moments(*before, rows, weights, group)
         self.count.copy_(count)
@@ -50,4 +52,4 @@ class Normalizer(nn.Module):
         self.running_square.copy_(square)
         self.mean.copy_(mean)
         variance = square / count.clamp(min=1.0)
-        self.inverse_std.copy_(1.0 / torch.sqrt(variance + 1e-8))
+        self.inverse_std.copy_(torch.where(count > 0, 1.0 / torch.sqrt(variance + 1e-8), 1.0))

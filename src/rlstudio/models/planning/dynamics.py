@@ -117,7 +117,9 @@ class LearnedDynamics(nn.Module):
 
     @torch.no_grad()
     def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
-        """Fold new rows [N] of all ranks in, each once."""
+        """Fold new rows [N] of all ranks in, each once; a rank without any takes part too."""
+        if group.size == 1 and not len(rows):
+            return
         observations = rows.observations.float()
         changes = torch.cat((rows.next_observations.float() - observations, rows.rewards.unsqueeze(-1)), -1)
         self.inputs.update(observations, rows.weights, group)

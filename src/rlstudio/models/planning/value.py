@@ -92,7 +92,9 @@ class LearnedValue(nn.Module):
 
     @torch.no_grad()
     def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
-        """Fold new experience of all ranks in, each row once."""
+        """Fold new experience of all ranks in, each row once; a rank without rows takes part too."""
+        if group.size == 1 and not len(rows):
+            return
         self.normalizer.update(rows.observations.float(), rows.weights, group)
         counted = rows.rewards if rows.weights is None else rows.rewards[rows.weights > 0]
         count = group.sum(torch.full_like(self.rows, len(counted)))
@@ -108,13 +110,15 @@ class LearnedValue(nn.Module):
 
     @torch.no_grad()
     def judge(self, windows: Batch, group: Group = ALONE) -> None:
-        """Record how well it foretold these n-step transitions, [N] in each rank; rows that are not finite are left
-        out."""
+        """Record how well it foretold these n-step transitions, those of all ranks; rows that are not finite are left
+        out, and a rank without any takes part too."""
+        if group.size == 1 and not len(windows):
+            return
         targets = self.targets(windows)
         errors = (self.expected(windows.observations) - targets).square()
         terms = torch.stack((torch.ones_like(targets), windows.rewards, windows.rewards.square(), errors, targets))
         terms = torch.where(torch.isfinite(terms).all(0), terms, 0.0)
         weighted = terms if windows.weights is None else terms * windows.weights
-        count = len(windows) * group.size
+        count = group.sum(torch.full_like(self.rows, len(windows)))
         fading = torch.exp(-count / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
         self.foretold.mul_(fading).add_(group.sum(weighted.double().sum(1)))
