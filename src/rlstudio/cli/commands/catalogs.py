@@ -61,7 +61,7 @@ def envs(
     rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in matching]
     out.table(["env", "from", "native world", "extra"], rows)
     for extra in [] if filter_text else missing_extras():
-        out.line(f"not installed: {extra.example_ids}; {extra.command}")
+        out.line(f"not installed: {extra.example_ids}; {extra.remedy}")
 
 
 def _extra(env: EnvInfo) -> str:
