@@ -92,6 +92,10 @@ rm -f "$venv"/.ready-*
 # setuptools in the environment, so that building needs no second download and a later setup needs no network at all.
 pip install -c constraints.txt setuptools
 install_torch
+# Its earlier name, which is somebody else's on the public index (docs/decisions/0039). It must go before the new one
+# comes: both own the same scripts.
+pip uninstall --yes rlstudio || fail "rlstudio, the earlier name of RLStudio, cannot be uninstalled (see above)"
+rm -rf src/rlstudio.egg-info
 pip install -c constraints.txt --no-build-isolation -e "$project" ||
     fail "the installation did not finish (see above); run it again once the cause is gone"
 touch "$venv/.ready-$profile-$print"

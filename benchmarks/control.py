@@ -78,7 +78,7 @@ def answers(reps: int) -> dict[str, list[float]]:
     """Seconds of whole commands, from the start of the process to its end."""
     with tempfile.TemporaryDirectory() as place:
         run_id = filled(Path(place))
-        commands = {"ls": ["ls"], "show": ["show", run_id], "show by name": ["show", "name_7"], "queue": ["queue"]}
+        commands = {"ls": ["ls"], "show": ["show", run_id], "show NAME": ["show", "name_7"], "queue": ["queue"]}
         found: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(reps):
             for name, command in commands.items():

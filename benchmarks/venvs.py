@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlstudio.core.version import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".bench"
 STAMP = ".ready.json"
@@ -49,7 +51,7 @@ class Venv:
 def ours() -> Venv:
     """The environment this process runs in."""
     python = Path(sys.executable)
-    return Venv(python, _versions(python, ("rlstudio", "torch", "gymnasium", "numpy")))
+    return Venv(python, {"rlstudio": __version__, **_versions(python, ("torch", "gymnasium", "numpy"))})
 
 
 def prepare(peer: str) -> Venv:

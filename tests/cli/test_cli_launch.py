@@ -342,7 +342,10 @@ def test_algorithms_and_environments(rlctl: Rlctl) -> None:
 def test_the_list_of_environments_says_how_to_get_more(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)  # what a missing package looks like to `import`
     assert "mujoco (not installed)" in rlctl("envs", "HalfCheetah").out
-    assert 'not installed: Ant, HalfCheetah, Hopper, Humanoid, ...; pip install "rlstudio[mujoco]"' in rlctl("envs").out
+    assert (
+        'not installed: Ant, HalfCheetah, Hopper, Humanoid, ...; run `pip install "mujoco>=3.2,<5" "imageio'
+        in rlctl("envs").out
+    )
 
 
 def test_the_schema_is_json_for_one_or_all(rlctl: Rlctl) -> None:

@@ -247,4 +247,4 @@ def test_a_lane_whose_state_is_not_that_of_the_algorithm(monkeypatch: pytest.Mon
 def test_without_pytest_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['pytest'] = None\nimport rlstudio.testing"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert "ImportError: rlstudio.testing needs pytest; run: pip install pytest" in done.stderr
+    assert 'ImportError: rlstudio.testing needs pytest; run `pip install "pytest>=8"`' in done.stderr

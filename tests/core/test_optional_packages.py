@@ -16,11 +16,12 @@ def test_one_that_is_there_is_imported():
 
 
 def test_one_that_is_missing_comes_with_the_command():
-    extra = Extra("things", "no_such_module_of_things")
+    extra = Extra("minigrid", "no_such_module_of_things")
     assert not extra.installed
     with pytest.raises(UserError) as caught:
         extra.load("field", "value")
-    assert str(caught.value) == 'field: value needs no_such_module_of_things; run `pip install "rlstudio[things]"`'
+    hint = 'run `pip install "minigrid>=3.0,<4"`'
+    assert str(caught.value) == f"field: value needs no_such_module_of_things; {hint}"
 
 
 @pytest.mark.parametrize("text", ["import no_such_module_below", "raise ImportError('two\\nlines')"])

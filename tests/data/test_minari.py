@@ -268,7 +268,9 @@ def test_a_file_that_is_cut_off_or_damaged_is_one_line(tmp_path: Path) -> None:
 
 def test_a_missing_extra_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(UserError, match=r'train.dataset: any-v0 needs minari; run `pip install "rlstudio\[minari\]"`'):
+    with pytest.raises(
+        UserError, match=r'train.dataset: any-v0 needs minari; run `pip install "minari>=0.5.4,<0.6" "h5py>=3.8,<4"`'
+    ):
         read_replay("any-v0", WORLD)
 
 

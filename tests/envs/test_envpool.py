@@ -124,7 +124,7 @@ def test_a_missing_envpool_is_told_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "envpool", None)
     with pytest.raises(UserError) as caught:
         pool(1)
-    assert str(caught.value) == 'env.vectorization: envpool needs envpool; run `pip install "rlstudio[envpool]"`'
+    assert str(caught.value) == 'env.vectorization: envpool needs envpool; run `pip install "envpool>=1.2.5,<2"`'
 
 
 class Still:

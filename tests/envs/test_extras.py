@@ -24,6 +24,12 @@ FAMILIES = {
     "minigrid": ("minigrid", ["MiniGrid-Empty-5x5-v0", "BabyAI-GoToObj-v0"]),
     "atari": ("ale_py", ["ALE/Pong-v5", "ALE/NoSuchGame-v5", "BreakoutNoFrameskip-v4"]),
 }
+REQUIREMENTS = {
+    "box2d": '"Box2D>=2.3.10,<3"',
+    "mujoco": '"mujoco>=3.2,<5" "imageio>=2.34,<3"',
+    "minigrid": '"minigrid>=3.0,<4"',
+    "atari": '"ale-py>=0.11,<1" "opencv-python-headless>=4.10,<6"',
+}
 IDS = [(extra, module, id) for extra, (module, ids) in FAMILIES.items() for id in ids]
 
 
@@ -48,7 +54,7 @@ def test_a_missing_extra_is_told_with_its_command(extra, module, id, kind, monke
     monkeypatch.setitem(sys.modules, module, None)  # what a missing package looks like to `import`
     with pytest.raises(UserError) as caught:
         make_vec_env(EnvConfig(id=id), 1, vectorization=kind)
-    assert str(caught.value) == f'env.id: {id} needs {module}; run `pip install "rlstudio[{extra}]"`'
+    assert str(caught.value) == f"env.id: {id} needs {module}; run `pip install {REQUIREMENTS[extra]}`"
 
 
 def test_every_id_of_an_extra_is_recognised_before_it_is_installed():
@@ -196,7 +202,7 @@ def test_atari_frames_are_prepared_and_stacked():
 def test_wrappers_name_the_extra_they_need(monkeypatch):
     monkeypatch.setitem(sys.modules, "minigrid", None)
     with pytest.raises(
-        UserError, match=r'env.wrappers: ImgObsWrapper needs minigrid; run `pip install "rlstudio\[minigrid'
+        UserError, match=r'env.wrappers: ImgObsWrapper needs minigrid; run `pip install "minigrid>=3.0,<4"`$'
     ):
         make_vec_env(EnvConfig(id="CartPole-v1", wrappers=["ImgObsWrapper"]), 1)
 
@@ -205,9 +211,24 @@ def test_wrappers_name_the_extra_they_need(monkeypatch):
 
     monkeypatch.setattr(gymnasium.wrappers, "AtariPreprocessing", without_opencv)
     with pytest.raises(
-        UserError, match=r'env.wrappers: AtariPreprocessing needs OpenCV; run `pip install "rlstudio\[atari'
+        UserError,
+        match=r'env.wrappers: AtariPreprocessing needs OpenCV; run `pip install "opencv-python-headless>=4.10,<6"`$',
     ):
         make_vec_env(EnvConfig(id="ALE/Pong-v5", wrappers=["AtariPreprocessing"]), 1)
+
+
+def test_a_part_of_an_extra_that_is_missing_is_named_with_its_own_command(monkeypatch):
+    """MuJoCo itself is there; Gymnasium's own advice would install a second set of packages."""
+
+    def without_imageio(*args, **kwargs):
+        raise gymnasium.error.DependencyNotInstalled('run `pip install "gymnasium[mujoco]"`')
+
+    monkeypatch.setattr(gymnasium, "make", without_imageio)
+    with pytest.raises(UserError) as caught:
+        make_vec_env(EnvConfig(id="HalfCheetah-v5", vectorization="sync"), 1)
+    assert str(caught.value) == (
+        f"env.id: HalfCheetah-v5 needs a package that is not installed: run `pip install {REQUIREMENTS['mujoco']}`"
+    )
 
 
 def test_float64_observations_are_delivered_as_float32_and_pictures_as_bytes():

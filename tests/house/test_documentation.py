@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import re
 import runpy
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -32,19 +30,11 @@ from rlstudio.experiment.checkpoint.state_hash import state_hash
 from rlstudio.experiment.config import experiment
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.models.config import NetworkConfig
+from support.pages import BLOCK, DOCS, EXAMPLES, PAGES, ROOT, blocks
 from support.plugins import install_package, on_the_path
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-EXAMPLES = ROOT / "examples"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *EXAMPLES.glob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return [body for found, body in BLOCK.findall(page.read_text()) if found == language]
 
 
 def anchors(page: Path) -> set[str]:
@@ -246,25 +236,3 @@ def test_the_python_of_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.Mon
     assert names["session"].status.state == "COMPLETED"
     assert names["action"] in (0, 1)
     assert names["tick"].epoch == names["cfg"].train.epochs
-
-
-def shown_commands() -> dict[str, set[str]]:
-    """Every `rlctl` command in a code block, with the options it is shown with."""
-    found: dict[str, set[str]] = {}
-    bodies = [body for page in PAGES for language in ("bash", "") for body in blocks(page, language)]
-    for line in "\n".join(bodies).splitlines():
-        words = line.partition(" #")[0].replace("[", " ").replace("]", " ").split()
-        if len(words) > 1 and words[0] in ("rlctl", "rlstudio") and words[1].isalpha():
-            found.setdefault(words[1], set()).update(word for word in words[2:] if word.startswith("-"))
-    return found
-
-
-@pytest.mark.real_process
-@pytest.mark.parametrize("command", sorted(shown_commands()))
-def test_every_command_and_option_shown_exists(command: str) -> None:
-    program = [sys.executable, "-c", "from rlstudio.cli.app import main; main()", command, "--help"]
-    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
-    answer = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    options = sorted(shown_commands()[command])
-    assert [option for option in options if not re.search(rf"{option}\b", answer.stdout)] == []

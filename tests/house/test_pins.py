@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rlstudio.core.installation import DISTRIBUTION
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = {
@@ -29,8 +31,12 @@ PINNED = [
 ]
 
 
+def test_the_code_knows_the_name_of_its_distribution() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+
+
 def test_envs_is_every_family_but_the_large_one() -> None:
-    assert EXTRAS["envs"] == [f"rlstudio[{','.join(FAMILIES)}]"]
+    assert EXTRAS["envs"] == [f"{DISTRIBUTION}[{','.join(FAMILIES)}]"]
 
 
 def test_the_code_names_the_extras_as_the_project_does() -> None:

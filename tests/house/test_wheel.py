@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from rlstudio.core.installation import DISTRIBUTION
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -17,7 +19,7 @@ def test_the_wheel_holds_the_package_and_its_configs(tmp_path):
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
     subprocess.run(build, check=True, capture_output=True, text=True)
-    (wheel,) = tmp_path.glob("rlstudio-*.whl")
+    (wheel,) = tmp_path.glob(f"{DISTRIBUTION}-*.whl")
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert "rlstudio/py.typed" in inside
     for path in (ROOT / "src/rlstudio").rglob("*"):

@@ -148,7 +148,9 @@ class Workspace:
     def folder(self, run_id: str) -> RunFolder:
         """An id comes from a row of the store, which others may have written: it must not lead elsewhere."""
         if not RUN_ID.fullmatch(run_id):
-            raise UserError(f"run {run_id!r}: is not an id, so the store was tampered with; remove it with: rlctl rm")
+            raise UserError(
+                f"run {run_id!r}: is not an id, so the store was tampered with; remove it with: rlctl rm -- {run_id!r}"
+            )
         return RunFolder(self.runs_dir / run_id)
 
     def reaper(self) -> Reaper:

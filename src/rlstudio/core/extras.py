@@ -10,19 +10,20 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from rlstudio.core.errors import UserError
+from rlstudio.core.installation import remedy
 
 
 @dataclass(frozen=True)
 class Extra:
     name: str
-    """The optional dependency: `pip install "rlstudio[name]"`."""
+    """The optional dependencies in `pyproject.toml`."""
 
     module: str
     """The module that comes with it."""
 
     @property
-    def command(self) -> str:
-        return f'pip install "rlstudio[{self.name}]"'
+    def remedy(self) -> str:
+        return remedy(self.name)
 
     @property
     def installed(self) -> bool:
@@ -37,6 +38,6 @@ class Extra:
             return importlib.import_module(self.module)
         except ImportError as error:
             if isinstance(error, ModuleNotFoundError) and error.name == self.module:
-                raise UserError(f"{field}: {wanted} needs {self.module}; run `{self.command}`") from error
+                raise UserError(f"{field}: {wanted} needs {self.module}; {self.remedy}") from error
             reason = " ".join(str(error).split())
             raise UserError(f"{field}: {self.module} is installed but does not start: {reason}") from error

@@ -7,7 +7,10 @@ from rlstudio.core.spaces import describe, from_json
 from rlstudio.delivery.spec import Spec
 
 EXAMPLE = '''\
-"""Acts with this policy by NumPy and onnxruntime alone: pip install numpy onnxruntime"""
+"""Acts with this policy by NumPy and onnxruntime alone.
+
+pip install "numpy>=2.0,<3" "onnxruntime>=1.20"
+"""
 
 import json
 from pathlib import Path
@@ -41,7 +44,7 @@ if __name__ == "__main__":
 '''
 
 EXAMPLE_WITHOUT_ONNX = '''\
-"""Acts with this policy. The bundle has no policy.onnx, so RLStudio runs it from its weights: pip install rlstudio"""
+"""Acts with this policy. The bundle has no policy.onnx, so RLStudio runs it from its weights."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ MINIGRID_WRAPPERS = (
 ELSEWHERE = {
     "TimeLimit": "set env.max_episode_steps instead",
     "NormalizeObservation": "set network.normalize_observations instead; statistics belong to the Model",
-    "RecordVideo": "use `rlctl play --video` instead",
+    "RecordVideo": "use `rlctl play RUN --video FILE` instead",
     "RecordEpisodeStatistics": "leave it out: episode returns and lengths are always recorded",
 }
 

@@ -11,7 +11,9 @@
 try:
     import pytest
 except ModuleNotFoundError as error:
-    raise ImportError("rlstudio.testing needs pytest; run: pip install pytest") from error
+    from rlstudio.core.installation import remedy
+
+    raise ImportError(f"rlstudio.testing needs pytest; {remedy('dev', 'pytest')}") from error
 
 SUITES = (
     "agents",

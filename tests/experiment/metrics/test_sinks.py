@@ -109,7 +109,7 @@ def test_a_missing_tensorboard_is_one_line(run_dir, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("tensorboard")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(UserError, match=r"pip install tensorboard") as caught:
+    with pytest.raises(UserError, match=r'not installed; run `pip install "tensorboard>=2.18,<3"`$') as caught:
         TensorBoardSink(run_dir)
     assert "\n" not in str(caught.value)
 

@@ -27,7 +27,7 @@ PLACES = [
 def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     RunFolder.create(tmp_path / "runs", NewRun("old", "ppo", "CartPole-v1", "{}"))
-    with pytest.raises(RunNotFound, match="is not the folder of a run; rlctl ls lists them") as refused:
+    with pytest.raises(RunNotFound, match="is not the folder of a run; `rlctl ls` lists them") as refused:
         load_agent(place)
     assert "\n" not in str(refused.value)
 

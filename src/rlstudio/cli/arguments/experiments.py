@@ -81,7 +81,7 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
     ALGOS.find(request.algo)
     env_id = request.env_id or _overridden_env(request.overrides)
     if env_id is None:
-        raise UserError(f"--algo {request.algo} needs an environment; give --env ENV (rlctl envs lists them)")
+        raise UserError(f"--algo {request.algo} needs an environment; give --env ENV (`rlctl envs` lists them)")
     preset = find_preset(request.algo, env_id)
     if preset is not None:
         return read_file(preset), f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"

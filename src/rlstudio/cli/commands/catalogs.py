@@ -56,12 +56,12 @@ def envs(
         out.document([asdict(env) for env in matching])
         return
     if not matching:
-        out.line(f"no environment has {filter_text!r} in its id; rlctl envs lists all of them")
+        out.line(f"no environment has {filter_text!r} in its id; `rlctl envs` lists all of them")
         return
     rows = [[env.id, env.origin, "yes" if env.native else "", _extra(env)] for env in matching]
     out.table(["env", "from", "native world", "extra"], rows)
     for extra in [] if filter_text else missing_extras():
-        out.line(f"not installed: {extra.example_ids}; {extra.command}")
+        out.line(f"not installed: {extra.example_ids}; {extra.remedy}")
 
 
 def _extra(env: EnvInfo) -> str:

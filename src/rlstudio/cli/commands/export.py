@@ -98,7 +98,7 @@ def import_policy(
 def serve_policy(
     bundle: Annotated[
         str,
-        typer.Argument(metavar="BUNDLE", help="A folder that `rlctl export` wrote; or MODEL:3, MODEL:production."),
+        typer.Argument(metavar="BUNDLE", help="A folder that export wrote; or MODEL:3, MODEL:production."),
     ],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8700,

@@ -27,6 +27,7 @@ from sqlalchemy.pool import NullPool, Pool
 
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
+from rlstudio.core.installation import remedy
 from rlstudio.core.process import call_in_children
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class Database:
         except (ArgumentError, NoSuchModuleError) as error:
             raise UserError(f"RLSTUDIO_DB: {_first_line(error)}; {_REMEDY}") from None
         except ModuleNotFoundError as error:
-            raise UserError(
-                f'RLSTUDIO_DB: needs {error.name}; install it with: pip install "rlstudio[postgres]"'
-            ) from None
+            raise UserError(f"RLSTUDIO_DB: needs {error.name}; {remedy('postgres')}") from None
         _engines.add(self.engine)
         call_in_children(_forget_all)
         self._prepare()

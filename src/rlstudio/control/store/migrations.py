@@ -116,7 +116,7 @@ def stored_version(connection: Connection) -> int | None:
 def _newer(version: int) -> UserError:
     return UserError(
         f"the store has version {version}, this RLStudio knows up to {VERSION}; upgrade RLStudio"
-        " (pip install -U rlstudio), or set RLSTUDIO_HOME to another folder"
+        ", or set RLSTUDIO_HOME to another folder"
     )
 
 

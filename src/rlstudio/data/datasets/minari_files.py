@@ -118,7 +118,7 @@ def _opened(name: str) -> MinariDataset:
             if not (folder / "metadata.json").is_file():
                 raise UserError(
                     f"{FIELD}: there is no dataset {name} here; run `minari download {name}`, name the folder of one,"
-                    " or record one with `rlctl record`"
+                    " or record one with `rlctl record RUN --dataset NAME`"
                 )
         known = minari.dataset.minari_storage.MinariStorage.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= known.keys():  # Minari would build the env that the file names

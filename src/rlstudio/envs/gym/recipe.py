@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, suggest
+from rlstudio.core.installation import remedy
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.gym.action_mask import ActionMaskObservation
@@ -52,11 +52,12 @@ class Recipe:
             except UserError:
                 raise
             except gymnasium.error.DependencyNotInstalled as error:  # they all mean OpenCV
-                raise UserError(f"env.wrappers: {name} needs OpenCV; run `{extras.ATARI.command}`") from error
+                hint = remedy("atari", "opencv-python-headless")
+                raise UserError(f"env.wrappers: {name} needs OpenCV; {hint}") from error
             except Exception as error:
-                remedy = "; set env.kwargs.frameskip=1" if "Disable frame-skipping" in str(error) else ""
+                setting = "; set env.kwargs.frameskip=1" if "Disable frame-skipping" in str(error) else ""
                 raise ConfigError(
-                    f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}{remedy}"
+                    f"env.wrappers: {name} does not fit {self.cfg.id}: {one_line(error)}{setting}"
                 ) from error
         env = Renumbered(env) if Renumbered.needed(env) else env
         return env if self.cfg.action_mask == "none" else ActionMaskObservation(env, self.cfg.action_mask, self.cfg.id)
@@ -77,7 +78,7 @@ class Recipe:
                 _check_renders(spec, render_mode)
             return gymnasium.make(spec, disable_env_checker=True, **kwargs)
         except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-            raise UserError(f"env.id: {id} needs a package that is not installed: {_install_hint(error)}") from error
+            raise UserError(f"env.id: {id} needs a package that is not installed: {_missing(id, error)}") from error
         except UserError:
             raise
         except (Exception, SystemExit) as error:
@@ -159,9 +160,10 @@ def _reason(error: BaseException) -> str:
     return one_line(error).split(" was raised from the environment creator")[0]
 
 
-def _install_hint(error: Exception) -> str:
-    commands = [" ".join(command.split()) for command in re.findall(r"pip install [^`]+", str(error))]
-    if commands:
-        return f"run `{' && '.join(commands)}`"
-    missing = getattr(error, "name", None)
-    return f"run `pip install {missing}`" if missing else one_line(error)
+def _missing(id: str, error: Exception) -> str:
+    """How to install it, where it comes with an extra of ours; otherwise the environment's own words. The name of the
+    missing module would be no remedy: the package of that name may be somebody else's."""
+    extra = extras.extra_of(id)
+    if extra is not None and isinstance(error, (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError)):
+        return extra.remedy
+    return f"the environment says {one_line(error)}"

@@ -129,7 +129,7 @@ def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
             raise Incompatible(
                 f"dynamics analytic: the equations of {world.id} know nothing of {field} ({', '.join(names)}); leave"
                 f" them out{instead}, learn a model (dynamics.kind mlp or ensemble), or plan in one that a run has"
-                " learned (rlctl eval --dynamics RUN)"
+                " learned (`rlctl eval RUN --planner KIND --dynamics OTHER_RUN`)"
             )
     return dynamics
 
@@ -143,7 +143,8 @@ def analytic_dynamics(
         known = ", ".join(filter(_has_equations, WORLDS.names()))
         raise Incompatible(
             f"dynamics analytic: there are no equations for {env_id}; there are for {known}."
-            " Learn a model instead, with policy.algo mbmpc, which lends it to other runs: rlctl eval --dynamics RUN"
+            " Learn a model instead, with policy.algo mbmpc, which lends it to other runs:"
+            " `rlctl eval RUN --planner KIND --dynamics MBMPC_RUN`"
         )
     per_env = any(isinstance(value, Tensor) for value in (params or {}).values())
     kind = PendulumDynamics if isinstance(world, Pendulum) and not per_env else AnalyticDynamics

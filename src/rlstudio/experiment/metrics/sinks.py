@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rlstudio.core.errors import StorageError, UserError
+from rlstudio.core.installation import remedy
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.metrics.records import Record
 from rlstudio.storage.folder import Folder, ensure_directory
@@ -108,7 +109,7 @@ class TensorBoardSink:
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
-            raise UserError("tracking: tensorboard is not installed; run: pip install tensorboard") from error
+            raise UserError(f"tracking: tensorboard is not installed; {remedy('', 'tensorboard')}") from error
         self._events, self._summaries = event_pb2, summary_pb2
         path = run_dir / "artifacts" / "tensorboard"
         if path.is_symlink():

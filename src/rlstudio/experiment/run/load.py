@@ -50,7 +50,7 @@ def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
     if not RUN_ID.fullmatch(folder.id) or not folder.exists:
         newest = 'orchestrator.get("last").agent()'
         raise RunNotFound(
-            f"{str(run)!r}: is not the folder of a run; rlctl ls lists them, and {newest} takes the newest"
+            f"{str(run)!r}: is not the folder of a run; `rlctl ls` lists them, and {newest} takes the newest"
         )
     return load_run(folder, checkpoint).agent
 
