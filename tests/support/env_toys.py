@@ -1,6 +1,7 @@
 """Small Gymnasium envs for tests: every kind of space, every kind of misbehaviour. Workers import them by name."""
 
 import os
+import random
 import signal
 import sys
 import time
@@ -110,6 +111,39 @@ class Restless(Leftover):
     def _shown(self):
         Restless.count += 1
         return np.array([Restless.count, os.getpid() % 1000], np.float32)
+
+
+class Entropy(Leftover):
+    """Takes `what` from the operating system, from step `at` on; its episodes have 9 steps."""
+
+    def __init__(self, what: str, at: int = 2) -> None:
+        super().__init__()
+        self.what, self.at = what, at
+
+    def _shown(self):
+        return np.array([self.np_random.random(), self._drawn("observation")], np.float32)
+
+    def step(self, action):
+        self.steps += 1
+        return self._shown(), self._drawn("reward"), self.steps >= 9 or self._drawn("end") > 0.5, False, {}
+
+    def _drawn(self, what: str) -> float:
+        is_drawn = what == self.what and self.steps >= self.at
+        return int.from_bytes(os.urandom(4)) / 2**32 if is_drawn else 0.0
+
+
+class Shared(Leftover):
+    """Draws from the generators of the process, as an env should not. While `is_full` no other can be opened."""
+
+    is_full = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        if Shared.is_full:
+            raise OSError("address already in use")
+
+    def _shown(self):
+        return np.array([random.random(), np.random.random()], np.float32)
 
 
 ODD = {  # what an info may hold instead of a number
@@ -234,6 +268,8 @@ TOYS = {
     "Offset": None,
     "Leftover": None,
     "Restless": None,
+    "Entropy": None,
+    "Shared": None,
     "Errand": None,
     "Faulty": None,
 }

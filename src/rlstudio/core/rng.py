@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
@@ -92,3 +93,17 @@ def seed_all(seed: int, deterministic: bool = False, env_seeds: Sequence[int] | 
         torch=torch_state,
         envs=None if env_seeds is None else sha256(repr([int(one) for one in env_seeds]).encode()).hexdigest(),
     )
+
+
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """The global generators are as before when this ends, whatever was drawn from them in between."""
+    python, numpy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
+    torch_state = None if torch is None else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if torch is not None:
+            torch.set_rng_state(torch_state)

@@ -123,6 +123,7 @@ class VecEnvContract:
         for step in played(vec, actions[1:steps]):
             now = step.observations
         position = vec.position()
+        assert vec.exact is None
         other = self.make()
         assert equal(other.seek(position), now)
         assert other.exact is None

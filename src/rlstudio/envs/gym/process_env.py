@@ -133,6 +133,13 @@ class ProcessVecEnv:
         return self._journal.restarted
 
     def position(self) -> State:
+        """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
+        steps = self._journal.take_first_steps()
+        if steps is not None and self._finalizer.alive:
+            # Worker 0 has env 0. One that dies of the replay is replaced, and not asked again.
+            requests = {0: json.dumps(steps.checksums).encode() + b"\n" + np.array(steps.actions).tobytes()}
+            replies = self._ask(lambda worker: b"F" + requests.pop(worker, b""))
+            self.exact = replies[0]["difference"] or self.exact
         return self._journal.position()
 
     def seek(self, position: State) -> Array:

@@ -17,10 +17,27 @@ from rlstudio.envs.gym.env_block import digest_of
 from rlstudio.envs.gym.rows import Buffers, leaves, row_views
 
 FIRST_CAPACITY = 256
+FIRST_STEPS = 256
+
+
+class FirstSteps:
+    """Of env 0 since its first reset: its actions, and a checksum of the reset and of what each action gave: the
+    observation to act on next, the reward, whether the episode ended."""
+
+    def __init__(self, checksums: Sequence[int] = (), actions: Sequence[np.ndarray] = ()) -> None:
+        self.checksums, self.actions = list(checksums), list(actions)
+
+    def add(self, action: np.ndarray, digest: int, rows: Buffers) -> bool:
+        """Whether there is room for more."""
+        self.actions.append(action.copy())
+        result = np.array([rows.rewards[0], rows.terminated[0], rows.truncated[0]], np.float64)
+        self.checksums.append(crc32(result.data, digest))
+        return len(self.actions) < FIRST_STEPS
 
 
 class Journal:
     def __init__(self, rows: Buffers) -> None:
+        self._rows = rows
         actions = leaves(rows.actions)[0]
         self.num_envs = len(rows.rewards)
         self.episodes = np.zeros(self.num_envs, np.int64)
@@ -31,6 +48,8 @@ class Journal:
         self._starts = np.zeros(self.num_envs, np.int64)  # the log row of each open episode's first action
         self._now = 0
         self.restarted: list[int] = []  # envs whose episode could not be found again since the last `adopt`
+        self.first_steps = FirstSteps()
+        self._is_noting = False
 
     def restart(self) -> None:
         """All envs show the first observation of their episode 0."""
@@ -39,6 +58,7 @@ class Journal:
         self._now = 0
         self.digests = [digest_of(views) for views in self._views]
         self.restarted = []
+        self.first_steps, self._is_noting = FirstSteps(self.digests[:1]), True
 
     def record(self, actions: np.ndarray, ended: np.ndarray | None) -> None:
         """A step was taken and the rows show its result."""
@@ -53,6 +73,16 @@ class Journal:
             self._starts[ended] = self._now
         for column in self._columns:
             self.digests = [crc32(data, before) for data, before in zip(column, self.digests, strict=True)]
+        if self._is_noting:
+            self._is_noting = self.first_steps.add(self._log[self._now - 1, 0], self.digests[0], self._rows)
+
+    def take_first_steps(self) -> FirstSteps | None:
+        """Once, to be replayed: None without a step, and after a position was taken over, which was replayed then."""
+        steps = self.first_steps
+        if not steps.actions:
+            return None
+        self.first_steps, self._is_noting = FirstSteps(), False
+        return steps
 
     def actions_of(self, index: int) -> np.ndarray:
         """The actions of this env's open episode so far."""
@@ -78,6 +108,7 @@ class Journal:
                 f"a position of {position.get('world', position.get('kind'))} does not fit Gymnasium envs"
             )
         self.restarted = []
+        self.first_steps, self._is_noting = FirstSteps(), False
         lengths = np.asarray(position["lengths"])
         if len(lengths) != self.num_envs:
             raise Incompatible(f"a position of {len(lengths)} envs does not fit {self.num_envs}")

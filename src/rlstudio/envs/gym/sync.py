@@ -8,6 +8,7 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.envs.gym.env_block import EnvBlock
+from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe, close_quietly
 from rlstudio.envs.gym.replay_log import Journal
@@ -31,7 +32,9 @@ class GymnasiumVecEnv:
         self.num_envs = num_envs
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)
-        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=used_differs(recipe, self.spaces))
+        rebuild = used_differs(recipe, self.spaces)
+        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild)
+        self._made_from = (recipe, self.spaces, seed, rebuild)
         self._journal = Journal(rows)
         self._quiet = rows.quiet_step()
 
@@ -54,6 +57,10 @@ class GymnasiumVecEnv:
         return self._journal.restarted
 
     def position(self) -> State:
+        """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
+        steps = self._journal.take_first_steps()
+        if steps is not None:
+            self.exact = first_difference(steps, *self._made_from) or self.exact
         return self._journal.position()
 
     def seek(self, position: State) -> Array:

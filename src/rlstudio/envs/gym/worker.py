@@ -4,8 +4,8 @@ It imports no torch and nothing of its parent's main module. It answers one requ
 of arrays through MEMORY. It ignores Ctrl-C, which is the parent's to handle, and never outlives the parent: the kernel
 signals the hang-up of LIFELINE even while an env holds the interpreter.
 
-Requests: Q probe, M map the memory, R reset, S step, P place, C close. Replies: "." and JSON, or "!" and a fault; one
-"." comes unasked when the process is up, and "+" is a sign of life during a probe.
+Requests: Q probe, M map the memory, R reset, S step, P place, F play the first steps again, C close. Replies: "." and
+JSON, or "!" and a fault; one "." comes unasked when the process is up, and "+" is a sign of life during a probe.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -26,8 +27,10 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
+from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.replay_log import FirstSteps
 from rlstudio.envs.gym.rows import Buffers, Carver
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.seeds import worker_seed
@@ -78,6 +81,9 @@ class EnvWorker:
         self._actions = rows.actions
         seed_all(worker_seed(job["seed"], first))  # before any environment is made
         self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch)
+        self._first_difference = partial(
+            first_difference, recipe=recipe, spaces=spaces, seed=job["seed"], rebuild=job["rebuild"], watch=watch
+        )
         return {}
 
     def reset(self, _: bytes) -> State:
@@ -96,6 +102,15 @@ class EnvWorker:
         histories = np.split(actions, np.cumsum(job["lengths"])[:-1])
         placed = zip(job["episodes"], histories, strict=True)
         return {"digests": [self.block.place(i, episode, history) for i, (episode, history) in enumerate(placed)]}
+
+    def play_first_steps(self, payload: bytes) -> State:
+        """Payload: nothing, or a line of JSON (checksums), then the actions of env 0 as they lie in memory."""
+        if not payload:
+            return {"difference": None}
+        header, _, body = payload.partition(b"\n")
+        checksums = json.loads(header)
+        actions = np.frombuffer(body, self._actions.dtype).reshape(len(checksums) - 1, *self._actions.shape[1:])
+        return {"difference": self._first_difference(FirstSteps(checksums, list(actions)))}
 
     @property
     def block(self) -> EnvBlock:
@@ -117,7 +132,14 @@ def spaces_from_json(value: State) -> Spaces:
 
 def serve(control: Connection, worker: EnvWorker) -> None:
     """Answer requests until the parent closes the pipe or says so."""
-    answer = {b"Q": worker.probe, b"M": worker.map, b"R": worker.reset, b"S": worker.step, b"P": worker.place}
+    answer = {
+        b"Q": worker.probe,
+        b"M": worker.map,
+        b"R": worker.reset,
+        b"S": worker.step,
+        b"P": worker.place,
+        b"F": worker.play_first_steps,
+    }
     control.send_bytes(b".{}")
     while True:
         try:

@@ -275,10 +275,10 @@ class Session:
             self._save()
 
     def _save(self) -> None:
-        if self.runtime.exact is not None:
-            self.writer.mark_inexact(self.runtime.exact)
         meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
+        if self.runtime.exact is not None:  # after capturing, which may find it out
+            self.writer.mark_inexact(self.runtime.exact)
         agent, steps = describe_agent(self.trainer, self.runtime.spaces), self.trainer.gradient_steps
         fields = {"gradient_steps": steps, "epoch": self.position.epoch, "topology": self.topology, "agent": agent}
         self.writer.save(content, self.trainer.source.env_steps, fields, self.milestones.keeps())
