@@ -30,6 +30,7 @@ from rlstudio.core.config import Config, apply_overrides, config_hash, parse, re
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
+from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.presets import locate
 from rlstudio.experiment.config.sections import (
     BufferConfig,
@@ -169,6 +170,15 @@ with warnings.catch_warnings():
         @classmethod
         def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
             return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+
+        @model_validator(mode="after")
+        def _as_the_algorithm_prefers(self, info: ValidationInfo) -> ExperimentConfig:
+            """Fields that nobody set take the algorithm's own defaults; a stored config keeps what it says."""
+            algo = self.policy.algo
+            defaults = trainer_type(algo).Config.section_defaults if info.context is None else {}
+            for name, section in preferred_sections(self, defaults, algo).items():
+                object.__setattr__(self, name, section)  # frozen from here on
+            return self
 
         @model_validator(mode="after")
         def _agrees(self) -> ExperimentConfig:
