@@ -21,9 +21,7 @@ def preferred_sections(cfg: Config, defaults: SectionDefaults, algo: str) -> dic
     for name, fields in defaults.items():
         section = getattr(cfg, name, None)
         if not isinstance(section, Config):
-            raise UserError(
-                f"algo {algo!r}: section_defaults: an experiment has no section {name!r}; correct its Config"
-            )
+            raise UserError(f"algo {algo!r}: section_defaults: there is no section {name!r}; correct its Config")
         given = section.model_dump(mode="json", exclude_unset=True)
         try:
             sections[name] = _as_given(type(section).model_validate(_merged(fields, given)), section)
