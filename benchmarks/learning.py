@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from benchmarks import learning_page
 from benchmarks.cells import CELLS, Cell
@@ -37,6 +37,21 @@ TIMEOUT_S = 4 * 3600.0
 
 DEFAULTS = 1
 """Raised when the default of a config field changes, because results with the old one no longer count."""
+
+
+class LearnerTask(Protocol):
+    """One seed to train in a process of its own; `key` names the line that it becomes."""
+
+    @property
+    def key(self) -> tuple[str, str, int, str]: ...
+
+    @property
+    def episodes(self) -> int: ...
+
+    def job(self) -> dict[str, Any]: ...
+
+
+T = TypeVar("T", bound=LearnerTask)
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[T
                 continue
             cfg = load_experiment(cell.config)
             steps = cfg.train.total_steps
-            identity = stated(cfg) if side == OURS else _digest({"zoo": cell.zoo, "env_steps": steps})
+            identity = stated(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
             found.append(Task(cell, side, seed, identity, steps, episodes))
     return found
 
@@ -84,10 +99,11 @@ def stated(cfg: ExperimentConfig) -> str:
         for section in sections:
             inner = inner.get(section, {})
         inner.pop(last, None)
-    return _digest({"config": data, "defaults": DEFAULTS})
+    return digest({"config": data, "defaults": DEFAULTS})
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """A short name for plain data."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -108,7 +124,7 @@ def line_key(line: dict[str, Any]) -> tuple[str, str, int, str]:
     return (line["cell"], line["side"], line["seed"], line["identity"])
 
 
-def missing(wanted: Sequence[Task], stored: Sequence[dict[str, Any]]) -> list[Task]:
+def missing(wanted: Sequence[T], stored: Sequence[dict[str, Any]]) -> list[T]:
     """What is not there yet with this config and at least as many judging episodes."""
     done = {line_key(line): len(line["returns"]) for line in stored}
     return [task for task in wanted if done.get(task.key, 0) < task.episodes]
@@ -128,7 +144,7 @@ def append(path: Path, line: dict[str, Any]) -> None:
         file.write(("\n" if torn else "") + json.dumps(line) + "\n")
 
 
-def train(work: Sequence[Task], venv: Venv, jobs: int, store: Path = STORE) -> int:
+def train(work: Sequence[LearnerTask], venv: Venv, jobs: int, store: Path = STORE) -> int:
     """Train what is missing, `jobs` at a time; returns how many failed."""
     failed = 0
     with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -143,15 +159,17 @@ def train(work: Sequence[Task], venv: Venv, jobs: int, store: Path = STORE) -> i
             else:
                 append(store, line)
                 told = f"{sum(line['returns']) / len(line['returns']):8.1f} in {line['seconds']:.0f} s"
-            where = f"[{done}/{len(work)}] {task.cell.key:26} {task.side:8} seed {task.seed}"
+            cell, side, seed, _ = task.key
+            where = f"[{done}/{len(work)}] {cell:26} {side:8} seed {seed}"
             print(f"{where}  {told}", file=sys.stderr, flush=True)
     return failed
 
 
-def _train_one(task: Task, venv: Venv) -> dict[str, Any]:
-    found = run_job(venv.python, f"{task.side}_learner", task.job(), timeout=TIMEOUT_S)
-    told = {"cell": task.cell.key, "side": task.side, "seed": task.seed, "identity": task.identity}
-    return {**told, **found, **provenance({task.side: venv.versions})}
+def _train_one(task: LearnerTask, venv: Venv) -> dict[str, Any]:
+    cell, side, seed, identity = task.key
+    found = run_job(venv.python, f"{side}_learner", task.job(), timeout=TIMEOUT_S)
+    line = {"cell": cell, "side": side, "seed": seed, "identity": identity}
+    return {**line, **found, **provenance({side: venv.versions})}
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -35,7 +35,8 @@ PLANNER = {"kind": "cem", "horizon": 5, "candidates": 16, "iterations": 2}
 
 @dataclass(frozen=True)
 class ShortRun:
-    """One experiment: the `env` and `train` sections of its file."""
+    """One experiment: the `env` and `train` sections of its file. What is no part of it must not hang on a default
+    that the two trees may have differently."""
 
     algo: str
     env: dict[str, Any]
@@ -51,8 +52,9 @@ class ShortRun:
         return {
             "name": self.name,
             "env": {**self.env, "vectorization": self.vectorization, "seed": 7},
-            "policy": {"algo": self.algo, "network": {"hidden_sizes": [16, 16]}},
+            "policy": {"algo": self.algo, "network": {"hidden_sizes": [16, 16], "activation": "tanh"}},
             "train": self.train,
+            "buffer": {"capacity": 100_000},
             "eval": {"every_epochs": 2, "episodes": 2, "final_episodes": 2},
         }
 

@@ -37,8 +37,9 @@ def experiment(algo: str, env: dict[str, Any], hidden_sizes: list[int], train: d
     return {
         "name": algo,
         "env": {**env, "vectorization": "native", "seed": 1},
-        "policy": {"algo": algo, "network": {"hidden_sizes": hidden_sizes}},
+        "policy": {"algo": algo, "network": {"hidden_sizes": hidden_sizes, "activation": "tanh"}},
         "train": train,
+        "buffer": {"capacity": 100_000},
         "eval": NO_EVALUATION,
     }
 

@@ -19,8 +19,11 @@ STAMP = ".ready.json"
 TORCH = "torch==2.13.0"
 GYMNASIUM = "gymnasium==1.4.0"
 
+WORLDS = ("mujoco==4.0.0", "imageio==2.38.1", "Box2D==2.3.10", "minigrid==3.2.0", "pygame-ce==2.5.8", "packaging==26.3")
+"""What Gymnasium's MuJoCo, Box2D and toy text worlds and MiniGrid need: the versions that RLStudio is tested with."""
+
 PINS: dict[str, tuple[str, ...]] = {
-    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
+    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", *WORLDS),
     "skrl": ("skrl[torch]==2.1.1",),
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),

@@ -144,7 +144,49 @@ def _entries(body: list[ast.stmt], prefix: str) -> Iterator[str]:
         yield f"- `{prefix}{node.name}{arguments}{returns}`: {' '.join((ast.get_docstring(node) or '').split())}\n"
 
 
+SHARED_DEFAULTS = (
+    "env.num_envs",
+    *(f"policy.network.{name}" for name in ("hidden_sizes", "activation", "normalize_observations")),
+    "buffer.capacity",
+)
+TRAIN_DEFAULTS = (
+    *("steps_per_epoch", "rollout_steps", "passes", "batch_size", "lr", "lr_schedule", "max_grad_norm", "gamma"),
+    *("gae_lambda", "normalize_rewards", "learning_starts", "train_every", "gradient_steps", "target_every", "tau"),
+    *("double", "epsilon_end", "epsilon_fraction", "quantiles"),
+)
+
+
+def defaults() -> str:
+    """What a config means that names only the algorithm, for those that bring defaults for shared sections."""
+    from rlstudio.core.catalog import ALGOS
+    from rlstudio.experiment.config.experiment import experiment_from
+    from rlstudio.experiment.config.trainer_types import trainer_type
+
+    named = [name for name in ALGOS.builtin if trainer_type(name).Config.section_defaults]
+    data = {
+        name: experiment_from({"env": {"id": "any"}, "policy": {"algo": name}}).model_dump(mode="json")
+        for name in named
+    }
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for field in (*SHARED_DEFAULTS, *(f"train.{name}" for name in TRAIN_DEFAULTS)):
+            yield f"`{field}`", *(_default(data[name], field, trainer_type(name).off_policy) for name in named)
+
+    return table(("field", *(f"`{name}`" for name in named)), rows())
+
+
+def _default(data: Any, field: str, off_policy: bool) -> str:
+    if field == "buffer.capacity" and not off_policy:
+        return "-"
+    for part in field.split("."):
+        if part not in data:
+            return "-"
+        data = data[part]
+    return f"`{_plain(data)}`"
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "defaults": defaults,
     "rooms": rooms,
     "layers": layers,
     "algorithms": algorithms,

@@ -1,4 +1,5 @@
-"""One run of one seed, launched from its YAML file as a user would; then its last checkpoint is loaded and judged."""
+"""One run of one seed, launched as a user would, from its YAML file or by the names of algorithm and environment; then
+its last checkpoint is loaded and judged."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from episodes import play
 from measure import answer, job
 
 from rlstudio import orchestrator
+from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
 from rlstudio.envs.make import make_single
-from rlstudio.experiment.config.experiment import load_experiment
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.run.load import load_agent
 
@@ -18,7 +19,8 @@ from rlstudio.experiment.run.load import load_agent
 def main() -> None:
     spec = job()
     overrides = [f"env.seed={spec['seed']}", f"runtime.threads={spec['threads']}", *spec["overrides"]]
-    cfg = load_experiment(spec["config"], overrides)
+    names = spec.get("config"), spec.get("algo"), spec.get("env_id")
+    (cfg,) = choose(ExperimentRequest(*names, overrides)).experiments
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as runs:
         with orchestrator.session(cfg, runs_dir=runs) as session:

@@ -22,14 +22,17 @@ from rlstudio.experiment.training.loop import Tick
 ENDLESS = 10**6
 
 
+ROLLOUTS = {"lr_schedule": "constant", "normalize_rewards": False}
+
+
 def ppo(spec: Job) -> dict[str, Any]:
     names = ("rollout_steps", "passes", "gae_lambda", "clip", "value_coef", "entropy_coef")
-    return {"train": {"lr_schedule": "constant", **{name: spec[name] for name in names}}}
+    return {"train": {**ROLLOUTS, "steps_per_epoch": 4096, **{name: spec[name] for name in names}}}
 
 
 def a2c(spec: Job) -> dict[str, Any]:
     names = ("rollout_steps", "gae_lambda", "value_coef", "entropy_coef")
-    return {"train": {"lr_schedule": "constant", "optimizer": "rmsprop", **{name: spec[name] for name in names}}}
+    return {"train": {**ROLLOUTS, "optimizer": "rmsprop", **{name: spec[name] for name in names}}}
 
 
 def dqn(spec: Job) -> dict[str, Any]:
@@ -67,7 +70,7 @@ ALGOS = {"ppo": ppo, "a2c": a2c, "dqn": dqn, "qrdqn": qrdqn, "sac": sac, "td3": 
 def experiment(spec: Job) -> ExperimentConfig:
     """The row's settings in our words."""
     own = ALGOS[spec["algo"]](spec)
-    network = {"hidden_sizes": spec["hidden_sizes"], "activation": spec["activation"]}
+    network = {name: spec[name] for name in ("hidden_sizes", "activation")} | {"normalize_observations": False}
     minibatches = () if spec["algo"] == "a2c" else ("batch_size",)
     train = {name: spec[name] for name in (*minibatches, "lr", "gamma", "max_grad_norm")} | own.pop("train")
     evaluation = {"every_epochs": 0}

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, StrictBool
 
-from rlstudio.algos.parts.config import Learning, RunLength
+from rlstudio.algos.parts.config import Learning, RunLength, SectionDefaults
 from rlstudio.algos.parts.on_policy import OnPolicy
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Retired
@@ -36,6 +36,10 @@ OPTIMIZERS = {"rmsprop": RMSprop, "adam": Optimizer}
 class A2CConfig(Learning, RunLength):
     retired: ClassVar[dict[str, Retired]] = {
         "batch_size": Retired(None, "a2c has no minibatches: it learns from a whole rollout at once")
+    }
+    section_defaults: ClassVar[SectionDefaults] = {
+        "env": {"num_envs": 1},
+        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "auto"}},
     }
 
     steps_per_epoch: PositiveInt = Field(4000, le=10**9)
@@ -62,8 +66,9 @@ class A2CConfig(Learning, RunLength):
     normalize_advantages: bool = False
     """Standardise the advantages of each rollout."""
 
-    normalize_rewards: bool = False
-    """Divide rewards by the running standard deviation of the discounted return."""
+    normalize_rewards: StrictBool | Literal["auto"] = "auto"
+    """Divide rewards by the running standard deviation of the discounted return; `auto` does so where actions are
+    numbers."""
 
 
 class A2C(OnPolicy):

@@ -10,12 +10,12 @@ and batch.weights.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, StrictBool
 
-from rlstudio.algos.parts.config import TrainConfig
+from rlstudio.algos.parts.config import SectionDefaults, TrainConfig
 from rlstudio.algos.parts.on_policy import OnPolicy
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
@@ -33,6 +33,20 @@ from rlstudio.ops.returns import advantages, value_errors
 
 
 class PPOConfig(TrainConfig):
+    section_defaults: ClassVar[SectionDefaults] = {
+        "env": {"num_envs": 8},
+        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "auto"}},
+    }
+
+    epochs: PositiveInt = Field(100, le=10**9)
+    """Outer units of the run: each reports once."""
+
+    steps_per_epoch: PositiveInt = Field(2048, le=10**9)
+    """Environment steps per epoch, all environments together."""
+
+    batch_size: PositiveInt = Field(128, le=10**7)
+    """Rows of one minibatch."""
+
     lr_schedule: Literal["constant", "linear"] = "linear"
     """`linear` goes from `lr` to zero over the run."""
 
@@ -60,8 +74,9 @@ class PPOConfig(TrainConfig):
     clip_value: PositiveFloat | None = None
     """How far a value may move from the old one before its gradient is cut; null: any distance."""
 
-    normalize_rewards: bool = False
-    """Divide rewards by the running standard deviation of the discounted return."""
+    normalize_rewards: StrictBool | Literal["auto"] = "auto"
+    """Divide rewards by the running standard deviation of the discounted return; `auto` does so where actions are
+    numbers."""
 
     target_kl: PositiveFloat | None = None
     """Once a minibatch's KL from the old policy exceeds it, later minibatches of this rollout change nothing."""

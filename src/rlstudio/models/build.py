@@ -11,6 +11,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.networks.encoder import settled
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.flat import flatten
@@ -26,7 +27,7 @@ def build_model(
     device: str = "cpu",
 ) -> M:
     """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
-    model = variant(spaces, network, rng).to(device)
+    model = variant(spaces, settled(network, spaces), rng).to(device)
     if network.memory != "none" and "carry" not in getattr(model, "reads", ()):
         raise Incompatible(
             f"policy.network.memory: a {getattr(model, 'variant', type(model).__name__)} Model has no {network.memory};"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, StrictBool
 
 from rlstudio.core.config import Config
 
@@ -30,8 +30,9 @@ class NetworkConfig(Config):
     memory_size: PositiveInt = Field(64, le=65536)
     """Units of the memory."""
 
-    normalize_observations: bool = False
-    """Standardise observations by running statistics that are part of the Model and ship with it."""
+    normalize_observations: StrictBool | Literal["auto"] = False
+    """Standardise observations by running statistics that are part of the Model and ship with it; `auto` does so for
+    rows of numbers where actions are numbers too, and for rows of bytes, never for choices and images."""
 
     log_std_init: float = Field(0.0, ge=-10, le=2)
     """First log standard deviation of Gaussian policies."""

@@ -17,10 +17,11 @@ from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.envs.config import EnvConfig
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment, trainer_type
+from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import FOLDER
 from rlstudio.experiment.config.sections import PolicyConfig
+from rlstudio.experiment.config.trainer_types import trainer_type
 
 CHARTER = """\
 name: "ppo_cartpole_mvp"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
@@ -10,11 +11,17 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from rlstudio.core.config import Config, refuse
 from rlstudio.core.contracts import ReplayPlan
 
+SectionDefaults = Mapping[str, Mapping[str, object]]
+"""By section and field."""
+
 
 class RunLength(Config):
     """What every algorithm has."""
 
     hashed_if_set: ClassVar[tuple[str, ...]] = ("total_steps",)
+    section_defaults: ClassVar[SectionDefaults] = {}
+    """The algorithm's own defaults for other sections of an experiment (`env`, `policy`, `buffer`, ...); a file that
+    sets such a field overrules them, field by field."""
 
     epochs: PositiveInt = Field(50, le=10**9)
     """Outer units of the run: each reports once."""

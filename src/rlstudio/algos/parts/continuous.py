@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from rlstudio.agents.bounded import BoundedAgent
-from rlstudio.algos.parts.config import OffPolicyConfig
+from rlstudio.algos.parts.config import OffPolicyConfig, SectionDefaults
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import DataSource, Explore, Metrics, Runtime
 from rlstudio.core.errors import Incompatible
@@ -19,6 +21,16 @@ from rlstudio.ops.means import weighted_mean
 
 
 class ContinuousConfig(OffPolicyConfig):
+    # Networks and buffer of SAC's second paper and of TD3's code; the peers took them over.
+    section_defaults: ClassVar[SectionDefaults] = {
+        "env": {"num_envs": 1},
+        "policy": {"network": {"hidden_sizes": [256, 256], "activation": "relu"}},
+        "buffer": {"capacity": 1_000_000},
+    }
+
+    learning_starts: PositiveInt = 100
+    """Environment steps before the first update."""
+
     max_grad_norm: PositiveFloat | None = None
     """Gradients of the q networks, and those of the policy, are scaled down to this norm; null switches it off."""
 

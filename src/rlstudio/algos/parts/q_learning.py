@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from rlstudio.agents.q_value import QValueAgent
-from rlstudio.algos.parts.config import OffPolicyConfig
+from rlstudio.algos.parts.config import OffPolicyConfig, SectionDefaults
 from rlstudio.core.batch import Batch
 from rlstudio.core.config import Config
 from rlstudio.core.contracts import DataSource, PriorityPlan, Runtime
@@ -40,6 +41,12 @@ class PrioritizedConfig(Config):
 
 
 class QLearningConfig(OffPolicyConfig):
+    section_defaults: ClassVar[SectionDefaults] = {
+        "env": {"num_envs": 1},
+        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "relu"}},
+        "buffer": {"capacity": 100_000},
+    }
+
     batch_size: PositiveInt = Field(64, le=10**7)
     """Rows of one minibatch."""
 

@@ -6,12 +6,11 @@ validated by the Config of the chosen algorithm, so a new algorithm brings its o
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pydantic import (
     Field,
@@ -25,11 +24,12 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rlstudio.algos.parts.config import RunLength, TrainConfig
-from rlstudio.core.catalog import ALGOS
-from rlstudio.core.config import Config, apply_overrides, config_hash, parse, refuse, to_yaml
-from rlstudio.core.errors import ConfigError, UserError
+from rlstudio.core.config import Config, apply_overrides, config_hash, parse, to_yaml
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
+from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_statements
+from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.length import latest_length, whole_epochs
 from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import locate
@@ -46,13 +46,11 @@ from rlstudio.experiment.config.sections import (
     RuntimeConfig,
     TrackingConfig,
 )
+from rlstudio.experiment.config.trainer_types import trainer_type
 from rlstudio.experiment.folder.new_run import NewRun
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-MAX_WEIGHTS = 10**9
-"""Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
-
 READING_ORDER = ("name", "env", "policy", "train")
 NOT_YET = object()
 
@@ -174,19 +172,23 @@ with warnings.catch_warnings():
             return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
 
         @model_validator(mode="after")
-        def _agrees(self) -> ExperimentConfig:
-            _check_statements(self)
-            _check_goal(self)
-            object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
-            _check_sizes(self)
+        def _as_the_algorithm_prefers(self, info: ValidationInfo) -> ExperimentConfig:
+            """Fields that nobody set take the algorithm's own defaults; a stored config keeps what it says."""
+            algo = self.policy.algo
+            defaults = trainer_type(algo).Config.section_defaults if info.context is None else {}
+            for name, section in preferred_sections(self, defaults, algo).items():
+                object.__setattr__(self, name, section)  # frozen from here on
             return self
 
-
-class TrainerType(Protocol):
-    """What an experiment asks of the class of a Trainer."""
-
-    Config: type[RunLength]
-    off_policy: bool
+        @model_validator(mode="after")
+        def _agrees(self) -> ExperimentConfig:
+            trainer = trainer_type(self.policy.algo)
+            check_statements(self.policy, self.train, trainer)
+            check_goal(self.gates, self.eval)
+            object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
+            check_layers(self.policy)
+            check_batch(self.train, self.env.num_envs, self.buffer.capacity if trainer.off_policy else None)
+            return self
 
 
 class _Stored:
@@ -198,52 +200,6 @@ class _Stored:
     def forgives(self, config: type[Config], field: str) -> bool:
         """Whether an unknown field of the section `train` is passed over."""
         return field in config.retired and ("train", field) not in self._overrides
-
-
-def trainer_type(algo: str) -> TrainerType:
-    """The Trainer class behind a name; this imports the algorithm."""
-    trainer: TrainerType = ALGOS.load(algo)
-    config = getattr(trainer, "Config", None)
-    if not (isinstance(config, type) and issubclass(config, RunLength) and hasattr(trainer, "off_policy")):
-        target = ALGOS.find(algo).target
-        raise UserError(
-            f"algo {algo!r}: {target} must have a Config that extends TrainConfig or RunLength, and say off_policy"
-        )
-    return trainer
-
-
-def _check_statements(cfg: ExperimentConfig) -> None:
-    """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
-    algo, trainer = cfg.policy.algo, trainer_type(cfg.policy.algo)
-    if cfg.train.off_policy not in (None, trainer.off_policy):
-        kind = "off-policy" if trainer.off_policy else "on-policy"
-        refuse(("train", "off_policy"), f"{algo} is {kind}; leave it out or change policy.algo")
-    fits = getattr(trainer, "discrete", None)
-    if fits is not None and cfg.policy.discrete not in (None, fits):
-        kind = "discrete" if fits else "continuous"
-        refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
-
-
-def _check_goal(cfg: ExperimentConfig) -> None:
-    if cfg.gates.stop_at is not None and not cfg.eval.every_epochs:
-        refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
-
-
-def _check_sizes(cfg: ExperimentConfig) -> None:
-    """What cannot fit is refused before anything is built."""
-    sizes = cfg.policy.network.hidden_sizes
-    weights = sum(sizes) + sum(first * second for first, second in itertools.pairwise(sizes))
-    if weights > MAX_WEIGHTS:
-        refuse(("policy", "network", "hidden_sizes"), f"{weights:,} weights; at most {MAX_WEIGHTS:,} are accepted")
-    epoch, num_envs = cfg.train.steps_per_epoch, cfg.env.num_envs
-    steps = getattr(cfg.train, "rollout_steps", None)
-    if trainer_type(cfg.policy.algo).off_policy:
-        rows, what = cfg.buffer.capacity, "buffer.capacity"
-    else:
-        rows, what = (steps * num_envs if steps else epoch), "one rollout"
-    batch = getattr(cfg.train, "batch_size", None)
-    if batch and batch > rows:
-        refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it")
 
 
 def new_run(cfg: ExperimentConfig) -> NewRun:

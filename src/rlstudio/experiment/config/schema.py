@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS, SINKS
-from rlstudio.experiment.config.experiment import ExperimentConfig, trainer_type
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.trainer_types import trainer_type
 
 REFERENCES = "#/$defs/{model}"
 

@@ -17,7 +17,7 @@ from rlstudio.core.action_mask import features
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.layers import Observations
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, describe
+from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.initialize import convolution, linear, orthogonal
 from rlstudio.models.networks.normalizer import Normalizer
@@ -140,10 +140,24 @@ class MixedEncoder(nn.Module):
 Encoder = FlatEncoder | ImageEncoder | MixedEncoder
 
 
+def settled(network: NetworkConfig, spaces: Spaces) -> NetworkConfig:
+    """The section for one world, without `auto`: what a Model is built from and described by.
+
+    Continuous control is where peers and papers normalise. Bytes that are no image (MiniGrid's codes up to 10) would
+    reach a network as numbers up to 0.04.
+    """
+    if network.normalize_observations != "auto":
+        return network
+    rows = [leaf for leaf in _leaves(features(spaces.observation)) if isinstance(leaf, Box) and not leaf.is_image]
+    wanted = isinstance(spaces.action, Box) or any(row.dtype == "uint8" for row in rows)
+    return network.model_copy(update={"normalize_observations": bool(rows) and wanted})
+
+
 def build_encoder(space: Space, network: NetworkConfig, rng: Rng) -> Encoder:
     """The encoder of what an environment shows, its action mask left out."""
     space = features(space)
-    leaves = [entry for _, entry in space.items()] if isinstance(space, Dict) else [space]
+    leaves = _leaves(space)
+    assert network.normalize_observations != "auto", "see `settled`"
     # Alone, an image too small for the convolutions is refused, since the remedy is one word; in a dict it goes flat.
     images = [leaf for leaf in leaves if (fits_cnn(leaf) if isinstance(space, Dict) else _is_image(leaf))]
     if not leaves:
@@ -158,6 +172,10 @@ def build_encoder(space: Space, network: NetworkConfig, rng: Rng) -> Encoder:
         return MixedEncoder(space, network.normalize_observations, rng)
     assert isinstance(space, Box)
     return ImageEncoder(space, rng)
+
+
+def _leaves(space: Space) -> list[Leaf]:
+    return [entry for _, entry in space.items()] if isinstance(space, Dict) else [space]
 
 
 def fits_cnn(space: Leaf) -> bool:

@@ -1,0 +1,48 @@
+"""Whether the sections of an experiment agree with each other and with the algorithm."""
+
+from __future__ import annotations
+
+import itertools
+
+from rlstudio.algos.parts.config import RunLength
+from rlstudio.core.config import refuse
+from rlstudio.experiment.config.sections import EvalConfig, GatesConfig, PolicyConfig
+from rlstudio.experiment.config.trainer_types import TrainerType
+
+MAX_WEIGHTS = 10**9
+"""Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
+
+
+def check_statements(policy: PolicyConfig, train: RunLength, trainer: TrainerType) -> None:
+    """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
+    if train.off_policy not in (None, trainer.off_policy):
+        kind = "off-policy" if trainer.off_policy else "on-policy"
+        refuse(("train", "off_policy"), f"{policy.algo} is {kind}; leave it out or change policy.algo")
+    fits = getattr(trainer, "discrete", None)
+    if fits is not None and policy.discrete not in (None, fits):
+        kind = "discrete" if fits else "continuous"
+        refuse(("policy", "discrete"), f"{policy.algo} takes {kind} actions only; leave it out or change policy.algo")
+
+
+def check_goal(gates: GatesConfig, evaluation: EvalConfig) -> None:
+    if gates.stop_at is not None and not evaluation.every_epochs:
+        refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
+
+
+def check_layers(policy: PolicyConfig) -> None:
+    """What cannot fit is refused before anything is built."""
+    sizes = policy.network.hidden_sizes
+    weights = sum(sizes) + sum(first * second for first, second in itertools.pairwise(sizes))
+    if weights > MAX_WEIGHTS:
+        refuse(("policy", "network", "hidden_sizes"), f"{weights:,} weights; at most {MAX_WEIGHTS:,} are accepted")
+
+
+def check_batch(train: RunLength, num_envs: int, capacity: int | None) -> None:
+    """A minibatch is no larger than what it is drawn from: a buffer of that capacity, or without one a rollout."""
+    rows, what = capacity, "buffer.capacity"
+    if rows is None:
+        steps = getattr(train, "rollout_steps", None)
+        rows, what = (steps * num_envs if steps else train.steps_per_epoch), "one rollout"
+    batch = getattr(train, "batch_size", None)
+    if batch and batch > rows:
+        refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it")

@@ -1,0 +1,50 @@
+"""An algorithm's own defaults for sections that all algorithms share: `section_defaults` of its Config.
+
+A field that nobody set takes the algorithm's default, and only then that of the section. A stored config is complete:
+it never comes here, so a run that is resumed keeps what it was started with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from rlstudio.algos.parts.config import SectionDefaults
+from rlstudio.core.config import Config
+from rlstudio.core.errors import UserError
+
+
+def preferred_sections(cfg: Config, defaults: SectionDefaults, algo: str) -> dict[str, Config]:
+    """The sections for which `algo` has `defaults`, with those in the fields that were not set."""
+    sections = {}
+    for name, fields in defaults.items():
+        section = getattr(cfg, name, None)
+        if not isinstance(section, Config):
+            raise UserError(f"algo {algo!r}: section_defaults: there is no section {name!r}; correct its Config")
+        given = section.model_dump(mode="json", exclude_unset=True)
+        try:
+            sections[name] = _as_given(type(section).model_validate(_merged(fields, given)), section)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            field = ".".join(map(str, (name, *problem["loc"])))
+            raise UserError(f"algo {algo!r}: section_defaults: {field}: {problem['msg']}; correct its Config") from None
+    return sections
+
+
+def _as_given(complete: Config, given: Config) -> Config:
+    """`complete`, in which only what `given` has set counts as set: a default is nothing that a file says."""
+    values = {
+        name: _as_given(value, getattr(given, name)) if isinstance(value, Config) else value for name, value in complete
+    }
+    return type(complete).model_construct(_fields_set=set(given.model_fields_set), **values)
+
+
+def _merged(defaults: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
+    """Field by field, also inside sections of the section."""
+    merged = {**defaults, **given}
+    for name in defaults.keys() & given.keys():
+        below, above = defaults[name], given[name]
+        if isinstance(below, Mapping) and isinstance(above, Mapping):
+            merged[name] = _merged(below, above)
+    return merged
