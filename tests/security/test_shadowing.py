@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from rlstudio.cli.app import main
+from rlstudio.control.queue.runner import _enter_directory
+from rlstudio.control.runs.start import request_of
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.run_state import RunState
 from support.cli_scenario import TINY
 from support.deadlines import PATIENCE
+from support.experiments import tiny
 from support.rlctl_process import wait_for
 
 pytestmark = pytest.mark.real_process
@@ -26,7 +29,14 @@ WORLD = """\
 import gymnasium
 from gymnasium.envs.classic_control import CartPoleEnv
 
-gymnasium.register("Beside-v0", entry_point=CartPoleEnv, max_episode_steps=20)
+
+class Beside(CartPoleEnv):
+    def reset(self, **options):
+        assert open("level.txt").read() == "two rooms"  # beside the module, as projects have their files
+        return super().reset(**options)
+
+
+gymnasium.register("Beside-v0", entry_point="world_beside:Beside", max_episode_steps=20)
 """
 
 
@@ -58,7 +68,7 @@ def test_b4_neither_does_a_worker_of_the_queue_nor_its_run(place: Path) -> None:
     assert not (place / "ran").exists()
 
 
-def test_b8_a_worker_in_another_directory_finds_the_module_of_a_run(
+def test_b8_a_worker_in_another_directory_finds_the_module_and_the_files_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -68,6 +78,7 @@ def test_b8_a_worker_in_another_directory_finds_the_module_of_a_run(
     monkeypatch.chdir(tmp_path / "project")
     Path("tiny.yaml").write_text(TINY)
     Path("world_beside.py").write_text(WORLD)
+    Path("level.txt").write_text("two rooms")
     command = ["launch", "--import", "world_beside", "-f", "tiny.yaml", "env.id=Beside-v0", "--detach", "-q"]
     assert main([*command, "env.vectorization=async"]) == 0
     sys.modules.pop("world_beside")
@@ -75,3 +86,23 @@ def test_b8_a_worker_in_another_directory_finds_the_module_of_a_run(
     rlctl(tmp_path / "other", "worker", "--until-idle", "--runs-dir", tmp_path / "project" / "runs")
     status = Workspace(Path("runs")).find(run_id).status
     assert (status.state, status.message) == (RunState.COMPLETED, "")
+
+
+def test_b8_a_directory_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    workspace = Workspace(tmp_path / "runs")
+    run = workspace.store.create(request_of(tiny()))
+    monkeypatch.chdir(tmp_path)
+    _enter_directory(workspace, run.id)
+    assert Path.cwd() == tmp_path / "project"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "project").rmdir()
+    _enter_directory(workspace, run.id)
+    assert Path.cwd() == tmp_path
+    said = (
+        f"was launched in {tmp_path / 'project'}, which cannot be entered here (No such file or directory); it runs in"
+    )
+    assert said in capsys.readouterr().err

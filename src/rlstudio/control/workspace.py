@@ -103,14 +103,11 @@ class Workspace:
         # As it is now: the code of an environment may change the working directory.
         self.runs_dir = runs_dir.absolute()
         given = url or os.environ.get(DATABASE_VARIABLE)
-        self._file = None if given else self.state_dir.absolute() / "store.db"
+        home = os.environ.get(HOME_VARIABLE)
+        # Where the user says, also through a link; below the runs folder, none is followed.
+        self.state_dir = Path(os.path.realpath(home)) if home else self.runs_dir / STATE_FOLDER
+        self._file = None if given else self.state_dir / "store.db"
         self.url = given or f"sqlite:///{self._file}"
-
-    @property
-    def state_dir(self) -> Path:
-        """Where the user says, also through a link; below the runs folder, none is followed."""
-        given = os.environ.get(HOME_VARIABLE)
-        return Path(os.path.realpath(given)) if given else self.runs_dir / STATE_FOLDER
 
     @cached_property
     def store(self) -> Store:

@@ -3,6 +3,7 @@ each namespace has its own); and what a forked child must not keep of its parent
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,14 @@ class Presence(Enum):
     HERE = "here"
     GONE = "gone"
     UNKNOWN = "unknown"  # on another host, in another PID namespace, or hidden from this user
+
+
+def user_name() -> str:
+    """Who runs this process: the name of the account, or its number where it has none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def this_process() -> Owner:

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader
 
 from rlstudio.core.contracts import State
 from rlstudio.storage.folder import Folder
+
+LONGEST_LINE = 1 << 20
+"""Bytes that are read of one line. Ours are a few hundred; a file from elsewhere may be one line of gigabytes."""
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode(record: Mapping[str, object]) -> bytes:
     return _ENCODER.encode(record).encode() + b"\n"
+
+
+def next_line(file: BufferedReader) -> bytes:
+    """The next whole line, or only its end (which no record is) where it is too long; empty at the end of the file and
+    before a torn line, where the file then stands."""
+    line = file.readline(LONGEST_LINE)
+    if line.endswith(b"\n"):
+        return line
+    passed = len(line)
+    while passed >= LONGEST_LINE and (piece := file.readline(LONGEST_LINE)):
+        if piece.endswith(b"\n"):
+            return b"\n"
+        passed += len(piece)
+    file.seek(-passed, 1)
+    return b""
+
+
+def whole_lines(file: BufferedReader) -> Iterator[bytes]:
+    """Up to the end of the file, or to a torn line."""
+    return iter(lambda: next_line(file), b"")
 
 
 def decode(lines: Iterable[bytes]) -> Iterator[State]:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rlstudio.core.contracts import Segment
-from rlstudio.core.errors import LeaseLost, NoValidCheckpoint
+from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
-from rlstudio.experiment.checkpoint.manifest import VERSION
+from rlstudio.experiment.checkpoint.manifest import LARGEST_JSON, VERSION
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.storage import failpoint
+from rlstudio.storage.seal import sealed, unsealed
 
 RUN = "run-for-tests"
 
@@ -189,6 +190,46 @@ def test_prune_never_counts_a_damaged_checkpoint_and_spares_segments_it_may_use(
     checkpoints.prune(keep_last=1, keep=set())
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000000004"]
     assert len(list((tmp_path / "segments").iterdir())) == 1
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_row_14_a_folder_far_ahead_neither_stays_nor_counts(checkpoints, tmp_path, forged):
+    """It would stop the collection of segments for good, and with a manifest take the place of the newest."""
+    rows = [CountedSegment(f"rows-{n}", n) for n in range(3)]
+    checkpoints.save(content(1, [rows[1].segment]), step=1, manifest={})
+    ahead = tmp_path / "checkpoints/step-999999999999"
+    ahead.mkdir()
+    if forged:
+        manifest = unsealed((tmp_path / "checkpoints/step-000000000001/MANIFEST.json").read_bytes(), "")
+        del manifest["sha256"]
+        (ahead / "MANIFEST.json").write_bytes(sealed(manifest | {"step": 999_999_999_999}))
+    checkpoints.save(content(2, [rows[2].segment]), step=2, manifest={})
+    checkpoints.prune(keep_last=1, keep=set())
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000000002"]
+    assert len(list((tmp_path / "segments").iterdir())) == 1
+
+
+def test_row_14_a_second_name_for_a_step_is_not_a_checkpoint(checkpoints, tmp_path):
+    (tmp_path / "checkpoints/step-0000000000001").mkdir()
+    checkpoints.save(content(2), step=2, manifest={})
+    checkpoints.save(content(3), step=3, manifest={})
+    checkpoints.prune(keep_last=1, keep=set())
+    assert [info.step for info in checkpoints.list()] == [3]
+
+
+def test_b5_a_manifest_or_state_of_too_many_bytes_is_not_read(checkpoints, tmp_path):
+    checkpoints.save(content(1), step=1, manifest={})
+    file = tmp_path / "checkpoints/step-000000000001/MANIFEST.json"
+    manifest = unsealed(file.read_bytes(), "")
+    del manifest["sha256"]
+    manifest["files"]["state.json"]["size"] = LARGEST_JSON + 1
+    file.write_bytes(sealed(manifest))
+    with pytest.raises(CheckpointError, match=r"state.json has 33,554,433 bytes, at most 33,554,432 are read"):
+        checkpoints.load(1)
+    with file.open("r+b") as large:
+        large.truncate(LARGEST_JSON + 1)  # sparse
+    with pytest.raises(CheckpointError, match="larger than 33554432 bytes, which no file of this kind is"):
+        checkpoints.load(1)
 
 
 # -- the same step twice ----------------------------------------------------------------------------------------------

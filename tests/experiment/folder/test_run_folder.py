@@ -260,3 +260,28 @@ def test_nothing_here_imports_torch():
     code = f"import sys, {', '.join(f'rlstudio.experiment.{module}' for module in modules)};"
     code += "sys.exit('torch' in sys.modules or 'tensorboard' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("status.json", RunFolder.last_status),
+        ("config.yaml", RunFolder.read_config),
+        ("events.jsonl", lambda run: list(run.events())),
+        ("lease.json", lambda run: FileLease(run.path)),
+    ],
+)
+def test_b5_a_file_of_too_many_bytes_is_not_read(tmp_path, name, read):
+    run = create(tmp_path / "runs")
+    with (run.path / name).open("ab") as file:
+        file.truncate(1 << 40)  # sparse
+    with pytest.raises(StorageError, match=rf"{name}: larger than [\d,]+ bytes, which no .* is$"):
+        read(run)
+    assert len(list_runs(tmp_path / "runs")) == (0 if name == "status.json" else 1)
+
+
+def test_b5_a_long_line_of_the_history_is_left_out(tmp_path):
+    run = create(tmp_path / "runs")
+    with (run.path / "events.jsonl").open("ab") as file:
+        file.write(b'{"kind":"' + b"x" * (2 << 20) + b'"}\n{"kind":"after"}\n')
+    assert [event["kind"] for event in run.events()] == ["created", "after"]

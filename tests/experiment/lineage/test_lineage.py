@@ -23,7 +23,7 @@ from rlstudio.experiment.lineage.lineage import EVENT, installed_versions, linea
 from rlstudio.experiment.lineage.secrets import MASK, masked
 from support.deadlines import PATIENCE
 
-KEYS = {"code", "lock_hash", "versions", "host", "platform", "hardware", "command", "user"}
+KEYS = {"code", "lock_hash", "versions", "host", "platform", "hardware", "command", "directory", "user"}
 
 
 def git(directory: Path, *args: str) -> str:

@@ -4,6 +4,7 @@ import gc
 import json
 import math
 import os
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from rlstudio.core.errors import LeaseLost
 from rlstudio.experiment.folder.lease import FileLease
-from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.metrics.reader import damaged_lines, read_metrics
 from rlstudio.experiment.metrics.records import Record, from_line, records, to_line
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from rlstudio.storage import failpoint
+from rlstudio.storage.folder import Folder
 from support.experiments import tiny
 from support.metrics import first_difference
 from support.sessions import resume, start
@@ -316,3 +318,23 @@ def test_row_11_a_resumed_run_says_that_its_metrics_are_damaged(tmp_path):
     with resume(session.folder):
         pass
     assert [event["lines"] for event in session.folder.events() if event["kind"] == "metrics_damaged"] == [1]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_b5_a_line_without_end_takes_no_memory(tmp_path, whole):
+    good = to_line(Record(1.0, 3, "loss", 0.5))
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(good)
+    with file.open("r+b") as large:
+        large.truncate(100 << 20)  # sparse: the rest of the file is one line of zeros
+        large.seek(0, 2)
+        large.write(b"\n" + good if whole else b"")
+    tracemalloc.start()
+    try:
+        values = [record.value for record in read_metrics(tmp_path)]
+        count = damaged_lines(Folder(tmp_path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (values, count) == ([0.5, 0.5] if whole else [0.5], 1)
+    assert peak < 10 << 20

@@ -6,6 +6,7 @@ it prints goes to the run's `stdout.log`. It outlives the worker.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
@@ -31,6 +32,7 @@ def _train(run_id: str, token: int, runs_dir: Path) -> int:
         run = workspace.store.hand_over(run_id, token, this_process())
     except RLStudioError as error:
         return _report(error)
+    _enter_directory(workspace, run_id)
     # Only now: importing torch takes a second, in which the store would not know the run's process.
     from rlstudio.control.runs.start import serve
     from rlstudio.experiment.run.hang_watch import HangWatch
@@ -48,6 +50,20 @@ def _train(run_id: str, token: int, runs_dir: Path) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _enter_directory(workspace: Workspace, run_id: str) -> None:
+    """Paths that an environment opens mean what they meant where the run was launched, wherever its worker runs."""
+    directory = workspace.store.lineage(run_id).get("directory")
+    if directory is None:
+        return  # an older run, or one that was adopted
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        _complain(
+            f"run {run_id}: was launched in {directory}, which cannot be entered here ({error.strerror});"
+            f" it runs in {os.getcwd()}"
+        )
 
 
 def _report(error: RLStudioError) -> int:

@@ -8,7 +8,6 @@ by then. Every change leaves a row in the audit log, which adds up to the table.
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping
 
@@ -19,6 +18,7 @@ from rlstudio.control.registry.records import Decision, Stage, Version, check_mo
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.registry_tables import audit, versions
 from rlstudio.core.errors import Conflict, UnknownName, suggest
+from rlstudio.core.process import user_name
 from rlstudio.core.timestamps import timestamp
 
 TRIES = 5
@@ -211,5 +211,5 @@ def _write(
     verdict: Mapping[str, object] | None = None,
 ) -> None:
     verdict_json = json.dumps(verdict, sort_keys=True) if verdict else ""
-    values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": getpass.getuser()}
+    values = {"model": model, "version": version, "stage": str(stage), "kind": kind, "actor": user_name()}
     connection.execute(insert(audit).values(**values, reason=reason, verdict=verdict_json, at=timestamp()))

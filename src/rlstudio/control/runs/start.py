@@ -3,7 +3,6 @@ so nothing that was launched can be lost between the two."""
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
-from rlstudio.core.process import this_process
+from rlstudio.core.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.config.imports import import_path
@@ -47,7 +46,7 @@ def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest
 
 def current_owner() -> str:
     """For whom runs are launched: slots are shared fairly between owners."""
-    return os.environ.get(OWNER_VARIABLE) or getpass.getuser()
+    return os.environ.get(OWNER_VARIABLE) or user_name()
 
 
 def enqueue(

@@ -14,6 +14,7 @@ commands that only look.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import weakref
 from collections.abc import Iterator
@@ -176,6 +177,8 @@ def _parse(url: str) -> URL:
         raise UserError(f"RLSTUDIO_DB: {parsed.get_backend_name()} is not supported; {_REMEDY}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise UserError(f"RLSTUDIO_DB: a store in memory would be lost; {_REMEDY}")
+    if parsed.get_backend_name() == "sqlite":  # as it is now: an environment may change the working directory
+        return parsed.set(database=os.path.abspath(parsed.database or ""))
     return parsed
 
 

@@ -133,10 +133,9 @@ def _fingerprint(path: Path) -> list[tuple[int, int, int] | None]:
 
 def _refuse_without_permission(path: Path, wanted: int) -> None:
     if not os.access(path, wanted):
-        if wanted & os.W_OK and os.statvfs(path.parent).f_flag & os.ST_RDONLY:
-            with translated_os_errors(path):
-                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        raise StorageError(f"{path}: {os.strerror(errno.EACCES)}") from PermissionError(errno.EACCES, str(path))
+        is_read_only = wanted & os.W_OK and os.statvfs(path.parent).f_flag & os.ST_RDONLY
+        with translated_os_errors(path):
+            raise OSError(errno.EROFS if is_read_only else errno.EACCES, "refused")
 
 
 def _refuse_network_disk(path: Path) -> None:

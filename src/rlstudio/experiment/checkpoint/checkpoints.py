@@ -91,6 +91,7 @@ class Checkpoints:
         self._lease = lease
         self._parent: str | None = None
         self._origin: Origin | None = None
+        self._saved: int | None = None
         if lease is not None:
             lease.check()
             for name in ("checkpoints", "segments"):
@@ -126,6 +127,7 @@ class Checkpoints:
             self._publish(tree, [ref.sha256 for ref in refs], step, {**manifest, **own}, lease)
             info = read_manifest(self._folder, step, self._run_id)
         self._stand_at(info)
+        self._saved = step
         return info
 
     def _stand_at(self, info: CheckpointInfo) -> None:
@@ -194,16 +196,19 @@ class Checkpoints:
     def prune(self, keep_last: int, keep: set[int]) -> None:
         """Keep the newest `keep_last` checkpoints and those at the steps in `keep`; remove the others.
 
-        One that does not verify counts for nothing and goes once it is older than all that are kept. Segments that no
-        remaining checkpoint refers to go too.
+        One that does not verify counts for nothing and goes once it is older than all that are kept. So does one ahead
+        of what was saved last: it was rejected when the run was opened, or put there, and the run comes by again.
+        Segments that no remaining checkpoint refers to go too.
         """
         if keep_last < 1:
             raise ValueError(f"keep_last must be at least 1, got {keep_last}")
         self._checked_lease()
-        readable = {info.step: info for info in self.list()}
-        kept = set(list(readable)[:keep_last]) | (keep & set(readable))
-        oldest = min(kept, default=0)
-        self._remove({step for step in self._steps() if (step in readable and step not in kept) or step < oldest})
+        steps = self._steps()
+        newest = max(steps, default=0) if self._saved is None else self._saved
+        readable = [info.step for info in self.list() if info.step <= newest]
+        kept = {*readable[:keep_last], *(keep & set(readable))}
+        outside = {step for step in steps if not min(kept, default=0) <= step <= newest}
+        self._remove(outside | (set(readable) - kept))
         self._collect_segments()
 
     def discard_after(self, step: int) -> None:

@@ -22,6 +22,9 @@ from rlstudio.storage.writers import Written
 VERSION = 2  # for the schema of the content and for this file
 TENSORS, STATE = "tensors.safetensors", "state.json"
 FILES = (TENSORS, STATE)
+LARGEST_JSON = 32 << 20
+"""Bytes of a manifest, or of the JSON of a state: 60,000 segments take 13 MB, and many times that when parsed."""
+
 ADDED: dict[int, Mapping[str, object]] = {2: {"origin": None, "rlstudio": ""}}
 """Fields that a version added to this file, and what stands for each where an older one lacks it."""
 
@@ -106,8 +109,10 @@ def segment_file(digest: str) -> str:
 
 def checkpoint_steps(folder: Folder) -> list[int]:
     """Every step that has a folder, newest first, good or not."""
-    matches = (_STEP_FOLDER.fullmatch(name) for name in folder.names("checkpoints"))
-    return sorted((int(match[1]) for match in matches if match), reverse=True)
+    names = folder.names("checkpoints")
+    steps = [int(match[1]) for match in map(_STEP_FOLDER.fullmatch, names) if match]
+    # Another name for the same step (with more zeros) is none of ours.
+    return sorted({step for step in steps if folder_name(step).rpartition("/")[2] in names}, reverse=True)
 
 
 def read_manifests(folder: Folder, run_id: str) -> list[CheckpointInfo]:
@@ -130,7 +135,7 @@ def read_manifest(folder: Folder, step: int, run_id: str) -> CheckpointInfo:
     """The manifest of one checkpoint, verified; CheckpointError names the file and the reason."""
     name = f"{folder_name(step)}/{MANIFEST}"
     try:
-        data = folder.read(name)
+        data = folder.read(name, limit=LARGEST_JSON)
     except StorageError as error:
         raise CheckpointError(str(error)) from error
     if data is None:
@@ -157,6 +162,8 @@ def _parse(value: object, label: str) -> CheckpointInfo:
     files = {name: written(fields["files"][name]) for name in FILES}
     if set(fields["files"]) != set(FILES):
         raise ValueError(f"unexpected files {sorted(fields['files'])}")
+    if (size := files[STATE].size) > LARGEST_JSON:
+        raise CheckpointError(f"{label}: {STATE} has {size:,} bytes, at most {LARGEST_JSON:,} are read")
     parent = fields["parent"]
     return CheckpointInfo(
         step=whole_number(fields["step"]),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlstudio.core.contracts import State
 
 LOCK, RECORD = ".lock", "lease.json"
+LARGEST_RECORD = 1 << 16
 
 _held: weakref.WeakSet[FileLease] = weakref.WeakSet()
 
@@ -70,7 +71,9 @@ class FileLease:
                 f" put it back and go on with: rlctl resume {self._folder.root.name}"
             )
         is_closed = not self._lock.is_ours
-        if self._folder.read(RECORD) != self._record or not (self._lock_again() if is_closed else self._is_in_place()):
+        if self._folder.read(RECORD, limit=LARGEST_RECORD) != self._record or not (
+            self._lock_again() if is_closed else self._is_in_place()
+        ):
             raise LeaseLost(f"{self._folder.root}: {_taken(read_record(self._folder))}; writing nothing more")
         if is_closed:
             raise FilesClosed(f"{self._folder.path(LOCK)}: was closed by other code in this process")
@@ -118,8 +121,8 @@ class FileLease:
 def read_record(folder: Folder) -> dict[str, object]:
     """The process that took the run last; empty where there is no record or it is damaged."""
     try:
-        record = json.loads(folder.read(RECORD) or b"{}")
-    except ValueError:
+        record = json.loads(folder.read(RECORD, limit=LARGEST_RECORD) or b"{}")
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -35,6 +35,10 @@ RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 LONGEST_SLUG = 37  # what a time and four digits leave of the 64 characters
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
 TRACEBACK = "traceback.txt"
+LARGEST_FILE = 1 << 20
+"""Bytes of a status or a configuration: parsed, a file takes many times its size of memory."""
+
+MOST_EVENTS = 64 << 20
 SEEDED = "seeded"
 """The event with which a session tells what it seeded."""
 
@@ -106,7 +110,7 @@ class RunFolder:
         return self.path / "stdout.log"
 
     def read_config(self) -> str:
-        data = self._folder.read(CONFIG)
+        data = self._folder.read(CONFIG, limit=LARGEST_FILE)
         if data is None:
             raise StorageError(f"{self.config_path}: missing; without it the run cannot go on")
         try:
@@ -129,7 +133,7 @@ class RunFolder:
 
     def last_status(self) -> Status:
         """The last status that the run wrote, which may be out of date."""
-        status = parse_status(self._folder.read(STATUS) or b"")
+        status = parse_status(self._folder.read(STATUS, limit=LARGEST_FILE) or b"")
         return status if status is not None and status.id == self.id else self._status_from_events()
 
     def _status_from_events(self) -> Status:
@@ -157,8 +161,10 @@ class RunFolder:
 
     def events(self) -> Iterator[dict[str, object]]:
         if self._folder.kind(EVENTS) is not None:
+            if (self._folder.size(EVENTS) or 0) > MOST_EVENTS:
+                raise StorageError(f"{self.path / EVENTS}: larger than {MOST_EVENTS:,} bytes, which no history is")
             with self._folder.open(EVENTS) as file:
-                yield from jsonl.decode(file)
+                yield from jsonl.decode(jsonl.whole_lines(file))
 
     def seeds(self) -> dict[str, object]:
         """What the last session seeded, and fingerprints of the generators; empty before there was one."""

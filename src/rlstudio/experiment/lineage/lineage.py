@@ -10,6 +10,7 @@
     hardware   {"cpu", "cores", "memory", "gpus"}: model name or null, logical cores of the whole machine, bytes
                that its processes may use (of a container: its limit), names of its NVIDIA GPUs
     command    the command line, secrets masked
+    directory  where it was launched; a run of the queue starts there too
     user       name of the account
 
 Nothing here imports torch, and nothing here fails: what cannot be found out is null.
@@ -57,6 +58,7 @@ class Lineage(TypedDict, total=False):
     platform: str
     hardware: dict[str, object]
     command: list[str]
+    directory: str | None
     user: str
 
 
@@ -75,8 +77,16 @@ def lineage() -> Lineage:
         "platform": _platform(),
         "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "memory": _memory(), "gpus": _gpus()},
         "command": masked(sys.argv),
+        "directory": _directory(),
         "user": _user(),
     }
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
 
 
 def recorded_lineage(folder: RunFolder) -> Lineage | None:

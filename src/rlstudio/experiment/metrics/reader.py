@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rlstudio.experiment.metrics.records import CURRENT, Record, from_line, metric_files
 from rlstudio.storage.folder import Folder
+from rlstudio.storage.jsonl import whole_lines
 
 
 def read_metrics(
@@ -83,13 +84,12 @@ class _Tail:
             return False
 
     def _rest(self, file: BufferedReader) -> Iterator[bytes]:
-        while (line := file.readline()).endswith(b"\n"):
+        for line in whole_lines(file):
             if self._skip:
                 self._skip -= 1
             else:
                 self._done += 1
                 yield line
-        file.seek(-len(line), os.SEEK_CUR)
 
     def close(self) -> None:
         if self._file is not None:
@@ -109,7 +109,8 @@ def damaged_lines(folder: Folder) -> int:
     count = 0
     for name in metric_files(folder):
         with folder.open(name) as file:
-            count += sum(from_line(line) is None for line in file)
+            count += sum(from_line(line) is None for line in whole_lines(file))
+            count += bool(file.read(1))  # a torn line
     return count
 
 
