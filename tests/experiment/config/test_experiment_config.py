@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rlstudio.algos.dqn import DQNConfig
+from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.ppo import PPOConfig
+from rlstudio.core.catalog import ALGOS, Part
 from rlstudio.core.config import config_hash, to_yaml
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.envs.config import EnvConfig
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
+from rlstudio.experiment.config.experiment import ExperimentConfig, algorithm, experiment_from, load_experiment
 from rlstudio.experiment.config.presets import FOLDER
 from rlstudio.experiment.config.sections import PolicyConfig
 
@@ -295,3 +297,16 @@ def test_importing_the_config_leaves_the_filters_of_warnings_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Half:
+    """Says not for which actions it is."""
+
+    Config = TrainConfig
+    off_policy = True
+
+
+def test_a_class_that_is_no_algorithm_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setitem(ALGOS.builtin, "half", Part(f"{__name__}:Half", "tests"))
+    with pytest.raises(UserError, match=r"^algo 'half': .*:Half must have a Config .* say off_policy and discrete$"):
+        algorithm("half")

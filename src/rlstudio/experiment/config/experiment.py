@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, cast
 
 from pydantic import (
     Field,
@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from rlstudio.algos.parts.config import RunLength, TrainConfig
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.config import Config, apply_overrides, config_hash, parse, refuse, to_yaml
+from rlstudio.core.contracts import Algorithm
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
@@ -148,7 +149,7 @@ with warnings.catch_warnings():
         def _by_algorithm(cls, value: object, info: ValidationInfo) -> object:
             if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
                 raise PydanticCustomError("not_judged", "train is checked once the other sections are valid")
-            config = trainer_type(info.data["policy"].algo).Config
+            config = train_section(info.data["policy"].algo)
             if info.context is not None and isinstance(value, Mapping):
                 value = {name: entry for name, entry in value.items() if not info.context.forgives(config, name)}
             return config.model_validate({} if value is None else value)
@@ -168,20 +169,13 @@ with warnings.catch_warnings():
 
         @classmethod
         def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
-            return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+            return train_section(data["policy"]["algo"]) if name == "train" else super().section_type(name, data)
 
         @model_validator(mode="after")
         def _agrees(self) -> ExperimentConfig:
             _check_statements(self)
             _check_sizes(self)
             return self
-
-
-class TrainerType(Protocol):
-    """What an experiment asks of the class of a Trainer."""
-
-    Config: type[RunLength]
-    off_policy: bool
 
 
 class _Stored:
@@ -195,27 +189,33 @@ class _Stored:
         return field in config.retired and ("train", field) not in self._overrides
 
 
-def trainer_type(algo: str) -> TrainerType:
-    """The Trainer class behind a name; this imports the algorithm."""
-    trainer: TrainerType = ALGOS.load(algo)
-    config = getattr(trainer, "Config", None)
-    if not (isinstance(config, type) and issubclass(config, RunLength) and hasattr(trainer, "off_policy")):
-        target = ALGOS.find(algo).target
+def algorithm(name: str) -> Algorithm:
+    """The algorithm behind a name; this imports it."""
+    loaded: Algorithm = ALGOS.load(name)
+    config = getattr(loaded, "Config", None)
+    is_config = isinstance(config, type) and issubclass(config, RunLength)
+    if not (is_config and hasattr(loaded, "off_policy") and hasattr(loaded, "discrete")):
+        target = ALGOS.find(name).target
         raise UserError(
-            f"algo {algo!r}: {target} must have a Config that extends TrainConfig or RunLength, and say off_policy"
+            f"algo {name!r}: {target} must have a Config that extends TrainConfig or RunLength, and say off_policy and"
+            " discrete"
         )
-    return trainer
+    return loaded
+
+
+def train_section(algo: str) -> type[RunLength]:
+    """The class of the section `train`."""
+    return cast("type[RunLength]", algorithm(algo).Config)
 
 
 def _check_statements(cfg: ExperimentConfig) -> None:
     """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
-    algo, trainer = cfg.policy.algo, trainer_type(cfg.policy.algo)
-    if cfg.train.off_policy not in (None, trainer.off_policy):
-        kind = "off-policy" if trainer.off_policy else "on-policy"
+    algo, chosen = cfg.policy.algo, algorithm(cfg.policy.algo)
+    if cfg.train.off_policy not in (None, chosen.off_policy):
+        kind = "off-policy" if chosen.off_policy else "on-policy"
         refuse(("train", "off_policy"), f"{algo} is {kind}; leave it out or change policy.algo")
-    fits = getattr(trainer, "discrete", None)
-    if fits is not None and cfg.policy.discrete not in (None, fits):
-        kind = "discrete" if fits else "continuous"
+    if chosen.discrete is not None and cfg.policy.discrete not in (None, chosen.discrete):
+        kind = "discrete" if chosen.discrete else "continuous"
         refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
 
 
@@ -235,7 +235,7 @@ def _check_sizes(cfg: ExperimentConfig) -> None:
         refuse(
             ("train", "rollout_steps"), f"{rollout} ({steps * num_envs}) do not divide train.steps_per_epoch ({epoch})"
         )
-    if trainer_type(cfg.policy.algo).off_policy:
+    if algorithm(cfg.policy.algo).off_policy:
         rows, what = cfg.buffer.capacity, "buffer.capacity"
     else:
         rows, what = (steps * num_envs if steps else epoch), "one rollout"

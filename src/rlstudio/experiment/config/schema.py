@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS, SINKS
-from rlstudio.experiment.config.experiment import ExperimentConfig, trainer_type
+from rlstudio.experiment.config.experiment import ExperimentConfig, algorithm
 
 REFERENCES = "#/$defs/{model}"
 
@@ -20,7 +20,7 @@ def experiment_schema(algo: str | None = None) -> dict[str, object]:
     definitions.pop("RunLength", None)
     branches = []
     for name in algos:
-        train = trainer_type(name).Config.model_json_schema(ref_template=REFERENCES)
+        train = algorithm(name).Config.model_json_schema(ref_template=REFERENCES)
         definitions |= train.pop("$defs", {})
         definitions[f"train.{name}"] = train
         chosen = {"properties": {"policy": {"properties": {"algo": {"const": name}}, "required": ["algo"]}}}
