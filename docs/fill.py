@@ -159,10 +159,10 @@ TRAIN_DEFAULTS = (
 def defaults() -> str:
     """What a config means that names only the algorithm, for those that bring defaults for shared sections."""
     from rlstudio.core.catalog import ALGOS
+    from rlstudio.experiment.config.algorithm import algorithm, train_section
     from rlstudio.experiment.config.experiment import experiment_from
-    from rlstudio.experiment.config.trainer_types import trainer_type
 
-    named = [name for name in ALGOS.builtin if trainer_type(name).Config.section_defaults]
+    named = [name for name in ALGOS.builtin if train_section(name).section_defaults]
     data = {
         name: experiment_from({"env": {"id": "any"}, "policy": {"algo": name}}).model_dump(mode="json")
         for name in named
@@ -170,7 +170,7 @@ def defaults() -> str:
 
     def rows() -> Iterator[tuple[str, ...]]:
         for field in (*SHARED_DEFAULTS, *(f"train.{name}" for name in TRAIN_DEFAULTS)):
-            yield f"`{field}`", *(_default(data[name], field, trainer_type(name).off_policy) for name in named)
+            yield f"`{field}`", *(_default(data[name], field, algorithm(name).off_policy) for name in named)
 
     return table(("field", *(f"`{name}`" for name in named)), rows())
 

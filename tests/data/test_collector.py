@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Place, ReplayPlan
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.batcher import Batcher
@@ -225,3 +225,16 @@ def test_replay_source_continues_bit_for_bit():
     for _ in range(100):
         one, other = straight.next(), resumed.next()
         assert all(torch.equal(getattr(one, name), getattr(other, name)) for name in one.names)
+
+
+def test_what_an_agent_gives_for_learning_is_kept_or_refused():
+    acting = collector()
+    step = acting.agent.step
+
+    def more(observations, carry=None, noise=None):
+        acted = step(observations, carry, noise)
+        return acted._replace(columns={"actions": acted.actions, "log_probs": np.zeros(3, np.float32)})
+
+    acting.agent.step = more
+    with pytest.raises(Incompatible, match="'log_probs' would be lost, a rollout keeps only `actions` of them"):
+        acting.collect(2)

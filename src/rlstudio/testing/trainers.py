@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from rlstudio.core.catalog import ALGOS
+from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import Stateful, Trainer
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.datasets.minari_files import write_dataset
 from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 
@@ -31,9 +32,9 @@ SMALL = {"steps_per_epoch": 80, "batch_size": 10, "learning_starts": 32, "passes
 
 def small_config(algo: str, train: Mapping[str, object], env_id: str = "", **env: object) -> ExperimentConfig:
     """An experiment of a few steps; in a world that the algorithm fits, if none is named."""
-    trainer = ALGOS.load(algo)
-    env_id = env_id or (NUMBERS if trainer.discrete is False else CHOICES)
-    fields = trainer.Config.model_fields
+    chosen = algorithm(algo)
+    env_id = env_id or (NUMBERS if chosen.discrete is False else CHOICES)
+    fields = chosen.Config.model_fields
     settings: dict[str, object] = {name: value for name, value in SMALL.items() if name in fields}
     if "dataset" in fields and fields["dataset"].is_required():
         settings["dataset"] = recorded(env_id)
@@ -125,6 +126,12 @@ class TrainerContract:
             assert weights_of(trainer) == weights
         assert trainer.lr is None or trainer.skipped > 0
 
+    def test_its_class_says_what_it_is(self) -> None:
+        chosen = algorithm(self.part)
+        assert issubclass(chosen.Config, RunLength)
+        assert chosen.off_policy in (True, False)
+        assert chosen.discrete in (True, False, None)
+
     def test_its_state_is_named_and_its_agent_knows_nothing_of_it(self) -> None:
         trainer = self.make()
         parts = trainer.stateful()
@@ -133,7 +140,7 @@ class TrainerContract:
         assert not any(hasattr(trainer.agent, name) for name in ("optimizer", "source", "cfg"))
 
     def test_action_spaces_that_do_not_fit_are_refused_with_both_names(self) -> None:
-        discrete = ALGOS.load(self.part).discrete
+        discrete = algorithm(self.part).discrete
         if discrete is None:
             self.make(NUMBERS).train_step()  # fits both kinds
         else:

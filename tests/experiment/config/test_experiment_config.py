@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rlstudio.algos.dqn import DQNConfig
+from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.ppo import PPOConfig
-from rlstudio.core.catalog import ALGOS
+from rlstudio.core.catalog import ALGOS, Part
 from rlstudio.core.config import config_hash, to_yaml
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.envs.config import EnvConfig
+from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import FOLDER
 from rlstudio.experiment.config.sections import PolicyConfig
-from rlstudio.experiment.config.trainer_types import trainer_type
 
 CHARTER = """\
 name: "ppo_cartpole_mvp"
@@ -307,7 +308,7 @@ def test_importing_the_config_leaves_the_filters_of_warnings_alone() -> None:
 
 def test_names_of_other_libraries_lead_to_settings_that_exist():
     """Each of ours is there for at least one algorithm, and no foreign name is one of ours in the same place."""
-    fields = {f"train.{name}" for algo in ALGOS.names() for name in trainer_type(algo).Config.model_fields}
+    fields = {f"train.{name}" for algo in ALGOS.names() for name in train_section(algo).model_fields}
     schema = ExperimentConfig.model_fields
     for names in OTHER_NAMES.values():
         for name in names:
@@ -319,3 +320,16 @@ def test_names_of_other_libraries_lead_to_settings_that_exist():
             for part in rest:
                 kind = kind.model_fields[part].annotation
     assert not {f"train.{name}" for name in OTHER_NAMES} & fields
+
+
+class Half:
+    """Says not for which actions it is."""
+
+    Config = TrainConfig
+    off_policy = True
+
+
+def test_a_class_that_is_no_algorithm_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setitem(ALGOS.builtin, "half", Part(f"{__name__}:Half", "tests"))
+    with pytest.raises(UserError, match=r"^algo 'half': .*:Half must have a Config .* say off_policy and discrete$"):
+        algorithm("half")

@@ -13,9 +13,9 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
+from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.config.presets import FOLDER, presets
-from rlstudio.experiment.config.trainer_types import trainer_type
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 
@@ -30,13 +30,13 @@ def least(algo, **sections) -> ExperimentConfig:
 
 @pytest.mark.parametrize("algo", LEARNERS)
 def test_an_algorithm_says_its_network_and_its_number_of_environments(algo):
-    wanted = trainer_type(algo).Config.section_defaults
+    wanted = train_section(algo).section_defaults
     cfg = least(algo)
     assert cfg.env.num_envs == wanted["env"]["num_envs"]
     network = wanted["policy"]["network"]
     assert {"hidden_sizes", "activation"} <= network.keys()
     assert cfg.policy.network.model_dump(mode="json", include=set(network)) == network
-    assert ("buffer" in wanted) == trainer_type(algo).off_policy
+    assert ("buffer" in wanted) == algorithm(algo).off_policy
     name = {"qrdqn": "QR-DQN"}.get(algo, algo.upper())
     assert re.search(rf"^\| (?:[\w-]+, )*{name}\b", PAGE.read_text(), re.MULTILINE), f"{name}: say where they are from"
 
@@ -77,7 +77,7 @@ def test_a_default_that_cannot_be_is_the_algorithm_s_mistake(monkeypatch, defaul
 
 def test_other_algorithms_have_the_defaults_of_the_sections():
     for algo in set(ALGOS.builtin) - set(LEARNERS):
-        assert trainer_type(algo).Config.section_defaults == {}
+        assert train_section(algo).section_defaults == {}
 
 
 def test_a_shipped_config_hangs_on_no_default_that_an_algorithm_brings():
@@ -85,9 +85,9 @@ def test_a_shipped_config_hangs_on_no_default_that_an_algorithm_brings():
     for path in presets():
         stated = load_experiment(path).model_dump(exclude_unset=True)
         cfg = load_experiment(path)
-        if path == FOLDER / "ppo" / "cartpole_mvp.yaml" or not trainer_type(cfg.policy.algo).Config.section_defaults:
+        if path == FOLDER / "ppo" / "cartpole_mvp.yaml" or not train_section(cfg.policy.algo).section_defaults:
             continue
-        wanted = trainer_type(cfg.policy.algo).Config.section_defaults
+        wanted = train_section(cfg.policy.algo).section_defaults
         left = {name for name in wanted["policy"]["network"] if name not in stated["policy"]["network"]}
         left |= {"num_envs"} - stated["env"].keys() | (wanted.keys() & {"buffer"}) - stated.keys()
         assert not left, f"{path.name}: state {left}"

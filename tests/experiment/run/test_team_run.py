@@ -77,7 +77,7 @@ def test_an_evaluation_has_an_episode_for_each_agent():
     [
         ({"train": {"steps_per_epoch": 64}}, r"train\.steps_per_epoch: 64 is not a multiple of 6 \(2 environments of 3"
          r" agents\); 66 is"),
-        ({"train": {"steps_per_epoch": 66, "rollout_steps": 3, "batch_size": 6}}, r"66 is not a multiple of 18 \(3 steps"),
+        ({"train": {"steps_per_epoch": 66, "rollout_steps": 3, "batch_size": 6}}, r"66 is not a multiple of 18 \(3"),
         ({"train": {"steps_per_epoch": 66}, "policy": {"network": {"memory": "gru"}}}, r"policy\.network\.memory: "),
     ],
 )  # fmt: skip

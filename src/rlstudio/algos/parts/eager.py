@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS
-from rlstudio.core.contracts import Runtime, Trainer
+from rlstudio.core.contracts import Algorithm, Runtime, Trainer
 from rlstudio.core.rng import Rng
 
 
@@ -12,5 +12,5 @@ class Eager:
         return None
 
     def trainer(self, algo: str, cfg: object, runtime: Runtime, network: object, rng: Rng) -> Trainer:
-        trainer: Trainer = ALGOS.load(algo)(cfg, runtime, network, rng)
-        return trainer
+        chosen: Algorithm = ALGOS.load(algo)
+        return chosen(cfg, runtime, network, rng)

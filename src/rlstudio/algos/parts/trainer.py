@@ -17,7 +17,8 @@ from rlstudio.ops.schedules import learning_rate
 
 
 class Trainer:
-    """One algorithm. A subclass wires its parts in `__init__`, learns in `update` and names its state in `stateful`."""
+    """One algorithm: the class is an `Algorithm` of `core/contracts`, an object of it a `Trainer`. A subclass wires its
+    parts in `__init__`, learns in `update` and names its state in `stateful`."""
 
     Config: ClassVar[type[RunLength]]
     off_policy: ClassVar[bool]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class Acted(NamedTuple):
     actions: np.ndarray  # for the environments
-    columns: dict[str, np.ndarray]  # for learning; its `actions`, where those that were chosen are others
+    columns: dict[str, np.ndarray]  # for learning: `actions`, where those that were chosen are others. No other is kept
     carry: Carried | None
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rlstudio.core.contracts.acting import Agent
 from rlstudio.core.contracts.basics import Metrics, Stateful
 from rlstudio.core.contracts.data import DataSource, Runtime
+from rlstudio.core.contracts.environments import EnvFacts
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from rlstudio.core.rng import Rng
 
 
@@ -47,6 +50,28 @@ class Trainer(Protocol):
         ...
 
     def stateful(self) -> dict[str, Stateful]: ...
+
+
+class Algorithm(Protocol):
+    """What the catalog `ALGOS` holds: the class of a Trainer, and what is known of it before there is one.
+
+    `cfg` is a `Config` of this algorithm, `network` is `policy.network`.
+    """
+
+    Config: type[BaseModel]  # of the section `train`; extends `algos.parts.config.RunLength`
+    off_policy: bool  # whether it learns from what was done by older weights
+    discrete: bool | None  # True: choices only; False: numbers only; None: both
+
+    def __call__(self, cfg: Any, runtime: Runtime, network: Any, rng: Rng) -> Trainer: ...
+
+
+@runtime_checkable
+class BuildsAgent(Protocol):
+    """An Algorithm whose agent is more than its Model and the spaces tell, such as one that plans."""
+
+    def build_agent(self, cfg: Any, env: EnvFacts, network: Any, rng: Rng) -> Agent | None:
+        """The agent alone, without environments, data or optimizers. None: only a whole Trainer has one."""
+        ...
 
 
 class Lane(Protocol):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Acted, Array, Step
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
 
 Write = Callable[[int, Array], None]
@@ -57,6 +58,10 @@ class Packer:
 
     def write_before(self, t: int, observations: Array, acted: Acted) -> None:
         """What was seen and done at step t; called before the environment reuses its arrays."""
+        if t == 0 and (lost := acted.columns.keys() - {"actions"}):  # an agent gives the same ones at every step
+            raise Incompatible(
+                f"Acted.columns: {min(lost)!r} would be lost, a rollout keeps only `actions` of them; leave it out"
+            )
         self._put_observations(t, observations)
         self._actions[t] = acted.columns.get("actions", acted.actions)
 

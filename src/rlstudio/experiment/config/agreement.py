@@ -6,21 +6,20 @@ import itertools
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import refuse
+from rlstudio.core.contracts import Algorithm
 from rlstudio.experiment.config.sections import EvalConfig, GatesConfig, PolicyConfig
-from rlstudio.experiment.config.trainer_types import TrainerType
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
 
 
-def check_statements(policy: PolicyConfig, train: RunLength, trainer: TrainerType) -> None:
+def check_statements(policy: PolicyConfig, train: RunLength, chosen: Algorithm) -> None:
     """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
-    if train.off_policy not in (None, trainer.off_policy):
-        kind = "off-policy" if trainer.off_policy else "on-policy"
+    if train.off_policy not in (None, chosen.off_policy):
+        kind = "off-policy" if chosen.off_policy else "on-policy"
         refuse(("train", "off_policy"), f"{policy.algo} is {kind}; leave it out or change policy.algo")
-    fits = getattr(trainer, "discrete", None)
-    if fits is not None and policy.discrete not in (None, fits):
-        kind = "discrete" if fits else "continuous"
+    if chosen.discrete is not None and policy.discrete not in (None, chosen.discrete):
+        kind = "discrete" if chosen.discrete else "continuous"
         refuse(("policy", "discrete"), f"{policy.algo} takes {kind} actions only; leave it out or change policy.algo")
 
 

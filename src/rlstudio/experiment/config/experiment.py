@@ -29,6 +29,7 @@ from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_statements
+from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.length import latest_length, whole_epochs
 from rlstudio.experiment.config.other_names import OTHER_NAMES
@@ -46,7 +47,6 @@ from rlstudio.experiment.config.sections import (
     RuntimeConfig,
     TrackingConfig,
 )
-from rlstudio.experiment.config.trainer_types import trainer_type
 from rlstudio.experiment.folder.new_run import NewRun
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -149,7 +149,7 @@ with warnings.catch_warnings():
         def _by_algorithm(cls, value: object, info: ValidationInfo) -> object:
             if value is NOT_YET or not cls.model_fields.keys() - {"train"} <= info.data.keys():
                 raise PydanticCustomError("not_judged", "train is checked once the other sections are valid")
-            config = trainer_type(info.data["policy"].algo).Config
+            config = train_section(info.data["policy"].algo)
             if info.context is not None and isinstance(value, Mapping):
                 value = {name: entry for name, entry in value.items() if not info.context.forgives(config, name)}
             return config.model_validate({} if value is None else value)
@@ -169,25 +169,25 @@ with warnings.catch_warnings():
 
         @classmethod
         def section_type(cls, name: str, data: Mapping[str, Any]) -> Any:
-            return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
+            return train_section(data["policy"]["algo"]) if name == "train" else super().section_type(name, data)
 
         @model_validator(mode="after")
         def _as_the_algorithm_prefers(self, info: ValidationInfo) -> ExperimentConfig:
             """Fields that nobody set take the algorithm's own defaults; a stored config keeps what it says."""
             algo = self.policy.algo
-            defaults = trainer_type(algo).Config.section_defaults if info.context is None else {}
+            defaults = train_section(algo).section_defaults if info.context is None else {}
             for name, section in preferred_sections(self, defaults, algo).items():
                 object.__setattr__(self, name, section)  # frozen from here on
             return self
 
         @model_validator(mode="after")
         def _agrees(self) -> ExperimentConfig:
-            trainer = trainer_type(self.policy.algo)
-            check_statements(self.policy, self.train, trainer)
+            chosen = algorithm(self.policy.algo)
+            check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
             check_layers(self.policy)
-            check_batch(self.train, self.env.num_envs, self.buffer.capacity if trainer.off_policy else None)
+            check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)
             return self
 
 

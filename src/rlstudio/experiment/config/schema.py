@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlstudio.core.catalog import ALGOS, SINKS
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.config.trainer_types import trainer_type
 
 REFERENCES = "#/$defs/{model}"
 
@@ -21,7 +21,7 @@ def experiment_schema(algo: str | None = None) -> dict[str, object]:
     definitions.pop("RunLength", None)
     branches = []
     for name in algos:
-        train = trainer_type(name).Config.model_json_schema(ref_template=REFERENCES)
+        train = algorithm(name).Config.model_json_schema(ref_template=REFERENCES)
         definitions |= train.pop("$defs", {})
         definitions[f"train.{name}"] = train
         chosen = {"properties": {"policy": {"properties": {"algo": {"const": name}}, "required": ["algo"]}}}

@@ -6,11 +6,11 @@ the run. Only `_through_trainer` builds everything that training needs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.rebuild import rebuilt
-from rlstudio.core.catalog import ALGOS
+from rlstudio.core.contracts import BuildsAgent
 from rlstudio.core.errors import CheckpointError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.reward_scale import RewardScale
@@ -18,6 +18,7 @@ from rlstudio.data.env_facts import EnvDescription
 from rlstudio.experiment.checkpoint.agent_spec import AgentSpec, read_agent, reward_scale_of
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.models.weights import load_weights
@@ -57,11 +58,12 @@ def _described(spec: AgentSpec, cfg: ExperimentConfig, checkpoint: Loaded) -> Ag
 
 
 def _planning(spec: AgentSpec, cfg: ExperimentConfig) -> Agent | None:
-    build = getattr(ALGOS.load(cfg.policy.algo), "build_agent", None)  # a Trainer need not extend ours
-    if build is None:
+    chosen = algorithm(cfg.policy.algo)
+    if not isinstance(chosen, BuildsAgent):
         return None
-    agent: Agent | None = build(cfg.train, EnvDescription(spec.spaces, cfg.env), cfg.policy.network, Rng(cfg.env.seed))
-    return agent
+    env = EnvDescription(spec.spaces, cfg.env)
+    agent = chosen.build_agent(cfg.train, env, cfg.policy.network, Rng(cfg.env.seed))
+    return cast("Agent | None", agent)  # what is built here is one of ours, or has a Model all the same
 
 
 def _through_trainer(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.ram import usable_ram
@@ -10,6 +9,7 @@ from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 
 MEMORY_SHARE = 0.9
@@ -20,9 +20,9 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """The algorithm, what the config states and the environment must agree on the kind of actions."""
     action = spaces.action
     discrete = not isinstance(action, Box)
-    trainer = ALGOS.load(cfg.policy.algo)
-    if trainer.discrete not in (None, discrete):
-        needs = "Discrete" if trainer.discrete else "Box"
+    chosen = algorithm(cfg.policy.algo)
+    if chosen.discrete not in (None, discrete):
+        needs = "Discrete" if chosen.discrete else "Box"
         raise Incompatible(
             f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
             " choose another algorithm (rlctl algos) or environment"
@@ -53,7 +53,7 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
 
 def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """A buffer that cannot fit is refused now, not after hours when it fills."""
-    if ALGOS.load(cfg.policy.algo).off_policy:
+    if algorithm(cfg.policy.algo).off_policy:
         field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(spaces)
         size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
     else:
