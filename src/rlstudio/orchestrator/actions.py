@@ -98,6 +98,11 @@ def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
     return get(run_id, runs_dir=runs_dir).stop()
 
 
+def pause(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
+    """Stop a run of the queue at its next safe point; it keeps its place there, and `resume` puts it back."""
+    return get(run_id, runs_dir=runs_dir).pause()
+
+
 def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:
     """The run with this id, name or beginning of an id; `last` is the newest."""
     workspace = _workspace(runs_dir)
