@@ -23,12 +23,14 @@ from rlstudio.orchestrator.actions import (
     launch,
     pause,
     promote,
+    remove_sweep,
     resume,
     rollback,
     run,
     runs,
     session,
     stop,
+    stop_sweep,
     sweep,
 )
 from rlstudio.orchestrator.handle import Run
@@ -39,11 +41,13 @@ __all__ = [
     "launch",
     "pause",
     "promote",
+    "remove_sweep",
     "resume",
     "rollback",
     "run",
     "runs",
     "session",
     "stop",
+    "stop_sweep",
     "sweep",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -233,9 +234,10 @@ def gc(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Delete old runs by a policy; never one that another run was forked from, and never a paused one."""
+    """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.runs.remove import Policy, prunable, remove
+    from rlstudio.control.sweep.needed import needed_runs
     from rlstudio.control.workspace import Entry, Workspace
 
     known = {state.lower(): state for state in RunState if state in ENDED}
@@ -247,7 +249,7 @@ def gc(
     if yes:
         workspace.reap()
     policy = Policy(keep, days, frozenset(known[name] for name in chosen))
-    going = [] if workspace.is_empty else prunable(workspace, policy)
+    going = [] if workspace.is_empty else prunable(workspace, policy, needed=partial(needed_runs, workspace.records))
     out = stdout()
     for run in going:
         if yes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -39,9 +39,15 @@ class Policy:
     states: frozenset[RunState] = frozenset({RunState.FAILED, RunState.CANCELLED})
 
 
-def prunable(workspace: Workspace, policy: Policy, now: datetime | None = None) -> list[RunRow]:
+def prunable(
+    workspace: Workspace,
+    policy: Policy,
+    now: datetime | None = None,
+    *,
+    needed: Callable[[list[RunRow]], Collection[str]] = lambda runs: (),
+) -> list[RunRow]:
     """Runs that the policy gives up and nothing refers to, oldest first; never one that its user paused, which has a
-    place in the queue. Dates only choose; nothing depends on them.
+    place in the queue, nor one whose id is among those that `needed` names. Dates only choose; nothing depends on them.
     This only looks: a run whose process is gone counts as what it will be recorded as."""
     oldest_kept = (now or datetime.now(UTC)) - timedelta(days=policy.keep_days)
     entries = [workspace.entry(run) for run in workspace.records.runs()]
@@ -54,6 +60,8 @@ def prunable(workspace: Workspace, policy: Policy, now: datetime | None = None) 
         and run.state in ENDED & policy.states
         and datetime.fromisoformat(run.created_at) < oldest_kept
     }
+    for run_id in needed(list(going.values())):
+        going.pop(run_id)
     # A child that stays keeps its parent, which keeps its own: walk until nothing changes.
     while True:
         parents = {run.parent_id for run in runs if run.id not in going and run.parent_id in going}
