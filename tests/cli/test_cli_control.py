@@ -21,7 +21,7 @@ from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
-from support.control_world import request
+from support.control_world import owner, request
 from support.experiments import tiny_yaml
 from support.launcher import InProcessLauncher
 
@@ -192,6 +192,16 @@ def test_a_paused_run_keeps_its_place_until_it_is_resumed(
     assert [run["id"] for run in rlctl("queue", "--json").document["queued"]] == [first, second]
     assert events(workspace.store, first) == [S.QUEUED, S.INTERRUPTED, S.QUEUED]
     assert sent == []
+
+
+def test_a_paused_run_that_came_to_its_rung_waits_for_its_sweep_again(rlctl: Rlctl, workspace: Workspace) -> None:
+    run = workspace.store.create(request(sweep="mine", trial=0, pause_at=3))
+    run = workspace.store.claim(run.id, owner())
+    workspace.store.move(run.id, run.token, S.RUNNING)
+    workspace.store.pause(run.id)
+    workspace.store.move(run.id, run.token, S.INTERRUPTED, Reason.PAUSED, "", {"epoch": 3})
+    assert rlctl("resume", run.id).out == f"run {run.id}: INTERRUPTED; its sweep mine lets it go on\n"
+    assert not workspace.store.get(run.id).is_paused
 
 
 def test_what_cannot_be_paused_says_why(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:

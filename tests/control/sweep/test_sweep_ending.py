@@ -157,6 +157,9 @@ def test_a_process_that_was_started_to_drive_it_has_it_once(store: Store) -> Non
     sweeps.end(sweeps.create("toy", "{}", owner()), SweepState.STOPPED)
     given = sweeps.assign("toy", owner(2))
     assert sweeps.assign("toy", owner(2)) == given  # the process was quicker: its token still counts
+    sweeps.end(given, SweepState.COMPLETED)
+    assert sweeps.assign("toy", owner(2)).state == SweepState.COMPLETED  # quicker still: it is over already
+    sweeps.end(given, SweepState.RUNNING)
     with pytest.raises(Conflict, match="drives it"):
         sweeps.assign("toy", owner(3))
     assert sweeps.claim("toy", owner(2)).token == given.token + 1

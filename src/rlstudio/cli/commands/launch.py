@@ -187,7 +187,7 @@ def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle)
         return 0
     for run in queued:
         line = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
-        if run.state != RunState.QUEUED:
+        if run.state == RunState.INTERRUPTED and run.is_at_rung:
             line = f"run {run.id}: {run.state}; its sweep {run.sweep} lets it go on"
         out.line(run.id if style.quiet else line)
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rlstudio.control.store.reading import StoreReader
@@ -20,7 +20,7 @@ class Need:
     lost: str
 
 
-def needed_runs(store: StoreReader, among: Iterable[RunRow]) -> dict[str, Need]:
+def needed_runs(store: StoreReader, among: Collection[RunRow]) -> dict[str, Need]:
     """Those of these runs that a sweep needs, by their ids. A sweep that is over, or was removed, needs none."""
     names = {run.sweep for run in among if run.sweep}
     if not names:

@@ -143,11 +143,11 @@ class Sweeps:
             _refuse_driven(self.get(name))
 
     def assign(self, name: str, owner: Owner, *, take_over: bool = False) -> Sweep:
-        """The same for a process that was just started to drive it, which may have claimed it meanwhile."""
+        """The same for a process that was just started to drive it, which may have claimed it meanwhile, or even have
+        brought it to its end."""
         with self._database.write() as connection:
             sweep = _get(connection, name, lock=True)
-            has_claimed = sweep.state == SweepState.RUNNING and sweep.process == owner
-            return sweep if has_claimed else _take(connection, sweep, owner, take_over)
+            return sweep if sweep.process == owner else _take(connection, sweep, owner, take_over)
 
     def stop(self, name: str) -> Sweep:
         """Take a sweep from whoever drives it: that process decides nothing more and starts no run. Nothing happens to
