@@ -21,6 +21,7 @@ from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.cli_scenario import Rlctl, everything
+from support.control_world import owner, request
 from support.experiments import tiny_yaml
 from support.launcher import InProcessLauncher
 
@@ -118,14 +119,16 @@ def test_queue_shows_order_and_who_serves_it(rlctl: Rlctl, workspace: Workspace)
 
 
 def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, workspace: Workspace) -> None:
-    first, second = queued(rlctl), queued(rlctl, "--seed", "9")
+    aside, first, second = queued(rlctl), queued(rlctl), queued(rlctl, "--seed", "9")
     never = queued(rlctl, "resources.cpus=4096")
     rlctl("cancel", never)
+    rlctl("pause", aside)
     done = rlctl("worker", "--until-idle", "--slots", "cpu=1,gpu=0,memory_mb=100")
     assert (done.code, done.err) == (0, "")
     assert f"{first}: started, ppo on CartPole-v1, seed 3; 1 more wait" in done.out
     assert f"{second}: started, ppo on CartPole-v1, seed 9; nothing else waits" in done.out
     assert [workspace.store.get(run_id).state for run_id in (first, second)] == [S.COMPLETED] * 2
+    assert workspace.store.get(aside).is_paused  # nobody takes it
     assert Workers(workspace.store.database).alive() == []
     assert rlctl("worker", "--slots", "cores=1").code == 2
 
@@ -164,6 +167,57 @@ def test_cancel_a_queued_one(rlctl: Rlctl, workspace: Workspace, sent: list[obje
     assert rlctl("cancel", run_id).code == 2
     assert "has never run" in rlctl("logs", "-f", run_id).err
     assert rlctl("resume", run_id).code == 2
+    assert sent == []
+
+
+def test_a_paused_run_keeps_its_place_until_it_is_resumed(
+    rlctl: Rlctl, workspace: Workspace, sent: list[object]
+) -> None:
+    first, second = queued(rlctl), queued(rlctl)
+    done = rlctl("pause", first)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (f"run {first}: paused at 0 steps; back to its place in the queue with: rlctl resume {first}\n")
+    assert rlctl("pause", first).out == done.out  # again: the same
+    document = rlctl("pause", first, "--json").document
+    assert (document["state"], document["reason"], document["paused"]) == ("INTERRUPTED", "paused", True)
+    lists = rlctl("queue", "--json").document
+    assert [[run["id"] for run in lists[name]] for name in ("queued", "paused")] == [[second], [first]]
+    shown = rlctl("queue").out
+    assert shown.index(second) < shown.index(first)
+    assert "INTERRUPTED: paused" in shown
+    assert "INTERRUPTED: paused" in rlctl("ls").out
+    assert rlctl("gc", "--days", 0, "--states", "interrupted", "--json").document == {"would_remove": []}
+    back = rlctl("resume", first)
+    assert (back.code, back.out) == (0, f"run {first}: QUEUED; follow it with: rlctl logs -f {first}\n")
+    assert [run["id"] for run in rlctl("queue", "--json").document["queued"]] == [first, second]
+    assert events(workspace.store, first) == [S.QUEUED, S.INTERRUPTED, S.QUEUED]
+    assert sent == []
+
+
+def test_a_paused_run_that_came_to_its_rung_waits_for_its_sweep_again(rlctl: Rlctl, workspace: Workspace) -> None:
+    run = workspace.store.create(request(sweep="mine", trial=0, pause_at=3))
+    run = workspace.store.claim(run.id, owner())
+    workspace.store.move(run.id, run.token, S.RUNNING)
+    workspace.store.pause(run.id)
+    workspace.store.move(run.id, run.token, S.INTERRUPTED, Reason.PAUSED, "", {"epoch": 3})
+    assert rlctl("resume", run.id).out == f"run {run.id}: INTERRUPTED; its sweep mine lets it go on\n"
+    assert not workspace.store.get(run.id).is_paused
+
+
+def test_what_cannot_be_paused_says_why(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:
+    run = workspace.store.create(request(), owner=this_process())
+    foreground = rlctl("pause", run.id)
+    assert (foreground.code, foreground.err.count("\n")) == (2, 1)
+    assert f"has no place in the queue to keep; end it with: rlctl stop {run.id}" in foreground.err
+    workspace.store.move(run.id, run.token, S.RUNNING)
+    workspace.store.move(run.id, run.token, S.INTERRUPTED, Reason.USER)
+    assert f"nothing to pause; put it into the queue with: rlctl resume {run.id} --detach" in rlctl("pause", run.id).err
+    assert "not in runs" in rlctl("pause", "nobody").err
+    folder = RunFolder.create(
+        workspace.runs_dir, NewRun(name="far", algo="ppo", env_id="CartPole-v1", config_yaml="{}")
+    )
+    assert "trains without the store" in rlctl("pause", "far").err
+    folder.close()
     assert sent == []
 
 

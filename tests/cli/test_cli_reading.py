@@ -25,7 +25,10 @@ ACTING = {
     "resume",
     "fork",
     "sweep",
+    "sweep stop",
+    "sweep rm",
     "stop",
+    "pause",
     "cancel",
     "worker",
     "promote",
@@ -49,6 +52,7 @@ READING = {
     "models": ["", "--json", "cartpole", "nothing"],
     "sweep show": ["found", "found --json", "nothing"],
     "sweep ls": ["", "--json"],
+    "sweep logs": ["found", "nothing"],
     "eval": ["tiny --episodes 1"],
     "export": ["tiny -o OUT/bundle"],
     "algos": ["", "--json"],
@@ -162,7 +166,7 @@ def test_queue_lists_them_apart_and_reap_records_them(rlctl: Rlctl, place: Path,
     assert rlctl("queue", "--reap", "--json").document["reaped"] == []
 
 
-@pytest.mark.parametrize("command", ["cancel RUN", "rm RUN --yes", "gc --yes", "stop RUN", "resume RUN"])
+@pytest.mark.parametrize("command", ["cancel RUN", "rm RUN --yes", "gc --yes", "stop RUN", "pause RUN", "resume RUN"])
 def test_whoever_acts_records_it_first(command: str, rlctl: Rlctl, place: Path, world: ReadingWorld) -> None:
     rlctl(*command.replace("RUN", world.dead).split())
     workspace = Workspace(place / "runs")

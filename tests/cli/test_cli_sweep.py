@@ -69,6 +69,20 @@ def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
     assert "sweep mine: is there already; go on with: rlctl sweep --resume mine" in again.err
     more = rlctl("sweep", "--resume", "mine", "--json")
     assert (more.code, more.document["best"]) == (0, document["best"])
+    assert rlctl("sweep", "stop", "mine").err == "rlctl: sweep mine: is COMPLETED; there is nothing to stop\n"
+    assert "has no log in" in rlctl("sweep", "logs", "mine").err
+    assert rlctl("promote", best["runs"][0], "--model", "pole", "--to", "staging").code == 0
+    asks = rlctl("sweep", "rm", "mine")
+    assert (asks.code, asks.err) == (
+        2,
+        "rlctl: sweep rm: standard input is not a terminal, so it cannot ask before it deletes; give --yes\n",
+    )
+    removed = rlctl("sweep", "rm", "mine", "--yes")
+    assert (removed.code, removed.err) == (0, "")
+    assert removed.out.endswith("sweep mine: removed\n")
+    assert removed.out.count(": removed") == 4
+    assert (rlctl("ls", "--json").document, rlctl("sweep", "ls", "--json").document) == ([], [])
+    assert rlctl("eval", "pole:staging", "--episodes", 1).code == 0  # a version holds what it needs
 
 
 def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,10 +100,46 @@ def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.Mo
         stopped = rlctl("sweep", "-f", file)
     assert stopped.code == 130
     assert "go on with: rlctl sweep --resume mine" in stopped.out
-    assert rlctl("sweep", "show", "mine", "--json").document["state"] == "STOPPED"
+    document = rlctl("sweep", "show", "mine", "--json").document
+    assert (document["state"], document["driver"]) == ("STOPPED", None)
+    first, second = (trial["runs"][0] for trial in document["trials"][:2])
+    refused = rlctl("rm", first, "--yes")
+    assert (refused.code, refused.err) == (
+        2,
+        f"rlctl: run {first}: trial 0 of sweep mine goes on with it; remove the whole sweep with: rlctl sweep rm mine,"
+        f" or only this run with: rlctl rm {first} --force (trial 0 begins again at its first epoch)\n",
+    )
+    ends = "interrupted,completed,failed,cancelled"
+    assert rlctl("gc", "--days", 0, "--states", ends, "--yes", "--json").document == {"removed": []}
+    forced = rlctl("rm", second, "--force", "--yes")
+    assert forced.out == f"run {second}: removed; trial 1 begins again at its first epoch\n"
     done = rlctl("sweep", "--resume", "mine", "--json")
     assert done.code == 0
     assert len(done.document["trials"]) == 3
+    assert done.document["trials"][0]["runs"] == [first]
+    assert second not in [run for trial in done.document["trials"] for run in trial["runs"]]
+    pruned = next(trial["runs"][0] for trial in done.document["trials"] if trial["state"] == "PRUNED")
+    assert rlctl("rm", pruned, "--yes").out == f"run {pruned}: removed\n"  # a sweep that is over needs none
+
+
+def test_stopped_from_elsewhere_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a run has started: what the driver put into the queue is paused."""
+    from rlstudio.cli.app import main
+    from rlstudio.control.sweep import actions as hands
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hands, "ensure_worker", lambda workspace: main(["sweep", "stop", "mine"]))
+        stopped = rlctl("sweep", "-f", file)
+    assert stopped.code == 130
+    assert "runs paused; go on with: rlctl sweep --resume mine\n" in stopped.out
+    assert "sweep mine: was stopped with its runs; go on with: rlctl sweep --resume mine\n" in stopped.out
+    paused = rlctl("queue", "--json").document["paused"]
+    assert paused
+    assert {(run["sweep"], run["env_steps"]) for run in paused} == {("mine", 0)}
+    again = rlctl("sweep", "stop", "mine", "--json")
+    assert (again.code, again.document) == (0, {"name": "mine", "state": "STOPPED", "paused": []})
+    removed = rlctl("sweep", "rm", "mine", "--yes")
+    assert (removed.code, removed.out.count(": removed")) == (0, len(paused) + 1)
 
 
 def test_a_full_disk_ends_it_in_one_line_and_it_goes_on(

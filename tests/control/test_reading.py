@@ -29,7 +29,7 @@ from support.control_world import S, in_state, request
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tables, tree
 
-ACTIONS = {"resume", "session", "fork", "stop", "cancel", "wait"}
+ACTIONS = {"resume", "session", "fork", "stop", "pause", "cancel", "wait"}
 GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name not in ACTIONS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from rlstudio.control.store.reaper import TTL_SECONDS, Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
+from rlstudio.control.sweep.sweeps import Sweeps
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
 from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
@@ -107,7 +109,8 @@ def end_of_store(workspace: Workspace) -> None:
     """Whatever a failed test left running."""
     if not workspace.is_empty:
         alive = [worker.process for worker in Workers(workspace.store.database).alive()]
-        for owner in [*alive, *(run.process for run in workspace.store.runs(states=process_states()))]:
+        drivers = [sweep.process for sweep in Sweeps(workspace.store.database).all()]
+        for owner in [*alive, *drivers, *(run.process for run in workspace.store.runs(states=process_states()))]:
             process.send(owner, signal.SIGKILL)
         workspace.store.database.close()
 
@@ -582,3 +585,57 @@ def test_killed_between_start_and_take_over(place: Path, undisturbed: str, first
         attempts = 2
     assert (run.state, run.state_hash) == (S.COMPLETED, undisturbed)
     assert_one_owner_at_a_time(workspace, run_id, attempts)
+
+
+# -- a sweep in the background ----------------------------------------------------------------------------------------
+
+LONG_SWEEP = """\
+name: endless
+experiment: long.yaml
+overrides: [resources.cpus=1]
+trials: 1
+space: {train.lr: {low: 1e-4, high: 1e-2, log: true}}
+"""
+
+
+def test_a_detached_sweep_is_killed_paused_stopped_resumed_and_removed(place: Path) -> None:
+    workspace = workspace_of(place)
+    (place / "sweep.yaml").write_text(LONG_SWEEP)
+
+    def driver() -> process.Owner:
+        return Sweeps(workspace.store.database).get("endless").process
+
+    def state() -> str:
+        return str(json.loads(rlctl("sweep", "show", "endless", "--json")[1])["state"])
+
+    code, out = rlctl("sweep", "-f", "sweep.yaml", "--detach", "--json")
+    begun = json.loads(out)
+    assert (code, begun["state"], begun["pid"]) == (0, "RUNNING", driver().pid)
+    wait_until_trained(place)
+    (run,) = workspace.store.runs(sweep="endless")
+    assert "trial 0: train.lr=" in Path(begun["log"]).read_text()
+    assert rlctl("sweep", "logs", "endless")[1] == Path(begun["log"]).read_text()
+    assert os.getsid(driver().pid) == driver().pid  # a closed terminal does not reach it
+
+    process.send(driver(), signal.SIGKILL)
+    wait_for(lambda: state() == "INTERRUPTED")
+    assert [entry["state"] for entry in json.loads(rlctl("sweep", "ls", "--json")[1])] == ["INTERRUPTED"]
+
+    assert rlctl("pause", run.id)[0] == 0
+    paused = workspace.store.get(run.id)
+    assert (paused.is_paused, paused.env_steps > 0) == (True, True)
+    assert workspace.folder(run.id).read_status().reason == Reason.PAUSED
+    assert workspace.store.checkpoints(run.id)[0].state_hash == paused.state_hash
+    wait_for(lambda: nobody_serves(workspace))  # with nothing else to do, a worker leaves
+
+    assert rlctl("sweep", "--resume", "endless", "--detach")[0] == 0
+    wait_for(lambda: workspace.find(run.id).status.env_steps > paused.env_steps)
+    code, out = rlctl("sweep", "stop", "endless")
+    assert (code, out) == (0, "sweep endless: STOPPED, 1 run paused; go on with: rlctl sweep --resume endless\n")
+    assert workspace.store.get(run.id).is_paused
+    wait_for(lambda: process.is_gone(driver()))
+    assert Path(begun["log"]).read_text().endswith("go on with: rlctl sweep --resume endless\n")
+    assert rlctl("sweep", "rm", "endless", "--yes")[0] == 0
+    assert not workspace.folder(run.id).exists
+    assert not Path(begun["log"]).exists()
+    wait_for(lambda: nobody_serves(workspace))

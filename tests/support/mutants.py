@@ -192,7 +192,7 @@ def a_cancellation_is_lost_by_a_stop(patch: Patch) -> None:
 
 @mutant
 def a_stop_is_a_mere_signal(patch: Patch) -> None:
-    patch(store_module, "outcome_of_stop", lambda state, desired, to, reason: (to, reason))
+    patch(store_module, "outcome_of_stop", lambda state, asked, desired, to, reason: (to, reason))
 
 
 @mutant

@@ -17,6 +17,7 @@ from rlstudio.control.store.database import Database
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.schema import metadata
 from rlstudio.control.store.workers import Workers
+from rlstudio.control.sweep.background import log_path
 from rlstudio.control.sweep.sweeps import Sweeps, Trial
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.process import Owner, this_process
@@ -84,6 +85,9 @@ def fill(workspace: Workspace) -> ReadingWorld:
     sweeps, search = Sweeps(store.database), search_of(name="found")
     sweep = sweeps.create("found", search.to_json(), this_process())
     sweeps.write(sweep, [Trial(0, {"train.lr": 1e-3}, 3, results={3: {0: 9.0}}, score=8.0)])
+    log = log_path(workspace, "found")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("trial 0: train.lr=0.001\n")
     Registry(store.database).register("cartpole", "0" * 64)
     return ReadingWorld(
         living=running(this_process(), name="living"),

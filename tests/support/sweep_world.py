@@ -13,7 +13,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.driver import Driver, pause_at
 from rlstudio.control.sweep.search import SweepSearch, load_search
-from rlstudio.control.sweep.sweeps import Sweeps, Trial
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
 from rlstudio.core.run_state import Reason, RunState
 from support.control_world import owner, request
 from support.experiments import tiny_data
@@ -57,17 +57,17 @@ class FakeHands:
     def __init__(self, store: Store, search: SweepSearch) -> None:
         self.store, self.search = store, search
 
-    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
+    def begin(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int) -> None:
         hash_ = repr(sorted(trial.params.items()))
-        asked = request(sweep=sweep, trial=trial.number, seed=seed, pause_at=pause_at(search, trial), config_hash=hash_)
-        self.store.create(asked, key=f"sweep/{sweep}/{trial.number}/{seed}")
+        self._create(search, sweep, trial, seed, config_hash=hash_)
 
-    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
-        asked = request(sweep=sweep, trial=trial.number, seed=seed, pause_at=pause_at(search, trial))
-        self.store.create(
-            type(asked)(**{**vars(asked), "parent_id": parent.id, "parent_step": parent.env_steps}),
-            key=f"sweep/{sweep}/{trial.number}/{seed}",
-        )
+    def fork(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int, parent: RunRow) -> None:
+        self._create(search, sweep, trial, seed, parent_id=parent.id, parent_step=parent.env_steps)
+
+    def _create(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int, **changes: Any) -> None:
+        asked = request(sweep=sweep.name, trial=trial.number, seed=seed, pause_at=pause_at(search, trial), **changes)
+        fence = Sweeps(self.store.database).fence(sweep)
+        self.store.create(asked, key=f"sweep/{sweep.name}/{trial.number}/{seed}", fence=fence)
 
     def is_left(self, run: RunRow) -> bool:
         return False

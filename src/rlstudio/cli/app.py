@@ -33,7 +33,13 @@ SECTIONS: dict[str, dict[str, str]] = {
         "fork": "fork:fork",
         "sweep": "sweep:app",
     },
-    "Steer": {"stop": "queue:stop", "cancel": "queue:cancel", "queue": "queue:queue", "worker": "queue:worker"},
+    "Steer": {
+        "stop": "queue:stop",
+        "pause": "queue:pause",
+        "cancel": "queue:cancel",
+        "queue": "queue:queue",
+        "worker": "queue:worker",
+    },
     "Look": {"ls": "runs:ls", "show": "runs:show", "logs": "logs:logs", "plot": "plot:plot", "diff": "diff:diff"},
     "Judge": {"eval": "evaluate:evaluate", "play": "evaluate:play", "record": "record:record"},
     "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
@@ -137,3 +143,7 @@ def _is_completing() -> bool:
 def _program_name() -> str:
     called = Path(sys.argv[0]).name
     return called if called in PROGRAMS else PROGRAMS[0]
+
+
+if __name__ == "__main__":  # what a sweep in the background is started as
+    raise SystemExit(main())

@@ -2,9 +2,9 @@ r"""The life of a run: which moves there are, who may make them, and what follow
 
     QUEUED -> STARTING -> RUNNING -> COMPLETED
       |          |           |   \-> FAILED            what ends it before: an error, a gate, a guardrail
-      |          |-----------|---> INTERRUPTED         a signal, a stop, a crash; resumable
+      |          |-----------|---> INTERRUPTED         a signal, a stop, a pause, a crash; resumable
       |          |---> STOPPING ---> CANCELLED, INTERRUPTED, COMPLETED, FAILED
-      `-> CANCELLED
+      `-> CANCELLED, INTERRUPTED: paused
 
 Everything else is refused. `control.store` makes each move in one transaction together with its event, so the state
 always equals what the events add up to.
@@ -29,7 +29,7 @@ class Desired(StrEnum):
 
 MOVES: dict[RunState | None, frozenset[RunState]] = {
     None: frozenset({S.QUEUED}),
-    S.QUEUED: frozenset({S.STARTING, S.CANCELLED}),
+    S.QUEUED: frozenset({S.STARTING, S.CANCELLED, S.INTERRUPTED}),  # interrupted: paused by its user before it started
     S.STARTING: frozenset({S.RUNNING, S.STOPPING, S.FAILED, S.INTERRUPTED}),
     S.RUNNING: frozenset({S.STOPPING, S.COMPLETED, S.FAILED, S.INTERRUPTED}),
     S.STOPPING: frozenset({S.COMPLETED, S.FAILED, S.INTERRUPTED, S.CANCELLED}),
@@ -48,11 +48,16 @@ RETRIED: dict[RunState, frozenset[Reason]] = {
 """Ends that may go away by themselves: a scheduler tries again. A stop by the user, a gate or a divergence stays."""
 
 
-def outcome_of_stop(state: RunState, desired: Desired, to: RunState, reason: Reason) -> tuple[RunState, Reason]:
-    """What an interruption means for a run that was asked to stop: the user wanted it, or wanted it gone."""
+def outcome_of_stop(
+    state: RunState, asked: Reason, desired: Desired, to: RunState, reason: Reason
+) -> tuple[RunState, Reason]:
+    """What an interruption means for a run that was asked to stop: the user wanted it, or wanted it paused, or gone.
+    `asked` is the reason why it is STOPPING."""
     if to != S.INTERRUPTED or state != S.STOPPING or desired == Desired.RUN:
         return to, reason
-    return (S.CANCELLED if desired == Desired.CANCEL else S.INTERRUPTED), Reason.USER
+    if desired == Desired.CANCEL:
+        return S.CANCELLED, Reason.USER
+    return S.INTERRUPTED, Reason.PAUSED if asked == Reason.PAUSED else Reason.USER
 
 
 def backoff_seconds(failures: int) -> float:

@@ -18,7 +18,36 @@ A configuration is a file, a dict or an `ExperimentConfig`; overrides are writte
 is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
 """
 
-from rlstudio.orchestrator.actions import get, launch, promote, resume, rollback, run, runs, session, stop, sweep
+from rlstudio.orchestrator.actions import (
+    get,
+    launch,
+    pause,
+    promote,
+    remove_sweep,
+    resume,
+    rollback,
+    run,
+    runs,
+    session,
+    stop,
+    stop_sweep,
+    sweep,
+)
 from rlstudio.orchestrator.handle import Run
 
-__all__ = ["Run", "get", "launch", "promote", "resume", "rollback", "run", "runs", "session", "stop", "sweep"]
+__all__ = [
+    "Run",
+    "get",
+    "launch",
+    "pause",
+    "promote",
+    "remove_sweep",
+    "resume",
+    "rollback",
+    "run",
+    "runs",
+    "session",
+    "stop",
+    "stop_sweep",
+    "sweep",
+]

@@ -88,6 +88,23 @@ def sweep(
     return summary_of(workspace.store, driver.sweep.name)
 
 
+def stop_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
+    """Stop a sweep, whichever process drives it; its runs pause at their next safe points. `sweep(name, resume=True)`
+    goes on."""
+    from rlstudio.control.sweep.ending import stop_sweep
+
+    for request in stop_sweep(_workspace(runs_dir), name):
+        request.deliver()
+
+
+def remove_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
+    """Delete a sweep that does not live, with all its runs."""
+    from rlstudio.control.sweep.ending import remove_sweep
+
+    for _ in remove_sweep(_workspace(runs_dir), name):
+        pass
+
+
 def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, progress: bool = True) -> Run:
     """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it."""
     return get(run_id, runs_dir=runs_dir).resume(*overrides, progress=progress)
@@ -96,6 +113,11 @@ def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, pro
 def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
     """End a run at its next safe point; it can be resumed."""
     return get(run_id, runs_dir=runs_dir).stop()
+
+
+def pause(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
+    """Stop a run of the queue at its next safe point; it keeps its place there, and `resume` puts it back."""
+    return get(run_id, runs_dir=runs_dir).pause()
 
 
 def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:

@@ -130,12 +130,26 @@ class Run:
         """End it at its next safe point, with a checkpoint; `resume` goes on with it."""
         return self._end(Desired.STOP)
 
+    def pause(self) -> Run:
+        """Stop it at its next safe point so that it keeps its place in the queue; `resume` puts it back there."""
+        return self._end(Desired.STOP, pause=True)
+
     def cancel(self) -> Run:
         """Take it out of the queue, or end it for good."""
         return self._end(Desired.CANCEL)
 
     def resume(self, *overrides: str, progress: bool = True) -> Run:
-        """Go on with it here, until it is done; `train.epochs=N` extends it."""
+        """Go on with it here, until it is done; `train.epochs=N` extends it. A paused run goes back to its place in
+        the queue instead: `run.resume().wait()`."""
+        from rlstudio.control.queue.service import ensure_worker
+        from rlstudio.control.runs.adopt import known_run
+        from rlstudio.control.runs.start import requeue
+
+        known = known_run(self._workspace, self.id)
+        if known.is_paused:
+            requeue(self._workspace, known, overrides)
+            ensure_worker(self._workspace)
+            return self
         return train(self.session(*overrides), self._workspace, progress)
 
     def session(self, *overrides: str) -> Session:
@@ -157,10 +171,10 @@ class Run:
         ensure_worker(self._workspace)
         return Run(self._workspace, child.id)
 
-    def _end(self, desired: Desired) -> Run:
+    def _end(self, desired: Desired, *, pause: bool = False) -> Run:
         from rlstudio.control.runs.stop import EndRequest
 
-        EndRequest(self._workspace, self.id, desired).deliver()
+        EndRequest(self._workspace, self.id, desired, pause=pause).deliver()
         return self
 
     def __repr__(self) -> str:

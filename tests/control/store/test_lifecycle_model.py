@@ -61,12 +61,17 @@ class Life:
         return len(self.crashes) - since
 
     @property
+    def is_paused(self) -> bool:
+        return (self.state, self.why, self.wish) == ("INTERRUPTED", "paused", "stop")
+
+    @property
     def is_hopeful(self) -> bool:
         return self.why in HOPEFUL and self.wish == "run" and self.failures <= self.retries
 
     def end(self, state: str, why: str) -> None:
         if state == "INTERRUPTED" and self.state == "STOPPING" and self.wish != "run":
-            state, why = ("CANCELLED" if self.wish == "cancel" else "INTERRUPTED"), "user"
+            paused = self.wish == "stop" and self.why == "paused"
+            state, why = ("CANCELLED" if self.wish == "cancel" else "INTERRUPTED"), "paused" if paused else "user"
         if why in HOPEFUL and self.wish == "run":
             self.crashes.append(self.steps)
         self.state, self.why = state, why
@@ -413,6 +418,51 @@ class Lives(RuleBasedStateMachine):
             return
         self.check(life)
 
+    @act(
+        6,
+        when=lambda self: self.lives,
+        number=st.integers(0, 99),
+        among=st.sampled_from(["RUNNING", "hopeful", "STARTING", "QUEUED", "RUNNING", "all"]),
+    )
+    def pause(self, number: int, among: str) -> None:
+        life = self.pick(
+            number, (self.hopeful() if among == "hopeful" else self.of(among)) or list(self.lives.values())
+        )
+
+        def act() -> None:
+            self.store.pause(life.id)
+
+        hopeful = life.managed and life.state in ("INTERRUPTED", "FAILED") and life.is_hopeful
+        if life.is_paused or (life.state, life.why) == ("STOPPING", "paused"):
+            self.hit("pause again")
+            act()
+        elif life.managed and life.state in ("STARTING", "RUNNING"):
+            self.hit(f"pause while {life.state}")
+            act()
+            life.state, life.why, life.wish = "STOPPING", "paused", "stop"
+        elif life.state == "QUEUED" or hopeful:
+            self.hit("pause while QUEUED" if life.state == "QUEUED" else "pause before a retry")
+            act()
+            life.state, life.why, life.wish = "INTERRUPTED", "paused", "stop"
+        else:
+            self.hit("pause refused")
+            self.refused(Conflict, act, life)
+            return
+        self.check(life)
+
+    @act(3, when=lambda self: self.lives, number=st.integers(0, 99), paused=st.booleans())
+    def release(self, number: int, paused: bool) -> None:
+        waiting = [life for life in self.lives.values() if life.is_paused]
+        life = self.pick(number, (waiting if paused else []) or list(self.lives.values()))
+        if not life.is_paused:
+            self.hit("release refused")
+            self.refused(Conflict, lambda: self.store.release(life.id), life)
+            return
+        self.hit("release")
+        self.store.release(life.id)
+        life.queue("resumed")
+        self.check(life)
+
     @act(4, when=lambda self: self.lives, number=st.integers(0, 99), ended=st.booleans(), here=st.booleans())
     def resume(self, number: int, ended: bool, here: bool) -> None:
         life = self.pick(number, (self.of("INTERRUPTED", "FAILED") if ended else []) or list(self.lives.values()))
@@ -591,7 +641,9 @@ back to nobody's run, stop while STARTING, stop while RUNNING, stop while STOPPI
 while RUNNING, cancel while STOPPING, cancel while QUEUED, cancel while INTERRUPTED, stop before a retry, stop
 refused, cancel refused, resume, resume here, resume refused, retry, retry refused, extend, die here, die there,
 number given again, reboot, number and start given again, wait, clock on the wall jumps, replace the reaper, look,
-reap orphaned, reap hung, reap STARTING orphaned, reap RUNNING orphaned, reap STOPPING orphaned
+pause again, pause while QUEUED, pause while STARTING, pause while RUNNING, pause before a retry, pause refused,
+release, release refused, reap orphaned, reap hung, reap STARTING orphaned, reap RUNNING orphaned, reap STOPPING
+orphaned
 """
 
 

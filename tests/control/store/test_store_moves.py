@@ -9,6 +9,7 @@ import pytest
 
 from rlstudio.control import lifecycle
 from rlstudio.control.lifecycle import ENDED, MOVES, Desired, backoff_seconds, is_retried
+from rlstudio.control.queue.scheduler import in_order
 from rlstudio.core.errors import Conflict, LeaseLost
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from support.control_world import S, assert_history, in_state, owner, request
@@ -53,7 +54,7 @@ def test_every_pair_of_states(store, state, to):
 def test_the_table_of_moves_is_the_one_of_the_plan():
     plan = {
         None: "QUEUED",
-        S.QUEUED: "STARTING CANCELLED",
+        S.QUEUED: "STARTING CANCELLED INTERRUPTED",
         S.STARTING: "RUNNING STOPPING FAILED INTERRUPTED",
         S.RUNNING: "STOPPING COMPLETED FAILED INTERRUPTED",
         S.STOPPING: "COMPLETED FAILED INTERRUPTED CANCELLED",
@@ -366,6 +367,98 @@ def test_a_run_that_waits_to_be_tried_again_can_be_stopped(store, to, reason, de
     if asked.state != S.CANCELLED:
         assert store.resume(run.id).state == S.QUEUED
     assert_history(store, run.id)
+
+
+# -- pause ------------------------------------------------------------------------------------------------------------
+
+
+PAUSES = {S.QUEUED: S.INTERRUPTED, S.STARTING: S.STOPPING, S.RUNNING: S.STOPPING}
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_pausing(store, state):
+    run = in_state(store, state)
+    if state not in PAUSES:
+        with pytest.raises(Conflict, match=f"run {run.id}: is {'ending' if state == S.STOPPING else state}"):
+            store.pause(run.id)
+        assert store.get(run.id) == run
+        return
+    paused = store.pause(run.id)
+    assert (paused.state, paused.reason, paused.desired) == (PAUSES[state], Reason.PAUSED, Desired.STOP)
+    assert paused.is_paused == (state == S.QUEUED)
+    assert store.pause(run.id) == paused  # asked again: nothing changes
+    assert_history(store, run.id)
+
+
+@pytest.mark.parametrize("how", ["owner", "reaper"])
+def test_a_paused_run_keeps_its_place_and_nobody_takes_it(store, how):
+    first = in_state(store, S.RUNNING, priority=3, max_retries=2, pause_at=9)
+    second = store.create(request(priority=3))
+    assert store.pause(first.id).desired == Desired.STOP
+    assert store.paused() == []
+    if how == "owner":
+        ended = store.move(first.id, first.token, S.INTERRUPTED, Reason.SIGNAL, "signal 15", {"env_steps": 64})
+    else:
+        ended = store.reap(first.id, first.token, first.heartbeat, Reason.ORPHANED, "gone")
+    assert (ended.state, ended.reason, ended.is_paused, ended.failures) == (S.INTERRUPTED, Reason.PAUSED, True, 0)
+    assert store.paused() == [ended]
+    assert store.retryable() == []
+    for act in (lambda: store.claim(first.id, owner(2)), lambda: store.resume(first.id, Reason.RETRY)):
+        with pytest.raises(Conflict):
+            act()
+    back = store.release(first.id)
+    assert (back.state, back.desired, back.seq, back.priority, back.pause_at) == (
+        S.QUEUED,
+        Desired.RUN,
+        first.seq,
+        3,
+        9,
+    )
+    assert [run.id for run in in_order([second, back], [])] == [first.id, second.id]
+    with pytest.raises(Conflict, match="is QUEUED, not paused"):
+        store.release(first.id)
+    assert store.claim(first.id, owner(2)).desired == Desired.RUN
+    assert_history(store, first.id)
+
+
+def test_a_run_that_waits_to_be_tried_again_can_be_paused(store):
+    for to, reason in ((S.INTERRUPTED, Reason.ORPHANED), (S.FAILED, Reason.ENV_FAULT)):
+        run = in_state(store, S.RUNNING, max_retries=3)
+        store.move(run.id, run.token, to, reason)
+        assert store.pause(run.id).is_paused
+        assert store.retryable() == []
+        assert store.release(run.id).state == S.QUEUED
+        assert_history(store, run.id)
+
+
+def test_what_else_is_asked_of_a_paused_run(store):
+    stopped_after, cancelled_after = in_state(store, S.RUNNING), in_state(store, S.RUNNING)
+    for run, desired in ((stopped_after, Desired.STOP), (cancelled_after, Desired.CANCEL)):
+        store.pause(run.id)
+        store.ask(run.id, desired)
+    assert store.move(stopped_after.id, stopped_after.token, S.INTERRUPTED).is_paused  # it is stopped, as was asked
+    assert store.move(cancelled_after.id, cancelled_after.token, S.INTERRUPTED).state == S.CANCELLED
+    assert store.ask(stopped_after.id, Desired.CANCEL).state == S.CANCELLED
+    queued = store.create(request())
+    store.pause(queued.id)
+    ours = store.resume(queued.id, owner=owner(2))  # by hand, in the foreground
+    assert (ours.state, ours.is_managed, ours.desired) == (S.STARTING, False, Desired.RUN)
+    with pytest.raises(Conflict, match=rf"trains in the foreground, .*: rlctl stop {queued.id}"):
+        store.pause(queued.id)
+
+
+def test_a_run_at_a_rung_of_its_sweep_is_not_paused_by_a_user(store):
+    run = in_state(store, S.RUNNING, sweep="mine", trial=0, pause_at=3)
+    waiting = store.move(run.id, run.token, S.INTERRUPTED, Reason.PAUSED, "", {"epoch": 3})
+    assert not waiting.is_paused
+    with pytest.raises(Conflict, match=r"waits for its sweep already; .*: rlctl sweep stop mine"):
+        store.pause(run.id)
+    both = in_state(store, S.RUNNING, sweep="mine", trial=1, pause_at=3)
+    store.pause(both.id)
+    assert store.move(both.id, both.token, S.INTERRUPTED, Reason.PAUSED, "", {"epoch": 3}).is_paused
+    released = store.release(both.id)  # it must not train beyond its rung: the sweep lets it go on
+    assert (released.state, released.reason, released.is_paused) == (S.INTERRUPTED, Reason.PAUSED, False)
+    assert_history(store, both.id)
 
 
 # -- resume, retry, extend --------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ RunOrBundle = Annotated[
     ),
 ]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
 Imports = Annotated[
     list[str] | None,

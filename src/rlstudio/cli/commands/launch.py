@@ -15,6 +15,7 @@ from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def resume(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Go on with a run, bit for bit, or extend a finished one."""
+    """Go on with a run, bit for bit, or extend a finished one. A paused one goes back to its place in the queue."""
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
@@ -141,7 +142,8 @@ def resume(
         option = f"--{name.replace('_', '-')}"
         raise UserError(f"{option} with --detach: accept it where you can see it; leave one of them out")
     style = OutputStyle(quiet, json)
-    if detach:
+    # A paused run has a place in the queue; what --detach cannot accept is accepted here, in the foreground.
+    if detach or (known.is_paused and not any(accepted.values())):
         from rlstudio.control.runs.start import requeue
 
         return print_queued(workspace, [requeue(workspace, known, given, imports=modules or ())], style)
@@ -185,6 +187,8 @@ def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle)
         return 0
     for run in queued:
         line = f"run {run.id}: {run.state}; follow it with: rlctl logs -f {run.id}{where}"
+        if run.state == RunState.INTERRUPTED and run.is_at_rung:
+            line = f"run {run.id}: {run.state}; its sweep {run.sweep} lets it go on"
         out.line(run.id if style.quiet else line)
     return 0
 

@@ -1,8 +1,10 @@
-"""`stop`, `cancel`, `queue`, `worker` and `gc`: commands for runs in other processes."""
+"""`stop`, `pause`, `cancel`, `queue`, `worker` and `gc`: commands for runs in other processes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +21,7 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.queue.scheduler import Observed
+    from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.store.records import RunRow as StoredRun
     from rlstudio.control.workspace import Entry, Workspace
 
@@ -41,11 +44,31 @@ def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     entry = workspace.find(run)
     waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
     if entry.status.state not in OWNED and not waits_for_retry:
-        hint = f"; take it out of the queue with: rlctl cancel {entry.id}" if entry.status.state == "QUEUED" else ""
+        hold = f"; hold it back with: rlctl pause {entry.id}, or take it out of the queue with: rlctl cancel {entry.id}"
+        hint = hold if entry.status.state == "QUEUED" else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
     after = _end(workspace, entry.id, Desired.STOP).status
     again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {entry.id}{in_runs_dir(runs_dir)}"
     stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps{again}")
+
+
+def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+    """Stop a run of the queue, also one that only waits there; it keeps its place, and `resume` puts it back."""
+    from rlstudio.cli.screen.describe import entry_document
+    from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.runs.stop import EndRequest
+    from rlstudio.control.workspace import Workspace
+
+    workspace = Workspace(runs_dir)
+    run_id = workspace.find(run).id
+    (after,) = wait_until_ended(workspace, [EndRequest(workspace, run_id, Desired.STOP, pause=True)])
+    if json:
+        stdout().document(entry_document(after))
+        return
+    is_paused = after.run is not None and after.run.is_paused
+    again = f"; back to its place in the queue with: rlctl resume {run_id}{in_runs_dir(runs_dir)}" if is_paused else ""
+    state = "paused" if is_paused else after.status.state
+    stdout().line(f"run {run_id}: {state} at {after.status.env_steps:,} steps{again}")
 
 
 def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
@@ -60,20 +83,28 @@ def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
 
 def _end(workspace: Workspace, run_id: str, desired: Desired) -> Entry:
-    """Request the end of a run and wait for it: `STOP_SECONDS` after a signal, else `ELSEWHERE_SECONDS`."""
     from rlstudio.control.runs.stop import EndRequest
 
-    request = EndRequest(workspace, run_id, desired)
+    return wait_until_ended(workspace, [EndRequest(workspace, run_id, desired)])[0]
+
+
+def wait_until_ended(workspace: Workspace, requests: Sequence[EndRequest]) -> list[Entry]:
+    """Deliver requests and wait for the end of their runs: `STOP_SECONDS` after a signal, else `ELSEWHERE_SECONDS`."""
     started = time.monotonic()
-    while (after := request.deliver()).status.state in OWNED:
-        patience = STOP_SECONDS if request.has_signal else ELSEWHERE_SECONDS
-        if time.monotonic() - started >= patience:
-            raise RLStudioError(
-                f"run {run_id}: process {after.status.pid} was asked to stop and is still there after {patience:g} s;"
-                f" look again with: rlctl show {run_id}{in_runs_dir(workspace.runs_dir)}"
-            )
+    while True:
+        entries = [request.deliver() for request in requests]
+        living = [n for n, entry in enumerate(entries) if entry.status.state in OWNED]
+        if not living:
+            return entries
+        for n in living:
+            patience = STOP_SECONDS if requests[n].has_signal else ELSEWHERE_SECONDS
+            if time.monotonic() - started >= patience:
+                run_id, pid = entries[n].id, entries[n].status.pid
+                raise RLStudioError(
+                    f"run {run_id}: process {pid} was asked to stop and is still there after {patience:g} s;"
+                    f" look again with: rlctl show {run_id}{in_runs_dir(workspace.runs_dir)}"
+                )
         time.sleep(POLL_SECONDS)
-    return after
 
 
 def queue(
@@ -81,7 +112,7 @@ def queue(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show what runs, what waits in which order, and which workers serve it."""
+    """Show what runs, what waits in which order, what is paused, and which workers serve it."""
     from rlstudio.cli.screen.describe import entry_document, state_text
     from rlstudio.control.queue.scheduler import in_order
     from rlstudio.control.store.workers import Workers
@@ -95,11 +126,12 @@ def queue(
     queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
     order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
     waiting = [entry for run in order for entry in queued if entry.id == run.id]
+    paused = [] if workspace.is_empty else [workspace.entry(run) for run in workspace.records.paused()]
     workers = [] if workspace.is_empty else Workers(workspace.records.database).listed()
     out = stdout()
     if json:
         served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in workers]
-        lists = {"running": running, "queued": waiting, "not_recorded": gone}
+        lists = {"running": running, "queued": waiting, "paused": paused, "not_recorded": gone}
         documents = {name: [entry_document(entry) for entry in entries] for name, entries in lists.items()}
         recorded = {"reaped": [run.id for run in reaped]} if reap else {}
         out.document({**documents, "workers": served, **recorded})
@@ -116,7 +148,7 @@ def queue(
             entry.run.owner if entry.run else "",
             f"{entry.status.env_steps:,}",
         ]
-        for entry in (*running, *gone, *waiting)
+        for entry in (*running, *gone, *waiting, *paused)
     ]
     if rows:
         out.table(["id", "name", "state", "age", "priority", "owner", "steps"], rows)
@@ -202,9 +234,10 @@ def gc(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Delete old runs by a policy; never one that another run was forked from."""
+    """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.runs.remove import Policy, prunable, remove
+    from rlstudio.control.sweep.needed import needed_runs
     from rlstudio.control.workspace import Entry, Workspace
 
     known = {state.lower(): state for state in RunState if state in ENDED}
@@ -216,7 +249,7 @@ def gc(
     if yes:
         workspace.reap()
     policy = Policy(keep, days, frozenset(known[name] for name in chosen))
-    going = [] if workspace.is_empty else prunable(workspace, policy)
+    going = [] if workspace.is_empty else prunable(workspace, policy, needed=partial(needed_runs, workspace.records))
     out = stdout()
     for run in going:
         if yes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from rlstudio.cli.arguments.options import Json, Run, Runs, RunsDir
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, stdout
-from rlstudio.core.errors import RunBusy, UserError
+from rlstudio.core.errors import Conflict, RunBusy
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
@@ -104,10 +103,14 @@ def adopt(
 def rm(
     runs: Runs,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also runs that a sweep needs; says what it loses.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> int:
-    """Delete runs with all they hold. Running ones are refused, and those that others were forked from."""
+    """Delete runs with all they hold. Refused: running ones, those that others were forked from, and those that a sweep
+    needs."""
+    from rlstudio.cli.arguments.confirm import confirmed
     from rlstudio.control.runs.remove import refuse_referred, remove
+    from rlstudio.control.sweep.needed import needed_runs
     from rlstudio.control.workspace import Workspace
     from rlstudio.core.run_state import OWNED
 
@@ -120,17 +123,20 @@ def rm(
                 f"run {entry.id}: is running; end it first with: rlctl stop {entry.id}{in_runs_dir(runs_dir)}"
             )
     refuse_referred(workspace, set(entries))
-    if not yes and not _confirmed(list(entries), runs_dir):
+    needed = needed_runs(workspace.store, [entry.run for entry in entries.values() if entry.run])
+    for run_id, need in needed.items():
+        if not force:
+            where = in_runs_dir(runs_dir)
+            raise Conflict(
+                f"run {run_id}: {need.why}; remove the whole sweep with: rlctl sweep rm {need.sweep}{where}, or only"
+                f" this run with: rlctl rm {run_id} --force{where} ({need.lost})"
+            )
+    lost = {run_id: f"; {need.lost}" for run_id, need in needed.items()}
+    going = [f"{runs_dir / run_id}{lost.get(run_id, '')}" for run_id in entries]
+    question = f"delete {'this run' if len(going) == 1 else f'these {len(going)} runs'} for good?"
+    if not yes and not confirmed("rm", going, question):
         return 1
     for entry in entries.values():
         remove(workspace, entry)
-        stdout().line(f"run {entry.id}: removed")
+        stdout().line(f"run {entry.id}: removed{lost.get(entry.id, '')}")
     return 0
-
-
-def _confirmed(ids: list[str], runs_dir: Path) -> bool:
-    if not sys.stdin.isatty():
-        raise UserError("rm: standard input is not a terminal, so it cannot ask before it deletes; give --yes")
-    for run_id in ids:
-        stdout().line(f"  {runs_dir / run_id}")
-    return typer.confirm(f"delete {'this run' if len(ids) == 1 else f'these {len(ids)} runs'} for good?")

@@ -1,4 +1,4 @@
-"""`sweep`: search the settings of an experiment. `rlctl sweep -f FILE`, `rlctl sweep show NAME`, `rlctl sweep ls`."""
+"""`sweep`: search the settings of an experiment. `rlctl sweep -f FILE`, and commands for one that the store knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.options import Imports, Json, RunsDir
+from rlstudio.cli.arguments.options import Imports, Json, RunsDir, SweepName
+from rlstudio.cli.arguments.sweeps import find_sweep
+from rlstudio.cli.commands import sweep_background, sweep_ending
 from rlstudio.cli.failures import INTERRUPTED
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
     from rlstudio.control.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None)
-
-Name = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
+app.command("stop")(sweep_ending.stop)
+app.command("rm")(sweep_ending.rm)
+app.command("logs")(sweep_background.logs)
 
 
 @app.callback(invoke_without_command=True)
@@ -49,6 +52,9 @@ def sweep(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --resume: its process ran on another host and is gone.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Drive it in the background and come back at once.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; start nothing.")] = False,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -58,6 +64,8 @@ def sweep(
 
     \b
     rlctl sweep -f configs/sweep/ppo_cartpole.yaml --max-concurrent 2
+    rlctl sweep -f configs/sweep/ppo_cartpole.yaml --detach
+    rlctl sweep stop ppo_cartpole_sweep
     rlctl sweep --resume ppo_cartpole_sweep
     rlctl sweep show ppo_cartpole_sweep --out pictures
     """
@@ -65,33 +73,47 @@ def sweep(
         return 0
     if (file is None) == (resume is None):
         raise UserError("give a sweep with -f FILE, or one to go on with: --resume SWEEP")
-    from rlstudio.control.sweep.actions import begin_sweep, resume_sweep
-    from rlstudio.control.sweep.search import load_search
     from rlstudio.control.workspace import Workspace
-    from rlstudio.experiment.config.imports import import_modules
 
     workspace = Workspace(runs_dir)
-    if file is None:
+    if resume is not None:
         if deterministic or name is not None or modules or dry_run:
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
-        driver = resume_sweep(workspace, str(resume), max_concurrent, take_over=take_over)
-    else:
-        import_modules(modules or (), runs_dir=runs_dir)
-        changes: dict[str, object] = {"name": name} if name is not None else {}
-        changes |= {"deterministic": True} if deterministic else {}
-        search = load_search(file, imports=modules or (), changes=changes)
-        if dry_run:
-            stdout().line(
-                f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; the file is valid"
-            )
-            return 0
-        driver = begin_sweep(workspace, search, max_concurrent)
-    return _drive(workspace, driver, json)
+        return _resume(workspace, resume, max_concurrent, take_over=take_over, detach=detach, json=json)
+    from rlstudio.control.sweep.actions import begin_sweep, create_sweep
+    from rlstudio.control.sweep.search import load_search
+    from rlstudio.control.sweep.sweeps import Sweeps, SweepState
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(modules or (), runs_dir=runs_dir)
+    changes: dict[str, object] = {"name": name} if name is not None else {}
+    changes |= {"deterministic": True} if deterministic else {}
+    search = load_search(str(file), imports=modules or (), changes=changes)
+    if dry_run:
+        stdout().line(f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; the file is valid")
+        return 0
+    if detach:
+        # Left for the process in the background: if none comes to be, `--resume` goes on with it.
+        Sweeps(workspace.store.database).end(create_sweep(workspace, search), SweepState.STOPPED)
+        return sweep_background.detach(workspace, search.cfg.name, max_concurrent, json=json)
+    return _drive(workspace, begin_sweep(workspace, search, max_concurrent), json)
+
+
+def _resume(
+    workspace: Workspace, name: str, max_concurrent: int | None, *, take_over: bool, detach: bool, json: bool
+) -> int:
+    find_sweep(workspace, name)
+    if detach:
+        return sweep_background.detach(workspace, name, max_concurrent, take_over=take_over, json=json)
+    from rlstudio.control.sweep.actions import resume_sweep
+
+    return _drive(workspace, resume_sweep(workspace, name, max_concurrent, take_over=take_over), json)
 
 
 def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
     from rlstudio.control.sweep.actions import drive
     from rlstudio.control.sweep.report import summary_of
+    from rlstudio.control.sweep.sweeps import SweepStopped
 
     name, where = driver.sweep.name, in_runs_dir(workspace.runs_dir)
     out = stderr() if json else stdout()
@@ -100,6 +122,9 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
             drive(workspace, driver, show)
     except KeyboardInterrupt:
         out.line(f"sweep {name}: stopped; its runs continue; go on with: rlctl sweep --resume {name}{where}")
+        return INTERRUPTED
+    except SweepStopped:
+        out.line(f"sweep {name}: was stopped with its runs; go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED
     except StorageError as error:
         again = f"the sweep goes on with: rlctl sweep --resume {name}{where}"
@@ -117,7 +142,7 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
 
 @app.command()
 def show(
-    name: Name,
+    name: SweepName,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write best.yaml, parallel.svg and scatter.svg.")
     ] = None,
@@ -146,12 +171,12 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     listing = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
-        terminal.document([{"name": s.name, "state": s.state, "trials": len(t)} for s, t in listing])
+        terminal.document([{"name": s.name, "state": s.current, "trials": len(t)} for s, t in listing])
     elif not listing:
         terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
     else:
         rows = [
-            [s.name, s.state, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in listing
+            [s.name, s.current, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in listing
         ]
         terminal.table(["name", "state", "age", "trials", "live"], rows)
 
@@ -161,8 +186,7 @@ def _summary(runs_dir: Path, name: str) -> SweepSummary:
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    if workspace.is_empty:
-        raise UserError(f"sweep {name!r}: there are no runs in {runs_dir} yet; start one with: rlctl sweep -f FILE")
+    find_sweep(workspace, name)
     return summary_of(workspace.records, name)
 
 

@@ -23,7 +23,8 @@ NOT_RECORDED = " (not yet recorded)"
 def entry_document(entry: Entry) -> dict[str, object]:
     """One run of a list."""
     known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
-    return {**entry.status.to_json(), "recorded": entry.recorded, **known}
+    paused = entry.run is not None and entry.run.is_paused
+    return {**entry.status.to_json(), "recorded": entry.recorded, "paused": paused, **known}
 
 
 def state_text(entry: Entry) -> str:

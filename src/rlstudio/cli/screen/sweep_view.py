@@ -105,7 +105,13 @@ def print_sweep(out: Terminal, summary: SweepSummary) -> None:
     from rlstudio.control.sweep.report import importance
 
     best = summary.best
-    out.line(f"{summary.sweep.name}  {summary.sweep.state}  {summary.env_steps():,} environment steps", "bold")
+    sweep = summary.sweep
+    out.line(f"{sweep.name}  {sweep.current}  {summary.env_steps():,} environment steps", "bold")
+    if sweep.is_driven:
+        out.line(f"process {sweep.process.pid} on {sweep.process.host} drives it", "dim")
+    paused = sum(run.is_paused for run in summary.runs)
+    if paused and sweep.is_driven:
+        out.line(f"{paused} of its runs are paused by their user; go on with each: rlctl resume RUN", "yellow")
     out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "settings"], trial_rows(summary, best))
     for path, share in importance(summary).items():
         out.line(f"  {share:4.2f}  {path}", "dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -39,13 +39,20 @@ class Policy:
     states: frozenset[RunState] = frozenset({RunState.FAILED, RunState.CANCELLED})
 
 
-def prunable(workspace: Workspace, policy: Policy, now: datetime | None = None) -> list[RunRow]:
-    """Runs that the policy gives up and nothing refers to, oldest first. Dates only choose; nothing depends on them.
+def prunable(
+    workspace: Workspace,
+    policy: Policy,
+    now: datetime | None = None,
+    *,
+    needed: Callable[[list[RunRow]], Collection[str]] = lambda runs: (),
+) -> list[RunRow]:
+    """Runs that the policy gives up and nothing refers to, oldest first; never one that its user paused, which has a
+    place in the queue, nor one whose id is among those that `needed` names. Dates only choose; nothing depends on them.
     This only looks: a run whose process is gone counts as what it will be recorded as."""
     oldest_kept = (now or datetime.now(UTC)) - timedelta(days=policy.keep_days)
     entries = [workspace.entry(run) for run in workspace.records.runs()]
     runs = [replace(entry.run, state=entry.status.state) for entry in entries if entry.run]
-    kept = {run.id for run in runs[: policy.keep_newest]}
+    kept = {run.id for run in runs[: policy.keep_newest]} | {run.id for run in runs if run.is_paused}
     going = {
         run.id: run
         for run in runs
@@ -53,10 +60,12 @@ def prunable(workspace: Workspace, policy: Policy, now: datetime | None = None) 
         and run.state in ENDED & policy.states
         and datetime.fromisoformat(run.created_at) < oldest_kept
     }
+    for run_id in needed(list(going.values())):
+        going.pop(run_id)
     # A child that stays keeps its parent, which keeps its own: walk until nothing changes.
     while True:
-        needed = {run.parent_id for run in runs if run.id not in going and run.parent_id in going}
-        if not needed:
+        parents = {run.parent_id for run in runs if run.id not in going and run.parent_id in going}
+        if not parents:
             return sorted(going.values(), key=lambda run: run.seq)
-        for run_id in needed:
-            going.pop(str(run_id))
+        for parent_id in parents:
+            going.pop(str(parent_id))

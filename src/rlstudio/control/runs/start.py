@@ -97,11 +97,16 @@ def resume_session(
 
 
 def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, imports: Sequence[str] = ()) -> RunRow:
-    """Go on with a run as soon as a worker has room for it. `imports`: modules that the user allows it and this process
-    has imported; they are remembered, since another process opens the run."""
+    """Go on with a run as soon as a worker has room for it; a paused one at its old place in the queue. `imports`:
+    modules that the user allows it and this process has imported; they are remembered, since another process opens the
+    run."""
     refuse_busy(run)
     workspace.import_consented(run)
+    if run.is_paused and not overrides and not imports:
+        return workspace.store.release(run.id)
     reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
+    if run.is_paused:
+        changes = {"pause_at": run.pause_at, **changes}
     if imports:
         allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
         changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}

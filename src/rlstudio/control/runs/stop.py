@@ -1,4 +1,4 @@
-"""Stop or cancel a run: the store records the request, and a signal makes the run's process read it at once."""
+"""Stop, pause or cancel a run: the store records the request, and a signal makes the run's process read it at once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ class EndRequest:
     """A request that a run end, recorded in the store. `deliver` sends it to the process that owns the run; that may be
     called again and again: each process gets one signal, since a second one ends a run without a checkpoint."""
 
-    def __init__(self, workspace: Workspace, run_id: str, desired: Desired) -> None:
+    def __init__(self, workspace: Workspace, run_id: str, desired: Desired, *, pause: bool = False) -> None:
+        """`pause`: with `Desired.STOP`, the run keeps its place in the queue."""
         self.has_signal = True  # False once a signal could not be sent: the run then ends at its next heartbeat
         self._workspace = workspace
         self._run_id = run_id
         self._signalled: set[Owner] = set()
         workspace.reap()
         entry = workspace.find(run_id)
+        if pause:
+            _refuse_without_queue(entry)
+            workspace.store.pause(run_id)
+            return
         if entry.run is None and desired == Desired.STOP:
             _refuse_unreachable(entry)
             return
@@ -45,6 +50,17 @@ class EndRequest:
             self._signalled.add(owner)
             self.has_signal = _signal(entry, owner)
         return entry
+
+
+def _refuse_without_queue(entry: Entry) -> None:
+    """A run that only its folder records is none of the queue."""
+    if entry.run is None and entry.status.state in OWNED:
+        raise Conflict(
+            f"run {entry.id}: trains without the store, so it has no place in the queue to keep; end it with:"
+            f" rlctl stop {entry.id}"
+        )
+    if entry.run is None:
+        raise Conflict(f"run {entry.id}: is {entry.status.state}; there is nothing to pause")
 
 
 def _refuse_unreachable(entry: Entry) -> None:

@@ -124,6 +124,27 @@ def failed(run: RunRow, to: RunState, reason: Reason, values: Mapping[str, objec
     return {"failures": failures, "failed_at": failed_at}
 
 
+def refuse_pause(run: RunRow) -> None:
+    """Only a run of the queue has a place there to keep: one that waits in it, or runs for it."""
+    if run.state == RunState.STOPPING:
+        raise Conflict(f"run {run.id}: is ending already; look again with: rlctl show {run.id}")
+    if run.is_owned and not run.is_managed:
+        raise Conflict(
+            f"run {run.id}: trains in the foreground, so it has no place in the queue to keep; end it with:"
+            f" rlctl stop {run.id}"
+        )
+    if run.is_owned or run.state == RunState.QUEUED or (run.is_managed and run.may_retry):
+        return
+    if run.reason == Reason.PAUSED and run.sweep:
+        raise Conflict(
+            f"run {run.id}: waits for its sweep already; to keep the sweep from letting it go on: rlctl sweep stop"
+            f" {run.sweep}"
+        )
+    again = run.state in (RunState.INTERRUPTED, RunState.FAILED)
+    remedy = f"; put it into the queue with: rlctl resume {run.id} --detach" if again else ""
+    raise Conflict(f"run {run.id}: is {run.state}; there is nothing to pause{remedy}")
+
+
 def taken(run_id: str) -> Conflict:
     return Conflict(f"run {run_id}: is in the store already; see: rlctl show {run_id}")
 

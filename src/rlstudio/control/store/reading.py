@@ -64,6 +64,13 @@ class StoreReader:
         with self.database.read() as connection:
             return [RunRow.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
 
+    def paused(self) -> list[RunRow]:
+        """Runs that their users paused, oldest first."""
+        ended = (runs.c.state == str(RunState.INTERRUPTED)) & (runs.c.reason == str(Reason.PAUSED))
+        query = select(*SELECTED_COLUMNS).where(ended, runs.c.desired == str(Desired.STOP)).order_by(runs.c.seq)
+        with self.database.read() as connection:
+            return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
+
     def ids(self) -> set[str]:
         with self.database.read() as connection:
             return set(connection.execute(select(runs.c.id)).scalars())

@@ -32,7 +32,7 @@ def is_gone(run: RunRow) -> bool:
 
 def as_recorded(run: RunRow, status: Status) -> Status:
     """The status that a run whose process is gone has once that is recorded."""
-    state, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, Reason.ORPHANED)
+    state, reason = outcome_of_stop(run.state, run.reason, run.desired, RunState.INTERRUPTED, Reason.ORPHANED)
     return replace(status, state=state, reason=reason, message=_ended_silently(run))
 
 

@@ -136,6 +136,17 @@ class RunRow:
         """Whether it ended in a way that may go away by itself, and has not done so too often already."""
         return is_retried(self.state, self.reason, self.desired) and self.failures <= self.max_retries
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether its user paused it: it keeps its place in the queue, and nothing but its user, or a sweep that is
+        resumed, lets it go on. Nobody asked a run to stop that waits at a rung of its sweep, so that one is not."""
+        return (self.state, self.reason, self.desired) == (RunState.INTERRUPTED, Reason.PAUSED, Desired.STOP)
+
+    @property
+    def is_at_rung(self) -> bool:
+        """Whether it has come to the epoch after which it is to wait for its sweep."""
+        return 0 < self.pause_at <= self.epoch
+
     @cached_property
     def status(self) -> Status:
         """As a run folder records it."""

@@ -8,10 +8,10 @@ rows are for people.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import delete
+from sqlalchemy import Connection, delete
 from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.lifecycle import ENDED, Desired, outcome_of_stop
@@ -22,6 +22,7 @@ from rlstudio.control.store.moves import (
     get_run,
     insert_run,
     owned_run,
+    refuse_pause,
     run_of_key,
     set_checkpoints,
     taken,
@@ -34,6 +35,8 @@ from rlstudio.core.errors import Conflict, UserError
 from rlstudio.core.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 
+Fence = Callable[[Connection], None]
+
 LONGEST_KEY = 200
 ID_ATTEMPTS = 10  # how often a new id is drawn before giving up
 
@@ -42,15 +45,22 @@ class Store(StoreReader):
     # -- creating ---------------------------------------------------------------------------------------------------
 
     def create(
-        self, request: RunRequest, *, key: str | None = None, owner: Owner | None = None, run_id: str | None = None
+        self,
+        request: RunRequest,
+        *,
+        key: str | None = None,
+        owner: Owner | None = None,
+        run_id: str | None = None,
+        fence: Fence = lambda connection: None,
     ) -> RunRow:
         """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once,
-        whatever its state is now."""
+        whatever its state is now. `fence` raises inside the transaction where this may not be done any more."""
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
             raise UserError(f"key: has {len(key)} characters; give 1 to {LONGEST_KEY}")
         for _ in range(ID_ATTEMPTS):
             try:
                 with self.database.write() as connection:
+                    fence(connection)
                     known = None if key is None else run_of_key(connection, key, request.config_hash)
                     return known or insert_run(connection, request, key, owner, run_id)
             except IntegrityError as error:  # another process took the id or the key: try again
@@ -123,7 +133,7 @@ class Store(StoreReader):
         """The owner of a run records its new state."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
-            to, reason = outcome_of_stop(run.state, run.desired, to, reason)
+            to, reason = outcome_of_stop(run.state, run.reason, run.desired, to, reason)
             if to == RunState.RUNNING and run.state == RunState.STOPPING:
                 to = RunState.STOPPING  # asked to stop while it started: the next safe point comes first
             values = facts_as_columns(facts or {})
@@ -173,7 +183,7 @@ class Store(StoreReader):
             run = get_run(connection, run_id, lock=True)
             if not run.is_owned or run.token != token or run.heartbeat != heartbeat:
                 return None
-            to, reason = outcome_of_stop(run.state, run.desired, RunState.INTERRUPTED, reason)
+            to, reason = outcome_of_stop(run.state, run.reason, run.desired, RunState.INTERRUPTED, reason)
             values = {"token": run.token + 1, **facts_as_columns(facts or {})}
             values |= failed(run, to, reason, values)
             return change_state(connection, run, to, reason, message, **values)
@@ -200,8 +210,39 @@ class Store(StoreReader):
                 update_run(connection, run, desired=str(desired))
                 return get_run(connection, run_id)
             if desired == Desired.STOP and run.state == RunState.QUEUED:
-                raise Conflict(f"run {run_id}: is QUEUED and has not started; take it away with: rlctl cancel {run_id}")
+                raise Conflict(
+                    f"run {run_id}: is QUEUED and has not started; hold it back with: rlctl pause {run_id}, or take it"
+                    f" away with: rlctl cancel {run_id}"
+                )
             raise Conflict(f"run {run_id}: is {run.state}; there is nothing to {desired}")
+
+    def pause(self, run_id: str) -> RunRow:
+        """Stop a run of the queue so that it keeps its place there. One that runs ends at its next safe point first;
+        nothing starts it again before `release`. Nothing happens to a run that is paused already."""
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if run.is_paused or (run.state, run.reason) == (RunState.STOPPING, Reason.PAUSED):
+                return run
+            refuse_pause(run)
+            stop = {"desired": str(Desired.STOP)}
+            if run.is_owned:
+                return change_state(connection, run, RunState.STOPPING, Reason.PAUSED, "", **stop)
+            if run.state != RunState.QUEUED:  # it waits to be tried again, which is a place in the queue as well
+                run = change_state(connection, run, RunState.QUEUED, Reason.RETRY, "")
+            return change_state(connection, run, RunState.INTERRUPTED, Reason.PAUSED, "", **stop)
+
+    def release(self, run_id: str) -> RunRow:
+        """A paused run is back at its place in the queue. One that has come to a rung of its sweep stays where it is,
+        for the sweep to let it go on."""
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if not run.is_paused:
+                raise Conflict(f"run {run_id}: is {run.state}, not paused; see: rlctl show {run_id}")
+            values = {"desired": str(Desired.RUN), "failures": 0, "failed_at": 0}
+            if not run.is_at_rung:
+                return change_state(connection, run, RunState.QUEUED, Reason.RESUMED, "", **values)
+            update_run(connection, run, **values)
+            return get_run(connection, run_id)
 
     def resume(
         self,
@@ -210,10 +251,13 @@ class Store(StoreReader):
         *,
         owner: Owner | None = None,
         changes: Mapping[str, object] | None = None,
+        fence: Fence = lambda connection: None,
     ) -> RunRow:
         """An ended run goes into the queue again; with an owner it starts at once. Except for a
-        RETRY its failures are forgotten; `changes` are columns that differ from now on (a longer config)."""
+        RETRY its failures are forgotten; `changes` are columns that differ from now on (a longer config). `fence`: as
+        for `create`."""
         with self.database.write() as connection:
+            fence(connection)
             run = get_run(connection, run_id, lock=True)
             if run.state not in ENDED or (run.state == RunState.COMPLETED and reason != Reason.EXTENDED):
                 raise Conflict(f"run {run_id}: is {run.state}; it cannot be resumed")

@@ -38,20 +38,22 @@ class QueueActions:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        self._sweeps = Sweeps(workspace.store.database)
 
-    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
+    def begin(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int) -> None:
         cfg = search.experiment(dict(trial.params), seed, trial.number)
-        request = request_of(cfg, sweep=sweep, trial=trial.number, pause_at=pause_at(search, trial))
-        self._workspace.store.create(request, key=f"sweep/{sweep}/{trial.number}/{seed}")
+        request = request_of(cfg, sweep=sweep.name, trial=trial.number, pause_at=pause_at(search, trial))
+        key = f"sweep/{sweep.name}/{trial.number}/{seed}"
+        self._workspace.store.create(request, key=key, fence=self._sweeps.fence(sweep))
 
-    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
+    def fork(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int, parent: RunRow) -> None:
         missing = {axis.path for axis in search.space.axes} - trial.params.keys()
         settings = {path: _setting_at(search.data, path) for path in sorted(missing)} | dict(trial.params)
-        settings["name"] = f"{sweep}-{trial.number}"
-        session = fork(self._workspace, parent, "last", overrides(settings), sweep=sweep, trial=trial.number)
+        settings["name"] = f"{sweep.name}-{trial.number}"
+        session = fork(self._workspace, parent, "last", overrides(settings), sweep=sweep.name, trial=trial.number)
         session.close()
-        until = {"pause_at": pause_at(search, trial)}
-        self._workspace.store.resume(session.folder.id, Reason.RESUMED, changes=until)
+        until, fence = {"pause_at": pause_at(search, trial)}, self._sweeps.fence(sweep)
+        self._workspace.store.resume(session.folder.id, Reason.RESUMED, changes=until, fence=fence)
 
     def is_left(self, run: RunRow) -> bool:
         """A fork is managed by the queue only once it is complete; before that, one without a process is a leftover."""
@@ -81,19 +83,22 @@ def _setting_at(data: object, path: str) -> object:
     return data
 
 
-def begin_sweep(workspace: Workspace, search: SweepSearch, max_concurrent: int | None = None) -> Driver:
-    """A new sweep, after everything that can be refused was refused."""
+def create_sweep(workspace: Workspace, search: SweepSearch) -> Sweep:
+    """A new sweep of this process, after everything that can be refused was refused."""
     build(search.base).close()
-    sweeps = Sweeps(workspace.store.database)
-    cfg = search.cfg
-    sweep = sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
-    return _driver(workspace, sweep, search, max_concurrent)
+    cfg, sweeps = search.cfg, Sweeps(workspace.store.database)
+    return sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
+
+
+def begin_sweep(workspace: Workspace, search: SweepSearch, max_concurrent: int | None = None) -> Driver:
+    return _driver(workspace, create_sweep(workspace, search), search, max_concurrent)
 
 
 def resume_sweep(
     workspace: Workspace, name: str, max_concurrent: int | None = None, *, take_over: bool = False
 ) -> Driver:
     """Go on with a sweep as it was begun, whatever became of its file."""
+    workspace.reap()  # a run that was being paused when it died counts as paused
     sweeps = Sweeps(workspace.store.database)
     search = from_json(sweeps.get(name).config)
     return _driver(workspace, sweeps.claim(name, this_process(), take_over=take_over), search, max_concurrent)

@@ -31,11 +31,12 @@ Pair = tuple[int, int]
 class RunActions(Protocol):
     """What the driver needs done outside of the store."""
 
-    def begin(self, search: SweepSearch, sweep: str, trial: Trial, seed: int) -> None:
-        """Put a new run of a trial into the queue, once however often it is asked for."""
+    def begin(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int) -> None:
+        """Put a new run of a trial into the queue, once however often it is asked for; LeaseLost where the sweep is not
+        this driver's any more."""
         ...
 
-    def fork(self, search: SweepSearch, sweep: str, trial: Trial, seed: int, parent: RunRow) -> None:
+    def fork(self, search: SweepSearch, sweep: Sweep, trial: Trial, seed: int, parent: RunRow) -> None:
         """The same, beginning at the newest checkpoint of a run that waits."""
         ...
 
@@ -68,7 +69,7 @@ class Driver:
         self.search = search
         self.sweep = sweep
         self.max_concurrent = max_concurrent
-        self.pulse = (0, 0)  # of the runs when they were last looked at
+        self.pulse = (0, 0, 0)  # of the sweep when it was last looked at
         self._store = store
         self._sweeps = Sweeps(store.database)
         self._actions = actions
@@ -77,6 +78,7 @@ class Driver:
     def step(self) -> SweepProgress:
         """Do what follows from what is known now."""
         self.pulse = self._sweeps.pulse(self.sweep.name)
+        self._sweeps.refuse_lost(self.sweep, self.pulse[-1])
         trials = self._sweeps.trials(self.sweep.name)
         runs = self._runs()
         self._write(trials, self._outcomes(trials, runs))
@@ -157,7 +159,7 @@ class Driver:
 
     def _go_on(self, trials: list[Trial], runs: dict[Pair, RunRow]) -> None:
         """Fill the room there is: first those that were promoted, then those that were chosen, then new choices."""
-        room = self.max_concurrent - sum(_is_active(run) for run in runs.values())
+        room = self.max_concurrent - sum(is_active(run) for run in runs.values())
         used = 0
         deterministic = self.sweep.deterministic or self.search.cfg.sampler.kind == "pbt"
         while deterministic and is_askable(self.search, trials, deterministic):
@@ -201,8 +203,7 @@ class Driver:
         for trial in sorted(live, key=lambda trial: (trial.parent is None, -trial.target, trial.number)):
             for seed in self.search.cfg.seeds:
                 run = runs.get((trial.number, seed))
-                paused = run is not None and run.state == RunState.INTERRUPTED and run.reason == Reason.PAUSED
-                goes_on = paused and run is not None and not self._is_there(run, trial)
+                goes_on = run is not None and _waits(run) and not self._is_there(run, trial)
                 if (run is None or goes_on) and (trial.number, seed) not in held:
                     due.append((trial, seed))
         return due
@@ -212,14 +213,15 @@ class Driver:
         run = runs.get((trial.number, seed))
         try:
             if run is not None:
-                self._store.resume(run.id, changes={"pause_at": pause_at(self.search, trial)})
+                fence = self._sweeps.fence(self.sweep)
+                self._store.resume(run.id, changes={"pause_at": pause_at(self.search, trial)}, fence=fence)
             elif trial.parent is not None:
                 parent = runs.get((trial.parent, seed))
                 if parent is None:
                     raise UserError(f"the run of trial {trial.parent} that it begins with was removed")
-                self._actions.fork(self.search, self.sweep.name, trial, seed, parent)
+                self._actions.fork(self.search, self.sweep, trial, seed, parent)
             else:
-                self._actions.begin(self.search, self.sweep.name, trial, seed)
+                self._actions.begin(self.search, self.sweep, trial, seed)
         except (Conflict, RunNotFound):
             return False  # another process changed the run: the next step reads it again
         except UserError as error:
@@ -233,7 +235,13 @@ def pause_at(search: SweepSearch, trial: Trial) -> int:
     return 0 if trial.target >= search.epochs else trial.target
 
 
-def _is_active(run: RunRow) -> bool:
+def _waits(run: RunRow) -> bool:
+    """Whether a run waits to be let go on by its sweep; one that its user paused waits for the user."""
+    return (run.state, run.reason) == (RunState.INTERRUPTED, Reason.PAUSED) and not run.is_paused
+
+
+def is_active(run: RunRow) -> bool:
+    """Whether a run is in the queue, runs, or will be tried again."""
     return run.is_owned or run.state == RunState.QUEUED or (run.is_managed and run.may_retry)
 
 

@@ -57,10 +57,11 @@ class SweepSummary:
         return sum(run.env_steps for run in self.runs)
 
     def document(self) -> dict[str, object]:
-        best = self.best
+        best, driver = self.best, self.sweep.process
         return {
             "name": self.sweep.name,
-            "state": self.sweep.state,
+            "state": self.sweep.current,
+            "driver": {"host": driver.host, "pid": driver.pid} if self.sweep.is_driven else None,
             "deterministic": self.sweep.deterministic,
             "metric": self.cfg.metric,
             "direction": self.cfg.direction,

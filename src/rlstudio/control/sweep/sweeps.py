@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs
 from rlstudio.control.store.sweep_tables import sweeps, trials
 from rlstudio.core.errors import Conflict, LeaseLost, UnknownName, suggest
 from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
 
 
@@ -22,6 +24,12 @@ class SweepState(StrEnum):
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
     COMPLETED = "COMPLETED"
+    INTERRUPTED = "INTERRUPTED"
+    """RUNNING in the store, and the process that drives it is gone. Only concluded, never written."""
+
+
+class SweepStopped(LeaseLost):
+    """The user stopped the sweep while this process drove it."""
 
 
 class TrialState(StrEnum):
@@ -44,7 +52,13 @@ class Sweep:
     @property
     def is_driven(self) -> bool:
         """Whether a process has it that is not known to be gone."""
-        return self.state == SweepState.RUNNING and not is_gone(self.process)
+        return self.current == SweepState.RUNNING
+
+    @property
+    def current(self) -> SweepState:
+        """The state as it is now, whether or not a process that was killed could record it."""
+        is_lost = self.state == SweepState.RUNNING and is_gone(self.process)
+        return SweepState.INTERRUPTED if is_lost else self.state
 
 
 @dataclass(frozen=True)
@@ -93,12 +107,14 @@ class Sweeps:
         with self._database.read() as connection:
             return [_trial(row) for row in connection.execute(query).mappings().all()]
 
-    def pulse(self, name: str) -> tuple[int, int]:
-        """Count and summed versions of its runs: differs after every change of one; cheap enough to poll."""
-        query = select(func.count(), func.coalesce(func.sum(runs.c.version), 0)).where(runs.c.sweep == name)
+    def pulse(self, name: str) -> tuple[int, int, int]:
+        """Count and summed versions of its runs, and its token: differs after every change of a run and once another
+        process has it; cheap enough to poll."""
+        token = select(sweeps.c.token).where(sweeps.c.name == name).scalar_subquery()
+        counted = select(func.count(), func.coalesce(func.sum(runs.c.version), 0), func.coalesce(token, 0))
         with self._database.read() as connection:
-            count, versions = connection.execute(query).one()
-            return int(count), int(versions)
+            count, versions, token_now = connection.execute(counted.where(runs.c.sweep == name)).one()
+            return int(count), int(versions), int(token_now)
 
     # -- driving ----------------------------------------------------------------------------------------------------
 
@@ -116,22 +132,40 @@ class Sweeps:
             ) from error
 
     def claim(self, name: str, owner: Owner, *, take_over: bool = False) -> Sweep:
-        """Drive a sweep on. One that another process drives is left to it, unless it is taken over."""
+        """Drive a sweep on, with the runs that were paused. One that another process drives is left to it, unless it is
+        taken over."""
+        with self._database.write() as connection:
+            return _take(connection, _get(connection, name, lock=True), owner, take_over)
+
+    def refuse_driven(self, name: str, *, take_over: bool = False) -> None:
+        """Refuse a sweep that another process drives, as `claim` does, without changing anything."""
+        if not take_over:
+            _refuse_driven(self.get(name))
+
+    def assign(self, name: str, owner: Owner, *, take_over: bool = False) -> Sweep:
+        """The same for a process that was just started to drive it, which may have claimed it meanwhile, or even have
+        brought it to its end."""
         with self._database.write() as connection:
             sweep = _get(connection, name, lock=True)
-            if sweep.is_driven and sweep.process != owner and not take_over:
-                raise Conflict(
-                    f"sweep {name}: process {sweep.process.pid} on {sweep.process.host} drives it;"
-                    " if that is gone, go on with --take-over"
-                )
-            values = {
-                "state": str(SweepState.RUNNING),
-                "token": sweep.token + 1,
-                "updated_at": timestamp(),
-                **asdict(owner),
-            }
-            connection.execute(update(sweeps).where(sweeps.c.name == name).values(**values))
+            return sweep if sweep.process == owner else _take(connection, sweep, owner, take_over)
+
+    def stop(self, name: str) -> Sweep:
+        """Take a sweep from whoever drives it: that process decides nothing more and starts no run. Nothing happens to
+        one that is stopped."""
+        with self._database.write() as connection:
+            sweep = _get(connection, name, lock=True)
+            if sweep.state == SweepState.COMPLETED:
+                raise Conflict(f"sweep {name}: is COMPLETED; there is nothing to stop")
+            if sweep.state == SweepState.RUNNING:
+                values = {"state": str(SweepState.STOPPED), "token": sweep.token + 1, "updated_at": timestamp()}
+                connection.execute(update(sweeps).where(sweeps.c.name == name).values(**values))
             return _get(connection, name)
+
+    def remove(self, sweep: Sweep) -> None:
+        """Delete a sweep and its trials; its runs are removed before."""
+        with self._database.write() as connection:
+            self._fence(connection, sweep, {})
+            connection.execute(delete(sweeps).where(sweeps.c.name == sweep.name))
 
     def write(self, sweep: Sweep, changed: Sequence[Trial]) -> None:
         """Replace these trials, or add them where they are new: all of them, or nothing."""
@@ -146,10 +180,60 @@ class Sweeps:
         with self._database.write() as connection:
             self._fence(connection, sweep, {"state": str(state)})
 
+    def fence(self, sweep: Sweep) -> Callable[[Connection], None]:
+        """For a change of the store that only the driver may make: raises inside its transaction where the sweep is not
+        this driver's any more."""
+        return lambda connection: self._fence(connection, sweep, {})
+
+    def refuse_lost(self, sweep: Sweep, token: int) -> None:
+        """Raise where this token, read from the store, says that the sweep is not this driver's any more."""
+        if token != sweep.token:
+            with self._database.read() as connection:
+                raise _lost(connection, sweep)
+
     def _fence(self, connection: Connection, sweep: Sweep, values: Mapping[str, object]) -> None:
         ours = (sweeps.c.name == sweep.name) & (sweeps.c.token == sweep.token)
         if connection.execute(update(sweeps).where(ours).values(updated_at=timestamp(), **values)).rowcount != 1:
-            raise LeaseLost(f"sweep {sweep.name}: was taken over by another process; deciding nothing more")
+            raise _lost(connection, sweep)
+
+
+def _lost(connection: Connection, sweep: Sweep) -> LeaseLost:
+    """Why a driver may do nothing more."""
+    state = connection.execute(select(sweeps.c.state).where(sweeps.c.name == sweep.name)).scalar_one_or_none()
+    if state is None:
+        return LeaseLost(f"sweep {sweep.name}: was removed; deciding nothing more")
+    if state == SweepState.STOPPED:
+        return SweepStopped(f"sweep {sweep.name}: was stopped; go on with: rlctl sweep --resume {sweep.name}")
+    return LeaseLost(f"sweep {sweep.name}: was taken over by another process; deciding nothing more")
+
+
+def _refuse_driven(sweep: Sweep) -> None:
+    if sweep.is_driven:
+        raise Conflict(
+            f"sweep {sweep.name}: process {sweep.process.pid} on {sweep.process.host} drives it;"
+            " if that is gone, go on with --take-over"
+        )
+
+
+def _take(connection: Connection, sweep: Sweep, owner: Owner, take_over: bool) -> Sweep:
+    if sweep.process != owner and not take_over:
+        _refuse_driven(sweep)
+    _release(connection, sweep.name)
+    values = {"state": str(SweepState.RUNNING), "token": sweep.token + 1, "updated_at": timestamp(), **asdict(owner)}
+    connection.execute(update(sweeps).where(sweeps.c.name == sweep.name).values(**values))
+    return _get(connection, sweep.name)
+
+
+def _release(connection: Connection, name: str) -> None:
+    """Paused runs wait for their sweep from now on, which lets them go on as it has room. One that is on its way there
+    would wait for its user, for ever."""
+    paused = (runs.c.sweep == name) & (runs.c.reason == str(Reason.PAUSED))
+    stopping = select(runs.c.id).where(paused, runs.c.state == str(RunState.STOPPING)).limit(1)
+    run_id = connection.execute(stopping).scalar_one_or_none()
+    if run_id is not None:
+        raise Conflict(f"sweep {name}: run {run_id} is still stopping; try again once it has: rlctl show {run_id}")
+    waiting = paused & (runs.c.state == str(RunState.INTERRUPTED)) & (runs.c.desired == str(Desired.STOP))
+    connection.execute(update(runs).where(waiting).values(desired=str(Desired.RUN), updated_at=timestamp()))
 
 
 def _get(connection: Connection, name: str, lock: bool = False) -> Sweep:

@@ -1,0 +1,68 @@
+"""`sweep --detach` and `sweep logs`: a sweep whose driver runs in the background, and what it prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments.options import RunsDir, SweepName
+from rlstudio.cli.arguments.sweeps import find_sweep
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import in_runs_dir, short_path
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.workspace import Workspace
+
+POLL_SECONDS = 0.3
+
+
+def detach(
+    workspace: Workspace, name: str, max_concurrent: int | None = None, *, take_over: bool = False, json: bool = False
+) -> int:
+    """Drive a sweep that is in the store in the background, with `rlctl sweep --resume`; returns the exit code."""
+    from rlstudio.control.sweep.background import log_path, start_driver
+
+    again = ["sweep", "--resume", name, "--runs-dir", str(workspace.runs_dir)]
+    again += [] if max_concurrent is None else ["--max-concurrent", str(max_concurrent)]
+    sweep = start_driver(workspace, name, [sys.executable, "-P", "-m", "rlstudio.cli.app", *again], take_over=take_over)
+    log, where, out = log_path(workspace, name), in_runs_dir(workspace.runs_dir), stdout()
+    if json:
+        out.document({"name": name, "state": sweep.current, "pid": sweep.process.pid, "log": str(log)})
+        return 0
+    out.line(f"sweep {name}: {sweep.current} in process {sweep.process.pid}, which prints to {short_path(log)}")
+    out.line(f"follow it with: rlctl sweep logs -f {name}{where}", "dim")
+    out.line(f"stop it with: rlctl sweep stop {name}{where}", "dim")
+    return 0
+
+
+def logs(
+    name: SweepName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until nothing drives the sweep.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Print what a sweep that was started with --detach has printed."""
+    from rlstudio.control.sweep.background import log_path
+    from rlstudio.control.workspace import Workspace
+
+    workspace = Workspace(runs_dir)
+    find_sweep(workspace, name)
+    path = log_path(workspace, name)
+    if not path.is_file():
+        raise UserError(
+            f"sweep {name}: has no log in {workspace.state_dir}, so it was not started there with --detach; see:"
+            f" rlctl sweep show {name}{in_runs_dir(runs_dir)}"
+        )
+    with path.open(encoding="utf-8", errors="replace") as file:
+        goes_on = True
+        while goes_on:
+            goes_on = follow and find_sweep(workspace, name).is_driven
+            stdout().raw("".join(f"{text.safe(line)}\n" for line in file.read().splitlines()))
+            stdout().flush()
+            if goes_on:
+                time.sleep(POLL_SECONDS)
