@@ -180,7 +180,7 @@ def test_row_25_an_exit_in_an_environment_is_its_fault_and_no_success(rlctl: Rlc
     real = os._exit
     code, err, workspace = launch(rlctl, "_exit")
     assert code == 5
-    assert "env 0 (Odd-v0): raised ProcessExit: os._exit(0); episode 0" in err
+    assert "env 0 (Odd-v0): raised ProcessExit: os._exit(0) at odd_world.py:" in err
     status = workspace.find("last").status
     assert (status.state, status.reason) == ("FAILED", "env_fault")
     assert os._exit is real

@@ -28,8 +28,7 @@ def report(error: Exception) -> int:
     if isinstance(error, TyperException):
         complain(_usage(error))
         return error.exit_code
-    if os.environ.get(DEBUG):
-        traceback.print_exception(error)
+    show_traceback(error)
     if isinstance(error, RLStudioError):
         # A configuration may have several problems, a line each; elsewhere a line break came from outside.
         for line in str(error).splitlines() if isinstance(error, ConfigError) else [str(error)]:
@@ -38,6 +37,12 @@ def report(error: Exception) -> int:
     where = next(iter(getattr(error, "__notes__", ())), f"set {DEBUG}=1 to see where")
     complain(f"internal error: {type(error).__name__}: {error}; {where}")
     return 1
+
+
+def show_traceback(error: BaseException) -> None:
+    """For developers who ask for it."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
 
 
 @contextmanager
@@ -61,8 +66,7 @@ def report_exit(error: SystemExit) -> int:
     """Code of an environment, a plug-in or an imported module called `sys.exit`: a command does not end that way, and
     an exit code of 0 would claim that it was done."""
     complain(f"other code ended the program by {type(error).__name__}: {message_of(error)}; set {DEBUG}=1 to see where")
-    if os.environ.get(DEBUG):
-        traceback.print_exception(error)
+    show_traceback(error)
     return error.code if isinstance(error.code, int) and error.code else 1
 
 

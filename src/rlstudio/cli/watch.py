@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from rlstudio.cli.failures import complain
+from rlstudio.cli.failures import complain, show_traceback
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
@@ -35,6 +35,7 @@ OWN_FAULTS = (GateFailed, Diverged, EnvFault)
 def run_session(session: Session, origin: str, style: OutputStyle, alone: bool = True) -> SeedResult:
     """Train until the run completes, fails or is stopped. `alone`: it is not one of several, so print advice too."""
     from rlstudio.experiment.folder.run_folder import TRACEBACK
+    from rlstudio.experiment.run.failures import has_traceback
     from rlstudio.experiment.run.signals import Interrupted
 
     with session, closing(RunOutput(session, style)) as output:
@@ -48,7 +49,9 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             _complain(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
-            _complain(output, f"run {session.folder.id}: {error}")
+            kept = f"; the traceback is in {session.folder.artifacts_path / TRACEBACK}" if has_traceback(error) else ""
+            _complain(output, f"run {session.folder.id}: {error}{kept}")
+            show_traceback(error)
             goes_on = isinstance(error, OWN_FAULTS)
             return SeedResult(
                 run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on

@@ -4,8 +4,12 @@ A `UserError` is a mistake in the input and is printed as one line: where, what,
 that escapes is a defect of ours and keeps its traceback. Each class carries the exit code of the command line.
 """
 
+import os
+import sysconfig
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class RLStudioError(Exception):
@@ -108,6 +112,13 @@ LONGEST_MESSAGE = 2000
 """Characters of an error of other code that are kept: enough to find it, and no screen or row is filled with it."""
 
 
+LONGEST_TRACEBACK = 100_000
+"""Characters; a recursion without end has more."""
+
+_OURS = Path(__file__).parents[1]
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
 class Notice(UserWarning):
     """Something is done otherwise than it was asked for, and how; the command line prints it as one line."""
 
@@ -120,6 +131,34 @@ def message_of(error: BaseException) -> str:
     except Exception as second:
         return f"its text could not be read ({type(second).__name__})"
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}... ({len(text):,} characters)"
+
+
+def origin_of(error: BaseException) -> str:
+    """`my_env.py:42`, the line of the user's own code that an error comes from: the innermost outside RLStudio and
+    installed packages, or else outside RLStudio. Empty where it comes from RLStudio alone."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.isfile(frame.filename)]
+    others = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]
+    own = [frame for frame in others if not frame.filename.startswith(_INSTALLED)]
+    return next((f"{_short(frame.filename)}:{frame.lineno}" for frame in reversed(own or others)), "")
+
+
+def _short(path: str) -> str:
+    """From the working directory where that is above it."""
+    try:
+        below = Path(path).relative_to(Path.cwd())
+    except (OSError, ValueError):  # it may be gone
+        return path
+    return str(below)
+
+
+def traceback_of(error: BaseException) -> str:
+    """As Python prints it, with its causes and notes; the middle is left out of a very long one."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # of an exception that cannot be printed
+        text = "".join(traceback.format_tb(error.__traceback__))
+    half = LONGEST_TRACEBACK // 2
+    return text if len(text) <= LONGEST_TRACEBACK else f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.errors import EnvFault, RLStudioError
+from rlstudio.core.errors import EnvFault, RLStudioError, origin_of
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, info_noter, leaves, row_views
@@ -178,7 +178,7 @@ class EnvBlock:
     def _fault(self, index: int, action: object, error: BaseException) -> RLStudioError:
         if isinstance(error, RLStudioError):
             return error
-        what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}"
+        what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}{_place(error)}"
         kind = BrokenContract if isinstance(error, Misfit) else EnvFault
         return kind(self.describe(what, index, action))
 
@@ -188,6 +188,11 @@ class EnvBlock:
         env, episode = self._first + index, self._episodes[index]
         elapsed, seed = self._clock - self._started[index], self._seeds.seed(env, episode)
         return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)
+
+
+def _place(error: BaseException) -> str:
+    origin = origin_of(error)
+    return f" at {origin}" if origin else ""
 
 
 def _not_built(action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:

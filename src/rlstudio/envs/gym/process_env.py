@@ -180,7 +180,7 @@ class ProcessVecEnv:
             except BrokenContract:
                 raise
             except EnvFault as fault:
-                self._count_failure(worker, str(fault))
+                self._count_failure(worker, str(fault), fault)
             except WorkerDown as down:
                 self._count_failure(worker, self._describe(worker, f"its worker {down}"))
             else:
@@ -220,10 +220,10 @@ class ProcessVecEnv:
         for env, digest in zip(self._spans[worker], reply["digests"], strict=True):
             self.exact = self._journal.settle(env, digest) or self.exact
 
-    def _count_failure(self, worker: int, reason: str) -> None:
+    def _count_failure(self, worker: int, reason: str, fault: EnvFault | None = None) -> None:
         self._failures[worker] += 1
         if self._failures[worker] > self._max_restarts:
-            raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts")
+            raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts") from fault
         self.restart_reasons.append(reason)
 
     def _replace(self, worker: int) -> None:

@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, suggest
+from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, origin_of, suggest
 from rlstudio.core.installation import remedy
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
@@ -157,7 +157,8 @@ def one_line(error: BaseException) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    return one_line(error).split(" was raised from the environment creator")[0]
+    origin = origin_of(error)
+    return one_line(error).split(" was raised from the environment creator")[0] + (f" at {origin}" if origin else "")
 
 
 def _missing(id: str, error: Exception) -> str:

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import RLStudioError
+from rlstudio.core.errors import RLStudioError, traceback_of
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
@@ -151,9 +151,9 @@ def serve(control: Connection, worker: EnvWorker) -> None:
         try:
             reply = b"." + json.dumps(answer[request[:1]](request[1:])).encode()
         except RLStudioError as error:
-            reply = b"!" + json.dumps([type(error).__name__, str(error)]).encode()
+            reply = b"!" + json.dumps([type(error).__name__, str(error), traceback_of(error)]).encode()
         except Exception as error:
-            reply = b"!" + json.dumps(["EnvFault", one_line(error)]).encode()
+            reply = b"!" + json.dumps(["EnvFault", one_line(error), traceback_of(error)]).encode()
         control.send_bytes(reply)
 
 

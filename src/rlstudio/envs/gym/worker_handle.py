@@ -113,10 +113,9 @@ class WorkerHandle:
         os.close(self._lifeline)
 
 
-def _fault(kind: str, text: str) -> RLStudioError:
+def _fault(kind: str, text: str, trace: str) -> RLStudioError:
     """The worker's error as ours; only names of our own error tree are looked up."""
-    if kind == BrokenContract.__name__:
-        return BrokenContract(text)
-    fault_type = getattr(errors, kind, EnvFault)
+    fault_type = BrokenContract if kind == BrokenContract.__name__ else getattr(errors, kind, EnvFault)
     error: RLStudioError = fault_type(text)
+    error.add_note(f"in a worker process:\n{trace}")
     return error

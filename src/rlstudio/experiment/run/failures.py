@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import Conflict, LeaseLost, StorageError, UserError
+from rlstudio.core.errors import (
+    Conflict,
+    EnvFault,
+    LeaseLost,
+    StorageError,
+    UserError,
+    message_of,
+    origin_of,
+    traceback_of,
+)
 from rlstudio.core.run_state import OWNED, Reason, RunState, end_of
 from rlstudio.experiment.folder.run_folder import RunFolder
 
 
 def end_by(error: Exception, folder: RunFolder) -> tuple[RunState, Reason, str]:
-    """State, reason and message. A defect of ours leaves its traceback among the artifacts, if the disk allows it."""
+    """State, reason and message. An error of other code (an environment, an algorithm, a sink) and a defect of ours
+    leave their traceback among the artifacts, if the disk allows it."""
     state, reason = end_of(error)
+    if has_traceback(error):
+        with suppress(StorageError):
+            folder.keep_traceback(traceback_of(error))
     if reason != Reason.INTERNAL:
         return state, reason, str(error)
-    with suppress(StorageError):
-        folder.keep_traceback("".join(traceback.format_exception(error)))
-    return state, reason, f"{type(error).__name__}: {error}"
+    origin = origin_of(error)
+    return state, reason, f"{type(error).__name__}: {message_of(error)}{f' at {origin}' if origin else ''}"
+
+
+def has_traceback(error: Exception) -> bool:
+    """Whether it says more than its message: a defect, or an environment's own exception."""
+    caused = error.__cause__ is not None or bool(getattr(error, "__notes__", ()))
+    return end_of(error)[1] == Reason.INTERNAL or (isinstance(error, EnvFault) and caused)
 
 
 @contextmanager
