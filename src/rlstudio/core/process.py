@@ -1,5 +1,5 @@
 """Which process owns a run, identified by host, boot, PID namespace, pid and start time (a pid alone is reused, and
-each namespace has its own); and what a forked child must not keep of its parent."""
+each namespace has its own); what a forked child must not keep of its parent; and how a process shows that it lives."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ FIRST_NAMESPACE = 0xEFFFFFFC
 """The inode of the PID namespace that a machine boots into, on every Linux; a container has another one."""
 
 _called_in_children: set[Callable[[], None]] = set()
+
+
+class Pulse:
+    """Signs of life of this process: whoever steps an environment, updates weights or writes a checkpoint counts one.
+    The heartbeat of a run reads it from another thread, so that a long warm-up or evaluation is not taken for a hang;
+    it costs a step nothing that could be measured."""
+
+    beats = 0
+
+
+PULSE = Pulse()
 
 
 @dataclass(frozen=True)

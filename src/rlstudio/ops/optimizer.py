@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.contracts import Group, State
+from rlstudio.core.process import PULSE
 from rlstudio.ops.flat import flatten
 from rlstudio.ops.group import ALONE
 
@@ -51,6 +52,7 @@ class Optimizer:
         """
         flat = self.flat
         self.calls += 1
+        PULSE.beats += 1
         flat.grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         if self.group.size > 1:

@@ -22,7 +22,7 @@ from rlstudio.control.store.store import Store
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, UserError
-from rlstudio.core.process import this_process
+from rlstudio.core.process import PULSE, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -33,6 +33,7 @@ from support.control_world import HERE, S, assert_history, owner
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.launcher import InProcessLauncher
+from support.rlctl_process import wait_for
 
 NEVER = 3600.0
 """Seconds between two heartbeats that no test waits for: such a heart only ever ends."""
@@ -408,6 +409,24 @@ def test_the_heart_survives_a_store_that_is_away(workspace: Workspace, monkeypat
     lease.release()
 
 
+def test_s1_stepping_and_evaluating_are_signs_of_life_before_any_update(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No safe point is reached in a warm-up, a rollout or an evaluation, which may last for hours."""
+    monkeypatch.setattr(StoreLease.__init__, "__kwdefaults__", {"beat_seconds": 0.01, "on_lost": lambda: None})
+    session = start_session(workspace, config(epochs=1, checkpoint_every=None))
+
+    def progress() -> int:
+        return workspace.store.get(session.folder.id).progress
+
+    with session:
+        agent, collector = session.trainer.agent, session.trainer.source.collector
+        for act in (lambda: collector.collect(3), lambda: session._evaluations.after_training(agent, 0, 1)):
+            before = progress()
+            act()
+            wait_for(lambda before=before: progress() > before)
+
+
 # -- stop, cancel, release --------------------------------------------------------------------------------------------
 
 
@@ -487,7 +506,7 @@ def test_the_heart_tells_how_far_it_is(workspace: Workspace) -> None:
         lease.tell({"env_steps": 96, "epoch": 3})
         beat_once(lease)
         after = workspace.store.get(run.id)
-        assert (after.progress, after.env_steps, after.epoch) == (3, 96, 3)
+        assert (after.progress, after.env_steps, after.epoch) == (3 + PULSE.beats, 96, 3)
         assert after.heartbeat > run.heartbeat
 
 
@@ -527,7 +546,8 @@ def test_whatever_breaks_while_a_session_is_built(
         serve(workspace, run, on_lost=lambda: None)
     after = workspace.store.get(run.id)
     assert (after.state, after.reason) == end
-    assert after.message == (f"ZeroDivisionError: {error}" if end[1] == Reason.INTERNAL else str(error))
+    defect = f"ZeroDivisionError: {error} at {Path(__file__).relative_to(Path.cwd())}:"
+    assert after.message.startswith(defect) if end[1] == Reason.INTERNAL else after.message == str(error)
     assert after.may_retry == (end[1] in (Reason.ENV_FAULT, Reason.STORAGE))
 
 

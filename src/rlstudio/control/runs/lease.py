@@ -21,6 +21,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Conflict, FilesClosed, LeaseLost, StorageError, UserError
+from rlstudio.core.process import PULSE
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.folder.lease import FileLease
 
@@ -182,7 +183,7 @@ class StoreLease:
             if self._has_ended:
                 continue
             try:
-                desired = self._store.beat(self.run_id, self.token, self._progress, self._facts)
+                desired = self._store.beat(self.run_id, self.token, self._progress + PULSE.beats, self._facts)
             except StorageError:
                 continue  # the session's next commit reports it, if it lasts
             except LeaseLost:

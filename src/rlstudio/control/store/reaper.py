@@ -105,7 +105,8 @@ class Reaper:
             silent = f"no sign of life from process {run.pid} on {run.host} for {self._ttl:g} s"
             return self._take(run, Reason.ORPHANED, f"{silent}; {_again(run)}", end=True)
         if now - signs.moved_at >= run.stall_seconds and run.is_managed:
-            stuck = f"process {run.pid} lives, but made no update for {run.stall_seconds:g} s (resources.stall_seconds)"
+            still = f"stepped no environment and made no update for {run.stall_seconds:g} s (resources.stall_seconds)"
+            stuck = f"process {run.pid} lives, but {still}"
             return self._take(run, Reason.HUNG, f"{stuck}; {_again(run)}", end=True)
         return None
 

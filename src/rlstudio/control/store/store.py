@@ -146,7 +146,7 @@ class Store(StoreReader):
             return change_state(connection, run, to, reason, message, **values)
 
     def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, object]) -> Desired:
-        """The owner's heartbeat; `progress` grows with each update it makes. Returns what the user wants of it."""
+        """The owner's heartbeat; `progress` grows with each sign of life. Returns what the user wants of it."""
         with self.database.write() as connection:
             run = owned_run(connection, run_id, token)
             update_run(connection, run, heartbeat=run.heartbeat + 1, progress=progress, **facts_as_columns(facts))

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
+from rlstudio.core.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.data.collect.episodes import EpisodeLog
@@ -79,6 +80,7 @@ class Collector:
                 assert acted.carry is not None
                 packer.write_carry(t, self.carry, acted.carry)
             step = env.step(acted.actions)
+            PULSE.beats += 1
             packer.write_after(t, step)
             observations, self.carry = step.observations, acted.carry
             if self._remembers and (ended := np.logical_or(step.terminated, step.truncated)).any():

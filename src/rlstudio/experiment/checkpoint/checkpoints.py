@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
 from rlstudio.core.version import __version__
+from rlstudio.experiment.checkpoint.loaded import Loaded, NewestGood, Rejected
 from rlstudio.experiment.checkpoint.manifest import (
     FILES,
     OWN,
@@ -60,25 +60,6 @@ __all__ = [
 ]
 
 SWAPPED = ".swapped-"
-
-
-@dataclass(frozen=True)
-class Loaded:
-    content: Content
-    info: CheckpointInfo
-    replay_damage: str | None = None  # why its replay was left out
-
-
-class Rejected(NamedTuple):
-    step: int
-    reason: str
-
-
-class NewestGood(NamedTuple):
-    """The newest good checkpoint, and the newer ones that did not verify."""
-
-    loaded: Loaded
-    rejected: list[Rejected]
 
 
 class Checkpoints:

@@ -151,7 +151,7 @@ class ResourcesConfig(Config):
     """Times a scheduler resumes the run after a crash without any progress in between."""
 
     stall_seconds: PositiveFloat = Field(600.0, le=10**6)
-    """Seconds without a single update after which a scheduler takes the run for hung."""
+    """Seconds without an environment step, an update or a checkpoint after which a scheduler takes the run for hung."""
 
 
 class RegisterConfig(Config):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
-from rlstudio.core.process import this_process
+from rlstudio.core.process import PULSE, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
@@ -62,6 +62,7 @@ class RunWriter:
 
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
+        PULSE.beats += 1
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
