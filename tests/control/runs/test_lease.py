@@ -33,6 +33,7 @@ from support.control_world import HERE, S, assert_history, owner
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.launcher import InProcessLauncher
+from support.processes import in_child
 
 NEVER = 3600.0
 """Seconds between two heartbeats that no test waits for: such a heart only ever ends."""
@@ -610,3 +611,22 @@ def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(workspace: Workspac
     with pytest.raises(UserError, match="its folder is not in"):
         requeue(workspace, workspace.store.get(session.folder.id))
     assert not session.folder.path.exists()
+
+
+@pytest.mark.real_process
+def test_a_forked_child_that_leaves_the_session_ends_nothing(workspace: Workspace) -> None:
+    """An environment may fork; a child that raises, or comes back, closes a copy of the session."""
+
+    def close_a_copy() -> None:
+        with pytest.raises(LeaseLost, match="this process has released the run"):
+            session.close()
+
+    with start_session(workspace, config()) as session:
+        ticks = iter(session)
+        next(ticks)
+        assert in_child(close_a_copy) == 0
+        for _ in ticks:
+            pass
+    run = workspace.store.get(session.folder.id)
+    assert (run.state, run.reason) == (S.COMPLETED, Reason.NONE)
+    assert_history(workspace.store, run.id)

@@ -50,6 +50,7 @@ class StoreLease:
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
         self._patience = _patience()
+        self._pid = os.getpid()
         self._file = FileLease(folder, seize=True)  # the store says that the run is ours
         self._facts: State = {}
         self._progress = run.progress
@@ -168,6 +169,8 @@ class StoreLease:
         if self._released.is_set():
             return
         self._released.set()
+        if os.getpid() != self._pid:
+            return  # a forked child: the run is its parent's, and goes on
         if threading.current_thread() is not self._heartbeat:
             self._heartbeat.join()
         if not self._has_ended and self._has_begun:
