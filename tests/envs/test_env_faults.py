@@ -174,6 +174,24 @@ def test_a_passing_fault_changes_nothing(fault, where, tmp_path):
 
 
 @pytest.mark.real_process
+def test_a_child_that_an_env_forks_and_that_comes_back_changes_nothing(tmp_path):
+    """It would answer in the name of the worker, and write rows too: once while the env is tried out, once in use."""
+    once = tmp_path / "done"
+    calm = GymnasiumVecEnv(faulty("none"), 3, 5)
+    vec = workers(faulty("fork", "step", 3, str(once)), 3)
+    assert once.exists()
+    once.unlink()
+    assert np.array_equal(calm.reset(), vec.reset())
+    for step in range(20):
+        actions = np.array([step % 2, 1, 0])
+        for left, right in zip(calm.step(actions)[:5], vec.step(actions)[:5], strict=True):
+            assert np.array_equal(left, right)
+    assert once.exists()
+    assert vec.restart_reasons == []
+    vec.close()
+
+
+@pytest.mark.real_process
 @pytest.mark.parametrize("fault", ["text", "dtype", "shape"])
 def test_a_worker_reports_misfits_at_once(fault):
     vec = workers(faulty(fault))

@@ -198,6 +198,7 @@ DEEDS = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segv": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "hang": lambda: time.sleep(1000),
+    "fork": os.fork,
     "spin": _spin,
 }
 NAN = float("nan")
@@ -213,6 +214,7 @@ RESULTS = {  # what to hand over instead of (observation, reward, terminated)
     "dtype": lambda shown: (shown.astype(complex), 1.0, False),
     "text reward": lambda shown: (shown, "1.0", False),
     "text terminated": lambda shown: (shown, 1.0, "false"),
+    "fork": lambda shown: (shown, 1.0, False),
     "far": lambda shown: (shown * 0 + 3e38, 1.0, False),
     "last nan": lambda shown: (shown * NAN, 1.0, True),
 }

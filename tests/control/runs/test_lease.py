@@ -33,6 +33,7 @@ from support.control_world import HERE, S, assert_history, owner
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.launcher import InProcessLauncher
+from support.processes import in_child
 from support.rlctl_process import wait_for
 
 NEVER = 3600.0
@@ -630,3 +631,47 @@ def test_a_run_whose_folder_is_elsewhere_does_not_begin_anew(workspace: Workspac
     with pytest.raises(UserError, match="its folder is not in"):
         requeue(workspace, workspace.store.get(session.folder.id))
     assert not session.folder.path.exists()
+
+
+@pytest.mark.real_process
+def test_a_forked_child_that_leaves_the_session_ends_nothing(workspace: Workspace) -> None:
+    """An environment may fork; a child that raises, or comes back, closes a copy of the session."""
+
+    def close_a_copy() -> None:
+        with pytest.raises(LeaseLost, match="this process has released the run"):
+            session.close()
+
+    with start_session(workspace, config()) as session:
+        ticks = iter(session)
+        next(ticks)
+        assert in_child(close_a_copy) == 0
+        for _ in ticks:
+            pass
+    run = workspace.store.get(session.folder.id)
+    assert (run.state, run.reason) == (S.COMPLETED, Reason.NONE)
+    assert_history(workspace.store, run.id)
+
+
+@pytest.mark.usefixtures("long_beats")
+@pytest.mark.parametrize("end", [S.COMPLETED, S.FAILED])
+def test_an_end_whose_answer_was_lost_is_asked_for_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, end: RunState
+) -> None:
+    """The connection breaks after the server has committed: the run has ended, and nobody has taken it."""
+    monkeypatch.setattr(type(workspace.store.database), "is_server", True)
+    monkeypatch.setattr(lease_module.time, "sleep", lambda seconds: None, raising=False)
+    run, lease = leased(workspace)
+    lease.move(S.RUNNING, Reason.NONE, "", {})
+    moved, answers = workspace.store.move, []
+
+    def losing_the_first_answer(*given: Any) -> RunRow:
+        answers.append(moved(*given))
+        if len(answers) == 1:
+            raise StorageError("the server closed the connection unexpectedly")
+        return answers[-1]
+
+    monkeypatch.setattr(workspace.store, "move", losing_the_first_answer)
+    assert lease.move(end, Reason.NONE, "told once", {})[0] == end
+    lease.release()
+    assert_history(workspace.store, run.id)
+    assert workspace.store.get(run.id).state == end

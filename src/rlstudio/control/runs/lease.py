@@ -51,6 +51,7 @@ class StoreLease:
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
         self._patience = _patience()
+        self._pid = os.getpid()
         self._file = FileLease(folder, seize=True)  # the store says that the run is ours
         self._facts: State = {}
         self._progress = run.progress
@@ -119,6 +120,11 @@ class StoreLease:
     def _moved(self, state: RunState, reason: Reason, message: str, facts: State) -> RunRow:
         try:
             return self._store.move(self.run_id, self.token, state, reason, message, facts)
+        except LeaseLost:
+            run = self._store.get(self.run_id)
+            if run.token == self.token and (run.state, run.reason, run.message) == (state, reason, message):
+                return run  # the store took it before; only its answer was lost
+            raise
         except Conflict:
             # The store was put back to a copy from before this run began to train; the run is ours all the same.
             self._store.move(self.run_id, self.token, RunState.RUNNING, Reason.NONE, "", facts)
@@ -169,6 +175,8 @@ class StoreLease:
         if self._released.is_set():
             return
         self._released.set()
+        if os.getpid() != self._pid:
+            return  # a forked child: the run is its parent's, and goes on
         if threading.current_thread() is not self._heartbeat:
             self._heartbeat.join()
         if not self._has_ended and self._has_begun:

@@ -24,6 +24,7 @@ import numpy as np
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, traceback_of
+from rlstudio.core.process_exit import leave
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
@@ -69,7 +70,10 @@ class EnvWorker:
         job = json.loads(payload)
         recipe, spaces = Recipe.from_json(job["recipe"]), spaces_from_json(job["spaces"])
         size = SharedRows(spaces, job["num_envs"], job["workers"]).size
-        shared = SharedRows(spaces, job["num_envs"], job["workers"], mmap.mmap(self._memory_fd, size))
+        memory = mmap.mmap(self._memory_fd, size)
+        # An env may fork, but not so that its child comes back to us and writes rows too: it has none and dies.
+        memory.madvise(mmap.MADV_DONTFORK)
+        shared = SharedRows(spaces, job["num_envs"], job["workers"], memory)
         first, progress = job["first"], shared.progress[job["worker"]]
 
         def watch(index: int) -> None:
@@ -140,6 +144,7 @@ def serve(control: Connection, worker: EnvWorker) -> None:
         b"P": worker.place,
         b"F": worker.play_first_steps,
     }
+    own = os.getpid()
     control.send_bytes(b".{}")
     while True:
         try:
@@ -154,6 +159,8 @@ def serve(control: Connection, worker: EnvWorker) -> None:
             reply = b"!" + json.dumps([type(error).__name__, str(error), traceback_of(error)]).encode()
         except Exception as error:
             reply = b"!" + json.dumps(["EnvFault", one_line(error), traceback_of(error)]).encode()
+        if os.getpid() != own:
+            leave(1)  # a child that an env forked and that came back: there must be one answer
         control.send_bytes(reply)
 
 
