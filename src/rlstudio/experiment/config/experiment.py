@@ -208,7 +208,8 @@ def trainer_type(algo: str) -> TrainerType:
 
 
 def _check_statements(cfg: ExperimentConfig) -> None:
-    """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error."""
+    """`policy.discrete` and `train.off_policy` choose nothing; one that contradicts the algorithm is an error. So is
+    a device that does not fit the numerics."""
     algo, trainer = cfg.policy.algo, trainer_type(cfg.policy.algo)
     if cfg.train.off_policy not in (None, trainer.off_policy):
         kind = "off-policy" if trainer.off_policy else "on-policy"
@@ -217,6 +218,9 @@ def _check_statements(cfg: ExperimentConfig) -> None:
     if fits is not None and cfg.policy.discrete not in (None, fits):
         kind = "discrete" if fits else "continuous"
         refuse(("policy", "discrete"), f"{algo} takes {kind} actions only; leave it out or change policy.algo")
+    if cfg.runtime.numerics == "portable" and cfg.runtime.device.startswith("cuda"):
+        reason = f"portable is for the CPU, and runtime.device is {cfg.runtime.device}; use cpu, or native"
+        refuse(("runtime", "numerics"), reason)
 
 
 def _check_sizes(cfg: ExperimentConfig) -> None:
