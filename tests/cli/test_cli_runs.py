@@ -112,6 +112,7 @@ def test_show_for_a_person(rlctl: Rlctl, trained: Path) -> None:
     out = rlctl("show", "last", "--runs-dir", trained).out
     for words in ("COMPLETED", "epoch 3/3, 192 environment steps", "exact resume  yes", "checkpoint  epoch"):
         assert words in out
+    assert "numerics      native, fingerprint 1-" in out
     assert "\x1b" not in out
 
 

@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlstudio.experiment.training import numerics
+from rlstudio.core.errors import Incompatible
+from rlstudio.experiment.lineage.lineage import EVENT, machine_of
+from rlstudio.experiment.training import machine, numerics
 from rlstudio.experiment.training.machine import set_threads
+from support.experiments import tiny
+from support.sessions import resume, start
 
 PLAY = """
 import json, sys
@@ -71,6 +75,41 @@ def test_where_a_run_ends_in_other_bits_the_fingerprint_differs(play):
         assert "torch without vectors" in changed, f"only {changed} changed any bits: nothing was tested"
     elif not changed:
         pytest.skip("torch has no vector code for this processor, and no other variable changed the bits")
+
+
+def test_a_resume_elsewhere_says_where_the_run_was_computed_and_what_going_on_means(tmp_path, monkeypatch):
+    with start(tiny(ckpt={"every_epochs": 1}), tmp_path) as session:
+        session.folder.event(EVENT, host="zebra", hardware={"cpu": "Some Xeon"})
+        for tick in session:
+            if tick.report:
+                break
+    there, here = machine.fingerprint("cpu"), f"{numerics.PROBE}-{7:016x}"
+    monkeypatch.setattr(machine, "fingerprint", lambda device: here)
+    with pytest.raises(Incompatible) as refused:
+        resume(session.folder)
+    differs = f"numerics {there} -> {here}"
+    assert f"would not be exact ({differs}); computed on zebra (Some Xeon), this is " in str(refused.value)
+    assert "--allow-inexact: from the same state, but to other bits" in str(refused.value)
+    with resume(session.folder, allow_inexact=True) as session:
+        for _ in session:
+            pass
+    status = session.folder.read_status()
+    assert (status.exact, differs in status.exact_reason) == (False, True)
+    assert "computed on zebra (Some Xeon)" in status.exact_reason
+
+
+@pytest.mark.parametrize(
+    ("recorded", "text"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"host": "zebra"}, "zebra"),
+        ({"host": "zebra", "hardware": {"cpu": "A", "cores": 2}}, "zebra (A)"),
+        ({"host": "zebra", "hardware": "nonsense"}, "zebra"),
+    ],
+)
+def test_a_machine_is_named_as_far_as_it_was_recorded(recorded, text):
+    assert machine_of(recorded) == text
 
 
 def test_it_is_computed_once_and_again_for_another_number_of_threads(monkeypatch):

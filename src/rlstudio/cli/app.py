@@ -21,6 +21,7 @@ from typer.main import get_command
 from rlstudio.cli import failures
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
+from rlstudio.core.portable import NotPortable, restart
 from rlstudio.core.process_exit import noticing_exits
 
 PROGRAMS = ("rlctl", "rlstudio")
@@ -109,8 +110,9 @@ def application(names: Iterable[str]) -> typer.Typer:
     return made
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -> int:
+    """Run one command; returns the exit code. `is_program`: this process is there for nothing else, and may begin anew;
+    by default where the arguments are its own."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a replacement stream may not have this method
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -131,6 +133,10 @@ def main(args: Sequence[str] | None = None) -> int:
         if _is_completing():
             raise
         return failures.report_exit(error)
+    except NotPortable as error:  # raised before anything was done
+        if is_program or (is_program is None and args is None):
+            restart()
+        return failures.report(error)
     except Exception as error:
         return 1 if _is_completing() else failures.report(error)
 

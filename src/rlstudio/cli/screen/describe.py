@@ -43,6 +43,7 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
     document["path"] = str(folder.path)
     document["seeds"] = folder.seeds()
+    document["topology"] = infos[0].topology if infos else None
     document["checkpoints"] = [
         {
             "step": info.step,
@@ -63,6 +64,13 @@ def _seeds(report: Mapping[str, object]) -> str | None:
     return ", ".join(parts) or None
 
 
+def _numerics(topology: Mapping[str, object] | None) -> str | None:
+    """Which arithmetic the newest checkpoint was computed with; an older one may not say."""
+    if not topology or "numerics" not in topology:
+        return None
+    return f"{topology.get('runtime.numerics', 'native')}, fingerprint {topology['numerics']}"
+
+
 def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
@@ -79,6 +87,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         f" {run['gradient_steps']:,} gradient steps",
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
         "exact resume": exact,
+        "numerics": _numerics(run["topology"]),
         "seeded": _seeds(run["seeds"]),
         "config hash": run["config_hash"],
         "state hash": run["state_hash"] or "-",

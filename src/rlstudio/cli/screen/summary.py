@@ -26,7 +26,8 @@ def header(session: Session, origin: str) -> list[str]:
         f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
         f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
         f"environment {_world(session)}, {_plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
-        f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}",
+        f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}"
+        + (", portable numerics" if cfg.runtime.numerics == "portable" else ""),
     ]
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
+from rlstudio.core.parsing.yaml_file import read_file
+from rlstudio.core.portable import is_portable, is_possible, restart
 from rlstudio.core.process import this_process
 from rlstudio.core.process_exit import leave, noticing_exits, report_crashes
+from rlstudio.experiment.folder.run_folder import RunFolder
 
 GRACE_SECONDS = 4.0
 
@@ -32,6 +35,8 @@ def _train(run_id: str, token: int, runs_dir: Path) -> int:
         run = workspace.store.hand_over(run_id, token, this_process())
     except RLStudioError as error:
         return _report(error)
+    if _asks_for_portable(workspace.folder(run_id)) and is_possible() and not is_portable():
+        restart()  # as the same process, which may take the run over again
     _enter_directory(workspace, run_id)
     # Only now: importing torch takes a second, in which the store would not know the run's process.
     from rlstudio.control.runs.start import serve
@@ -64,6 +69,16 @@ def _enter_directory(workspace: Workspace, run_id: str) -> None:
             f"run {run_id}: was launched in {directory}, which cannot be entered here ({error.strerror});"
             f" it runs in {os.getcwd()}"
         )
+
+
+def _asks_for_portable(folder: RunFolder) -> bool:
+    """By its config as it stands: checking it would import the algorithm, and with it torch. What is wrong with it is
+    reported when the run is opened."""
+    try:
+        runtime = read_file(folder.config_path).data.get("runtime")
+    except (RLStudioError, AttributeError):
+        return False
+    return isinstance(runtime, dict) and runtime.get("numerics") == "portable"
 
 
 def _report(error: RLStudioError) -> int:

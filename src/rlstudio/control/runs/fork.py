@@ -11,6 +11,7 @@ from rlstudio.control.runs.start import request_of, with_registration
 from rlstudio.control.store.records import RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
+from rlstudio.core.portable import require
 from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -35,6 +36,7 @@ def fork(
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     cfg = read_config(source, overrides)
+    require(cfg.runtime.numerics)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
     with recording_failure(workspace.store, child):
         folder = folder_of(workspace, child)

@@ -16,6 +16,7 @@ from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
+from rlstudio.core.portable import require
 from rlstudio.core.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
@@ -59,6 +60,7 @@ def enqueue(
 
 def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
     """A new run in this process."""
+    require(cfg.runtime.numerics)
     with ExitStack() as unopened:
         built = build(cfg)
         unopened.callback(built.close)
@@ -86,6 +88,7 @@ def resume_session(
     folder = folder_of(workspace, run)
     terms = ResumeTerms(allow_inexact, empty_replay, has_checkpoints(workspace, run))
     going = continuation_of(folder, overrides, state=run.state, terms=terms)
+    require(going.cfg.runtime.numerics)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption

@@ -19,6 +19,7 @@ from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.parsing.yaml_file import read_text
+from rlstudio.core.portable import require
 from rlstudio.core.process import is_gone, this_process
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -85,6 +86,7 @@ def _setting_at(data: object, path: str) -> object:
 
 def create_sweep(workspace: Workspace, search: SweepSearch) -> Sweep:
     """A new sweep of this process, after everything that can be refused was refused."""
+    _require_numerics(search)
     build(search.base).close()
     cfg, sweeps = search.cfg, Sweeps(workspace.store.database)
     return sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
@@ -101,7 +103,14 @@ def resume_sweep(
     workspace.reap()  # a run that was being paused when it died counts as paused
     sweeps = Sweeps(workspace.store.database)
     search = from_json(sweeps.get(name).config)
+    _require_numerics(search)
     return _driver(workspace, sweeps.claim(name, this_process(), take_over=take_over), search, max_concurrent)
+
+
+def _require_numerics(search: SweepSearch) -> None:
+    """The driver of a pbt sweep opens the copies itself; other runs are only queued here."""
+    if search.cfg.sampler.kind == "pbt":
+        require(search.base.runtime.numerics)
 
 
 def _driver(workspace: Workspace, sweep: Sweep, search: SweepSearch, max_concurrent: int | None) -> Driver:

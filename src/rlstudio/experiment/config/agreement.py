@@ -7,7 +7,7 @@ import itertools
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Algorithm
-from rlstudio.experiment.config.sections import EvalConfig, GatesConfig, PolicyConfig
+from rlstudio.experiment.config.sections import EvalConfig, GatesConfig, PolicyConfig, RuntimeConfig
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
@@ -26,6 +26,12 @@ def check_statements(policy: PolicyConfig, train: RunLength, chosen: Algorithm) 
 def check_goal(gates: GatesConfig, evaluation: EvalConfig) -> None:
     if gates.stop_at is not None and not evaluation.every_epochs:
         refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
+
+
+def check_numerics(runtime: RuntimeConfig) -> None:
+    if runtime.numerics == "portable" and runtime.device.startswith("cuda"):
+        reason = f"portable is for the CPU, and runtime.device is {runtime.device}; use cpu, or native"
+        refuse(("runtime", "numerics"), reason)
 
 
 def check_layers(policy: PolicyConfig) -> None:

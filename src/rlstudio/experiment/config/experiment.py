@@ -28,7 +28,7 @@ from rlstudio.core.config import Config, apply_overrides, config_hash, parse, to
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
-from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_statements
+from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_numerics, check_statements
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.length import latest_length, whole_epochs
@@ -185,6 +185,7 @@ with warnings.catch_warnings():
             chosen = algorithm(self.policy.algo)
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
+            check_numerics(self.runtime)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
             check_layers(self.policy)
             check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)

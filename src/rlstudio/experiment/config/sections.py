@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
@@ -168,6 +168,10 @@ class RuntimeConfig(Config):
 
     lane: str = "eager"
     """How the algorithm is computed: `eager` runs its file operation by operation."""
+
+    numerics: Literal["native", "portable"] = "native"
+    """`portable` gives the same bits on every x86-64 processor, and is slower: the code that the libraries choose for
+    the processor is fixed before they load."""
 
     @field_validator("device")
     @classmethod

@@ -98,6 +98,17 @@ def recorded_lineage(folder: RunFolder) -> Lineage | None:
     return cast("Lineage | None", latest)
 
 
+def machine_of(recorded: Lineage | None) -> str:
+    """The machine in a few words: its name and its processor; empty where nothing is recorded."""
+    host, hardware = (recorded or {}).get("host"), (recorded or {}).get("hardware")
+    cpu = hardware.get("cpu") if isinstance(hardware, dict) else None  # a folder may say anything
+    return f"{host} ({cpu})" if host and cpu else str(host or "")
+
+
+def this_machine() -> str:
+    return machine_of({"host": os.uname().nodename, "hardware": {"cpu": _cpu()}})
+
+
 def installed_versions(path: Iterable[str]) -> dict[str, str]:
     """Normalized name and version of every distribution along `path`; the first of a name is the one imported.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -16,6 +16,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loa
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
@@ -103,16 +104,25 @@ class RunWriter:
         then = newest.loaded.info.topology or {}
         changed = differences(then, topology)
         if changed and not terms.allow_inexact:
-            raise Incompatible(
-                f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)});"
-                " go back to the recorded ones, or accept it with --allow-inexact"
-            )
+            raise Incompatible(self._refusal(changed))
         if changed:
-            self.mark_inexact(f"resumed on another topology: {', '.join(changed)}")
+            self.mark_inexact(f"resumed on another topology: {', '.join(changed)}{self._machines()}")
         elif not have_same_probe(then, topology):
             self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
         self.folder.event("resumed", env_steps=newest.loaded.info.step, state_hash=newest.loaded.info.state_hash)
         return newest.loaded
+
+    def _refusal(self, changed: Sequence[str]) -> str:
+        return (
+            f"run {self.folder.id}: resuming here would not be exact ({', '.join(changed)}){self._machines()}; go back"
+            " to what it was computed with, or go on with --allow-inexact: from the same state, but to other bits than"
+            " without the interruption, and the run is marked as not exact for good"
+        )
+
+    def _machines(self) -> str:
+        """Where the run was computed until now, and where it would be; empty where that is one, or is not recorded."""
+        then, now = machine_of(recorded_lineage(self.folder)), this_machine()
+        return f"; computed on {then}, this is {now}" if then not in ("", now) else ""
 
     def _newest(self) -> NewestGood | None:
         try:

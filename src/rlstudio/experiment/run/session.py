@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
 from rlstudio.core.errors import Diverged, LeaseLost, StorageError
+from rlstudio.core.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
@@ -100,6 +101,7 @@ class Session:
         with ExitStack() as held:
             if built is not None:
                 held.callback(built.close)
+            require(cfg.runtime.numerics)
             lease = lease or FileLease(folder.path)
             held.callback(lease.release)
             with recording_failed_opening(folder, lease):
@@ -128,7 +130,8 @@ class Session:
         self.attempt = attempt
         self.position, self.milestones, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
-        self.topology = topology(self.trainer, self.runtime, self.cfg.runtime.threads, self.cfg.runtime.lane)
+        where = self.cfg.runtime
+        self.topology = topology(self.trainer, self.runtime, where.threads, where.lane, where.numerics)
 
     def _parts(self) -> dict[str, Stateful]:
         return {"position": self.position, "gates": self.gates, "session": self.milestones}

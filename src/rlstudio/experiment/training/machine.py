@@ -17,16 +17,22 @@ from threadpoolctl import threadpool_limits
 
 from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.portable import is_portable
+from rlstudio.experiment.training import portable_kernels
 from rlstudio.experiment.training.numerics import fingerprint, probe_of
 
 LIBRARIES = ("torch", "numpy", "gymnasium")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_BYTES = 256 << 20
+USUAL = {"lane": "eager", "runtime.numerics": "native"}
+"""Parts of a topology that are written down only where they are something else."""
 
 
 def set_threads(threads: int) -> None:
     """Torch gets `threads`; NumPy's BLAS one (it only acts, on small products), or it would keep its own pool."""
     torch.set_num_threads(threads)
+    if is_portable():
+        portable_kernels.install()
     threadpool_limits(1, user_api="blas")
     if platform.system() == "Linux" and platform.libc_ver()[0] == "glibc":
         # Blocks of a training step are freed and asked for again all the time: keep them instead of unmapping.
@@ -45,7 +51,9 @@ def pick_device(device: str) -> str:
     return device
 
 
-def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eager") -> dict[str, object]:
+def topology(
+    trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eager", numerics: str = "native"
+) -> dict[str, object]:
     """What must be the same for a resumed run to give the same bits."""
     return {
         **runtime.topology(),
@@ -56,14 +64,15 @@ def topology(trainer: Trainer, runtime: Runtime, threads: int, lane: str = "eage
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "numerics": fingerprint(runtime.device),
         **{name: version(name) for name in LIBRARIES},
-        **({} if lane == "eager" else {"lane": lane}),
+        **{name: value for name, value in (("lane", lane), ("runtime.numerics", numerics)) if value != USUAL[name]},
     }
 
 
 def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Where two topologies differ, as short phrases. Fingerprints of two probes are unknown, not different."""
     names = (then.keys() | now.keys()) - (set() if have_same_probe(then, now) else {"numerics"})
-    return [f"{name} {then.get(name)} -> {now.get(name)}" for name in sorted(names) if then.get(name) != now.get(name)]
+    pairs = ((name, then.get(name, USUAL.get(name)), now.get(name, USUAL.get(name))) for name in sorted(names))
+    return [f"{name} {before} -> {after}" for name, before, after in pairs if before != after]
 
 
 def have_same_probe(then: Mapping[str, object], now: Mapping[str, object]) -> bool:
