@@ -140,9 +140,9 @@ def test_processes_that_a_run_started_are_known(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_what_differs_is_said(changed: dict[str, Any], words: str) -> None:
-    found = difference(Ending(**{**vars(TWIN), **changed}), TWIN)
-    assert found.startswith(words)
-    assert bool(found) == bool(words)
+    text = difference(Ending(**{**vars(TWIN), **changed}), TWIN)
+    assert text.startswith(words)
+    assert bool(text) == bool(words)
 
 
 def test_temporary_files_and_journals_are_left_over(tmp_path: Path) -> None:
