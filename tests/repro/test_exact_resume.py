@@ -1,7 +1,7 @@
 """kill -9 at any moment, resume, and the end is the uninterrupted run's, bit for bit."""
 
-import json
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,53 +11,81 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.storage import failpoint
+from support.checkpoint_scenario import leftovers
+from support.datasets import DATASET, recorded_dataset
 from support.deadlines import SLOWNESS
-from support.kills import kill_until_done, timed_reference
+from support.kills import Step, Twin, kill_and_compare, uninterrupted
 from support.processes import in_child
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
 pytestmark = pytest.mark.real_process
 
 CASES = [(algo, vectorization) for algo in ("ppo", "dqn") for vectorization in ("native", "sync", "async")]
-CASES += [(algo, "native") for algo in TRAIN if algo not in ("ppo", "dqn")]
+CASES += [(algo, "native") for algo in (*TRAIN, "bc") if algo not in ("ppo", "dqn")]
 QUICK = [case for case in CASES if case not in (("ppo", "sync"), ("dqn", "async"))]
 """Every algorithm, and every way to step environments; the other two are among the two hundred kills."""
+
+WRITERS = [("ppo", "native"), ("dqn", "native"), ("dqn", "sync"), ("ppo", "async"), ("bc", "native")]
+"""Runs that change the disk in their own way: with and without replay, with other processes, with a dataset."""
+
+SAMPLED = [(*writer, 57 if "async" in writer else 19) for writer in WRITERS]  # async: each run starts more processes
+EVERY = [pytest.param(*writer, 1, marks=pytest.mark.slow) for writer in WRITERS]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _dataset(tmp_path_factory):
+    """What `bc` learns from."""
+    with recorded_dataset(tmp_path_factory.mktemp("datasets")):
+        yield
+
+
+def settings(algo: str, **changes) -> dict:
+    """The section `train` of an algorithm."""
+    cloning = {"epochs": 12, "steps_per_epoch": 128, "batch_size": 32, "dataset": DATASET}
+    return {**TRAIN.get(algo, cloning), **changes}
 
 
 @pytest.mark.parametrize(("algo", "vectorization"), QUICK)
 def test_random_kills(algo, vectorization, tmp_path, instant_sync):
-    train = {**TRAIN[algo], "epochs": 6}  # beyond the first evaluation and the first point to roll back to
+    train = settings(algo, epochs=6)  # beyond the first evaluation and the first point to roll back to
     cfg = config(algo, vectorization, train=train, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also inside epochs
-    reference, span = timed_reference(cfg, tmp_path / "whole")
-    kill_until_done(cfg, tmp_path / "killed", kills=2, span=span, seed=CASES.index((algo, vectorization)))
-    assert_same_result(only_run(tmp_path / "killed"), reference)
+    twin = uninterrupted(cfg, tmp_path / "whole")
+    assert len(kill_and_compare(cfg, twin, tmp_path, kills=2, seed=CASES.index((algo, vectorization)))) == 2
+
+
+def test_only_a_kill_after_training_counts():
+    """A twin that collected at first, then took two gradient steps: it trained once the first of them was done."""
+    steps = [Step(0, 0, 1.0), Step(16, 0, 2.0), Step(32, 1, 3.0), Step(48, 2, 4.0)]
+    twin = Twin(None, steps, ended=6.0)
+    assert [twin.has_trained(steps[0], step) for step in steps] == [False, False, True, True]
+    assert [twin.has_trained(steps[2], step) for step in steps] == [False, False, False, True]
+    assert [Twin(None, steps[:2], ended=6.0).has_trained(steps[0], step) for step in steps[:2]] == [False, True]
+    drawn = [twin.moment(steps[0], random.Random(seed)) for seed in range(200)]
+    assert {step for step, _ in drawn} == set(steps[2:])
+    assert all(0 <= seconds <= (1.0 if step is steps[2] else 2.0) for step, seconds in drawn)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800 * SLOWNESS)
 @pytest.mark.parametrize(("algo", "vectorization"), CASES)
 def test_two_hundred_random_kills(algo, vectorization, tmp_path):
-    cfg = config(algo, vectorization, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
-    reference, span = timed_reference(cfg, tmp_path / "whole")
-    total = 0
-    for round_number in range(12):
-        runs_dir = tmp_path / f"killed-{round_number}"
-        total += kill_until_done(cfg, runs_dir, kills=3, span=span, seed=round_number)
-        assert_same_result(only_run(runs_dir), reference)
-    print(json.dumps({"algo": algo, "vectorization": vectorization, "kills": total}))
+    ckpt = {"every_seconds": 0.03, "keep_last": 2}  # also in the middle of epochs
+    cfg = config(algo, vectorization, train=settings(algo), ckpt=ckpt)
+    twin = uninterrupted(cfg, tmp_path / "whole")
+    for seed in range(5):
+        assert len(kill_and_compare(cfg, twin, tmp_path / str(seed), kills=3, seed=seed)) == 3
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_kill_at_every_file_system_operation(algo, tmp_path, instant_sync, every):
+@pytest.mark.parametrize(("algo", "vectorization", "every"), [*SAMPLED, *EVERY])
+def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_path, instant_sync):
     """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status.
 
-    The quick suite visits every seventh: an odd number, so that whole and torn writes take turns.
+    The quick suite visits a sample that begins elsewhere in each run, at odd distances: whole and torn writes in turn.
     """
     cfg = config(
         algo,
-        "native",
-        train={**TRAIN[algo], "epochs": 4, "steps_per_epoch": 64},
+        vectorization,
+        train=settings(algo, epochs=4, steps_per_epoch=64),
         ckpt={"every_seconds": None, "every_epochs": 2, "keep_last": 1},
         eval={"every_epochs": 2, "episodes": 1, "final_episodes": 1},
     )
@@ -77,11 +105,13 @@ def test_kill_at_every_file_system_operation(algo, tmp_path, instant_sync, every
         failpoint.restart()
         run_to_the_end(cfg, runs_dir)
 
-    for number in range(1, total + 1, every):
+    first = 1 + 4 * WRITERS.index((algo, vectorization)) % every
+    for number in range(first, total + 1, every):
         runs_dir = tmp_path / f"at-{number}"
         assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir)) == 9, number
         assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir)) == 0, number
         assert_same_result(only_run(runs_dir), reference)
+        assert leftovers(only_run(runs_dir).path) == [], number
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

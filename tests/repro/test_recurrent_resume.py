@@ -4,8 +4,8 @@ import pytest
 
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.run.load import load_agent
-from support.kills import kill_until_done, timed_reference
-from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
+from support.kills import kill_and_compare, uninterrupted
+from support.tiny_runs import TRAIN, config, run_to_the_end
 
 pytestmark = pytest.mark.real_process
 
@@ -21,9 +21,8 @@ def recurrent(memory: str, algo: str = "ppo", epochs: int = 6, **sections):
 @pytest.mark.parametrize(("algo", "memory"), [("ppo", "gru"), ("a2c", "lstm")])
 def test_random_kills(algo, memory, kills, epochs, tmp_path, instant_sync):
     cfg = recurrent(memory, algo, epochs, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
-    reference, span = timed_reference(cfg, tmp_path / "whole")
-    kill_until_done(cfg, tmp_path / "killed", kills=kills, span=span, seed=1)
-    assert_same_result(only_run(tmp_path / "killed"), reference)
+    twin = uninterrupted(cfg, tmp_path / "whole")
+    assert len(kill_and_compare(cfg, twin, tmp_path, kills=kills, seed=1)) == kills
 
 
 def test_a_checkpoint_in_the_midst_of_an_episode_holds_the_memory_of_it(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,13 +27,30 @@ def fork(act: Callable[[], object]) -> int:
     return pid
 
 
-def in_child(act: Callable[[], object], kill_after: float | None = None) -> int:
-    """Run `act` in a forked child, and kill -9 it after so many seconds. Its wait status (0: done, 9: killed)."""
-    pid = fork(act)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(pid, signal.SIGKILL)
+def in_child(act: Callable[[], object]) -> int:
+    """Run `act` in a forked child. Its wait status (0: done, 9: killed)."""
+    return os.waitpid(fork(act), 0)[1]
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the child is gone; its wait status is still there to be asked for."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def end(pid: int) -> int:
+    """Kill -9 the child, unless it has ended already. Its wait status (0: it was done, 9: this killed it)."""
+    os.kill(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
+
+
+@contextmanager
+def running(act: Callable[[], object]) -> Iterator[int]:
+    """A forked child that is killed -9 when this is left, whatever happens."""
+    pid = fork(act)
+    try:
+        yield pid
+    finally:
+        end(pid)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.folder.run_folder import RunFolder, list_runs
+from rlstudio.experiment.run.session import Session
 from support.experiments import tiny_data
 from support.metrics import first_difference
 from support.sessions import resume, start
@@ -38,9 +39,11 @@ TRAIN = {
 
 
 def config(algo: str, vectorization: str, **sections) -> ExperimentConfig:
-    """Small, but with everything in play: normalizer, evaluation, roll-back grid, several checkpoints."""
+    """Small, but with everything in play: normalizer, evaluation, roll-back grid, several checkpoints.
+
+    For `bc` the section `train` is the test's, with its dataset."""
     exploration = {"exploration": "state_dependent", "exploration_hold": 8} if algo == "sac" else {}
-    network = {"hidden_sizes": [16], **exploration, "normalize_observations": algo in ("ppo", "a2c")}
+    network = {"hidden_sizes": [16], **exploration, "normalize_observations": algo in ("ppo", "a2c", "bc")}
     data = tiny_data(
         algo,
         env={"seed": 7, "vectorization": vectorization},
@@ -50,18 +53,24 @@ def config(algo: str, vectorization: str, **sections) -> ExperimentConfig:
         ckpt={"every_seconds": None, "every_epochs": 3, "keep_last": 2},
         guardrails={"rollback_every_epochs": 5},
     )
-    return experiment_from({**data, "train": TRAIN[algo], **sections})
+    return experiment_from({**data, "train": TRAIN.get(algo, {}), **sections})
 
 
 def run_to_the_end(cfg: ExperimentConfig, runs_dir: Path) -> RunFolder:
-    """Start the run, or resume the one that is there."""
+    """Train the run, or what is left of the one that is there."""
     there = list_runs(runs_dir)
     if there and there[0].state == RunState.COMPLETED:
         return RunFolder(runs_dir / there[0].id)
-    with resume(RunFolder(runs_dir / there[0].id)) if there else start(cfg, runs_dir) as session:
+    with open_run(cfg, runs_dir) as session:
         for _ in session:
             pass
         return session.folder
+
+
+def open_run(cfg: ExperimentConfig, runs_dir: Path) -> Session:
+    """Start the run, or resume the one that is there."""
+    there = list_runs(runs_dir)
+    return resume(RunFolder(runs_dir / there[0].id)) if there else start(cfg, runs_dir)
 
 
 def only_run(runs_dir: Path) -> RunFolder:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,12 +15,13 @@ from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.registry.records import Stage, Version
 from rlstudio.control.registry.registry import Registry
-from rlstudio.control.store.database import Database
+from rlstudio.control.store.database import Database, ReadOnlyDatabase
 from rlstudio.core.errors import Conflict, UnknownName, UserError
 from support.histories import stages_after
-from support.processes import fork
+from support.processes import fork, has_ended, running
+from support.rlctl_process import wait_for
 
-PROCESSES, DECISIONS = 8, 25
+PROCESSES, DECISIONS, READERS = 8, 25, 2
 
 
 @pytest.fixture
@@ -50,7 +54,15 @@ def adds_up(registry: Registry) -> None:
     entries = [entry for model in registry.models() for entry in registry.versions(model)]
     table = {(entry.model, entry.version): entry.stage for entry in entries}
     assert stages_after(registry.history()) == table
-    assert sum(stage == Stage.PRODUCTION for stage in table.values()) <= len(registry.models())
+    promoted = {entry.model for entry in registry.history() if entry.stage == Stage.PRODUCTION}
+    live = sorted(model for (model, _), stage in table.items() if stage == Stage.PRODUCTION)
+    assert live == sorted(promoted)  # exactly one of each model that was ever in production
+
+
+def assert_one_in_production(registry: Registry) -> None:
+    live = [entry.version for entry in registry.versions("walker") if entry.stage == Stage.PRODUCTION]
+    assert len(live) == 1, live
+    assert registry.production("walker") is not None
 
 
 def test_versions_count_up_and_one_bundle_is_one_version(registry: Registry) -> None:
@@ -139,8 +151,8 @@ def test_the_database_itself_refuses_a_second_production(registry: Registry) -> 
 
 @pytest.mark.real_process
 def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
-    """200 decisions from 8 processes; a reader looks all the time."""
-    filled(Registry(Database(url)), 5)
+    """200 decisions from 8 processes; a reader looks all the time, and there is always exactly one in production."""
+    filled(Registry(Database(url)), 5).promote("walker", 1, Stage.PRODUCTION)
     pids = [fork(lambda number=number: _decide(url, number, tmp_path)) for number in range(PROCESSES)]
     reader = Registry(Database(url))
     looks, living = 0, set(pids)
@@ -149,19 +161,60 @@ def test_many_promote_and_go_back_at_once(url: str, tmp_path: Path) -> None:
         if pid:
             assert status == 0
             living.discard(pid)
-        live = [entry for entry in reader.versions("walker") if entry.stage == Stage.PRODUCTION]
-        assert len(live) <= 1
+        assert_one_in_production(reader)
         looks += 1
     outcomes = [line for path in tmp_path.glob("outcomes-*") for line in path.read_text().splitlines()]
     assert len(outcomes) == PROCESSES * DECISIONS
     won = outcomes.count("won")
     assert won >= 1
     changes = [decision for decision in reader.history("walker") if decision.stage == Stage.PRODUCTION]
-    assert len(changes) == won
+    assert len(changes) == 1 + won
     numbers = sorted(entry.version for entry in reader.versions("walker"))
     assert numbers == list(range(1, len(numbers) + 1))
     adds_up(reader)
     assert looks > 10
+
+
+@pytest.mark.real_process
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_readers_elsewhere_find_exactly_one_in_production_while_writers_are_killed(url: str, kills: int) -> None:
+    """A writer is killed only after it has decided something and each reader has looked since: reads and kills meet."""
+    filled(Registry(Database(url)), 5).promote("walker", 1, Stage.PRODUCTION)
+    looks, chance = mmap.mmap(-1, 8 * READERS), random.Random(7)
+    counts = memoryview(looks).cast("q")
+    decisions = Registry(Database(url))
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(running(lambda number=number: _look(url, counts, number))) for number in range(READERS)
+        ]
+        for _ in range(kills):
+            before, decided = counts.tolist(), len(decisions.history("walker"))
+            with running(lambda: _decide_for_ever(url)) as writer:
+                wait_for(lambda decided=decided: len(decisions.history("walker")) > decided)
+                wait_for(lambda before=before: all(map(int.__lt__, before, counts)) or any(map(has_ended, readers)))
+                time.sleep(chance.uniform(0, 0.02))
+                assert not has_ended(writer)
+            assert_one_in_production(decisions)
+            assert not any(map(has_ended, readers)), "a reader found none or two in production"
+    adds_up(decisions)
+
+
+def _look(url: str, counts: memoryview, number: int) -> None:
+    """One reader as a command that changes things looks, the other as one that only looks."""
+    registry = Registry((Database, ReadOnlyDatabase)[number](url))
+    while True:
+        assert_one_in_production(registry)
+        counts[number] += 1
+
+
+def _decide_for_ever(url: str) -> None:
+    registry = Registry(Database(url))
+    while True:
+        current = registry.production("walker")
+        assert current is not None
+        if current.version == 5:
+            rollback(registry)
+        registry.promote("walker", current.version % 5 + 1, Stage.PRODUCTION)
 
 
 def _decide(url: str, number: int, place: Path) -> None:

@@ -5,6 +5,7 @@ The changes are those of the blobs and those of SQLite itself: journal, pages an
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,8 +21,9 @@ from rlstudio.core.errors import StorageError
 from rlstudio.storage import failpoint
 from support.deadlines import SLOWNESS
 from support.histories import stages_after
-from support.processes import in_child
+from support.processes import has_ended, in_child, running
 from support.registry_world import write_policy
+from support.rlctl_process import wait_for
 from support.sqlite_faults import sqlite_passes_failpoints
 
 pytestmark = [
@@ -131,6 +133,59 @@ def test_every_kill_point(
     done = seen.index(after)
     assert seen == [2] * done + [after] * (len(seen) - done)  # the old one, and from one moment on the new one
     assert done * every > 10
+
+
+@pytest.mark.real_process
+@pytest.mark.usefixtures("counted")
+@EVERY
+def test_a_reader_elsewhere_finds_exactly_one_at_every_kill_point(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """One place all the time: promoted and rolled back in turn, each killed at the next change of the disk. A reader in
+    another process looks without a pause, and has looked between any two kills."""
+    root = tmp_path / "place"
+    shutil.copytree(original, root)
+    looks = memoryview(mmap.mmap(-1, 8)).cast("q")
+    point, ended, killed = 1 - every, set(), {promote_by_force: 0, rollback: 0}
+    with running(lambda: look(root, looks)) as reader:
+        while ended != set(killed):
+            point += every
+            for change in killed:
+                before = looks[0]
+                status = in_child(lambda change=change, point=point: act_until(change, root, point, monkeypatch))
+                assert status in (0, 9)
+                wait_for(lambda before=before: looks[0] > before or has_ended(reader))
+                assert not has_ended(reader), "it found none or two in production"
+                killed[change] += status == 9
+                ended |= {change} if status == 0 else set()
+                if production(root) != AFTER[change]:
+                    change(root)
+    assert min(killed.values()) * every > 10
+
+
+def promote_by_force(root: Path) -> None:
+    """The staged one the first time, later the one that was rolled back from."""
+    releases = Releases(Workspace(root / "runs"))
+    releases.promote(releases.version("pole:3"), Stage.PRODUCTION, QUICK, force="again")
+
+
+AFTER = {promote_by_force: 3, rollback: 2}
+
+
+def act_until(change: Callable[[Path], None], root: Path, point: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    failpoint.restart()
+    monkeypatch.setenv(failpoint.VARIABLE, f"{point}:kill")
+    change(root)
+
+
+def look(root: Path, looks: memoryview) -> None:
+    """As `rlctl models` and a server of `pole:production` look."""
+    while True:
+        releases = Releases(Workspace(root / "runs"))
+        live = [entry.version for entry in releases.versions("pole") if entry.stage == Stage.PRODUCTION]
+        assert len(live) == 1, live
+        assert releases.find("pole:production").version in (2, 3)
+        looks[0] += 1
 
 
 @pytest.mark.usefixtures("counted")
