@@ -37,7 +37,7 @@ with orchestrator.session(json.loads(sys.argv[1]), runs_dir=sys.argv[2]) as sess
 def rate_of(case: dict[str, Any], kind: str) -> float:
     """Environment steps by seconds of processor time, of one run."""
     experiment = json.dumps({**case, "runtime": {"numerics": kind}})
-    start = [sys.executable, *(("-m", "rlstudio.core.portable") if kind == "portable" else ())]
+    start = [sys.executable, *(("-m", "rlstudio.core.host.portable") if kind == "portable" else ())]
     with tempfile.TemporaryDirectory(prefix="rlstudio-runs-") as runs_dir:
         environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")}
         command = [*start, "-c", TRAIN, experiment, runs_dir]

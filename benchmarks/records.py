@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

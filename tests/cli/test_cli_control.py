@@ -14,8 +14,8 @@ from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
-from rlstudio.core import process
-from rlstudio.core.process import Owner, process_of, this_process
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner, process_of, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun

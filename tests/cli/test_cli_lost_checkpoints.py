@@ -10,7 +10,7 @@ import pytest
 from rlstudio.control.runs.start import serve
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import NoValidCheckpoint
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.config.experiment import ExperimentConfig

@@ -27,7 +27,7 @@ def served_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker in this process instead of one in the background: whatever is queued is trained when it is missed."""
     from rlstudio.control.queue import runner
     from rlstudio.control.sweep import actions as hands
-    from rlstudio.core.process import this_process
+    from rlstudio.core.host.process import this_process
     from rlstudio.core.run_state import RunState
 
     def serve(workspace: Any) -> None:

@@ -17,7 +17,7 @@ import torch
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
-from rlstudio.core.process_exit import noticing_exits
+from rlstudio.core.host.process_exit import noticing_exits
 from rlstudio.experiment.metrics.reader import read_series
 from support.cli_scenario import Rlctl
 from support.experiments import tiny, tiny_yaml

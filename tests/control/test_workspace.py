@@ -18,7 +18,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import Conflict, RunBusy, RunNotFound, StorageError, UserError
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder

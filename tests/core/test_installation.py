@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlstudio.core import installation
-from rlstudio.core.installation import COVERED_BY, DISTRIBUTION, REINSTALL, remedy, requirements
+from rlstudio.core.host import installation
+from rlstudio.core.host.installation import COVERED_BY, DISTRIBUTION, REINSTALL, remedy, requirements
 
 METADATA = f"""\
 Metadata-Version: 2.4

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.errors import UserError
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 
 
 def test_one_that_is_there_is_imported():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 
 PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 MB = 1 << 20

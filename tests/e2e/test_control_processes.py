@@ -28,8 +28,8 @@ from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.sweep.sweeps import Sweeps
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
-from rlstudio.core import process
 from rlstudio.core.errors import LeaseLost
+from rlstudio.core.host import process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from support.deadlines import PATIENCE

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from rlstudio.core.installation import COVERED_BY, remedy, requirements
+from rlstudio.core.host.installation import COVERED_BY, remedy, requirements
 from support import typed_commands
 from support.pages import ROOT
 from support.pip_offline import EXTRAS, PROJECT, pip_would_install, stub_index
 from support.rlctl_parser import options, problem
 from support.typed_commands import BUILTINS, PROGRAMS, SAMPLE, SOURCE, Typed, everything
 
-FILLED_IN = "src/rlstudio/core/installation.py"
+FILLED_IN = "src/rlstudio/core/host/installation.py"
 """Where hints are made from our own metadata: their literals hold only what is put in."""
 
 

@@ -6,7 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from rlstudio.core.installation import DISTRIBUTION
+from rlstudio.core.host.installation import DISTRIBUTION
 
 ROOT = Path(__file__).parents[2]
 

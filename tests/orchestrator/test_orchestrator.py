@@ -16,7 +16,7 @@ from rlstudio import orchestrator
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import ConfigError, Conflict, RunNotFound, UserError
-from rlstudio.core.process import send
+from rlstudio.core.host.process import send
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.orchestrator.live import describe

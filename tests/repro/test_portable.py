@@ -23,10 +23,10 @@ from rlstudio.control.queue import runner
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.start import enqueue
 from rlstudio.control.workspace import Workspace
-from rlstudio.core import portable
 from rlstudio.core.errors import ConfigError, Incompatible
-from rlstudio.core.portable import NotPortable, native_environment, portable_environment
-from rlstudio.core.process import this_process
+from rlstudio.core.host import portable
+from rlstudio.core.host.portable import NotPortable, native_environment, portable_environment
+from rlstudio.core.host.process import this_process
 from rlstudio.experiment.run import session as sessions
 from rlstudio.experiment.training import machine, portable_kernels
 from support.experiments import tiny, tiny_yaml
@@ -137,7 +137,7 @@ def test_the_command_line_starts_itself_anew_and_says_what_it_computes_with(tmp_
 def test_a_process_that_was_not_started_for_it_refuses_before_anything_is_there(tmp_path, capsys):
     cfg = tiny(runtime={"numerics": "portable"})
     with pytest.raises(
-        NotPortable, match=r"started without it; start it with: python -m rlstudio.core.portable SCRIPT"
+        NotPortable, match=r"started without it; start it with: python -m rlstudio.core.host.portable SCRIPT"
     ):
         orchestrator.run(cfg, runs_dir=tmp_path / "runs", progress=False)
     with pytest.raises(NotPortable):

@@ -17,8 +17,8 @@ from rlstudio.control.store.records import RunRequest, RunRow
 from rlstudio.control.store.schema import runs, workers
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.sweep_tables import sweeps
-from rlstudio.core import process
-from rlstudio.core.process import Owner
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import Reason, RunState
 from support.histories import state_after
 

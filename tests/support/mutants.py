@@ -14,7 +14,7 @@ from rlstudio.control.store.reaper import Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.schema import runs
 from rlstudio.control.store.store import Store
-from rlstudio.core import process
+from rlstudio.core.host import process
 from rlstudio.core.run_state import RunState
 from support.control_world import World
 

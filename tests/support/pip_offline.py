@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from rlstudio.core.installation import Requirement, requirements
+from rlstudio.core.host.installation import Requirement, requirements
 from support.deadlines import PATIENCE
 from support.pages import ROOT
 

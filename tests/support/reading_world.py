@@ -20,7 +20,7 @@ from rlstudio.control.store.workers import Workers
 from rlstudio.control.sweep.background import log_path
 from rlstudio.control.sweep.sweeps import Sweeps, Trial
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.process import Owner, this_process
+from rlstudio.core.host.process import Owner, this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder

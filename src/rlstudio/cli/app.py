@@ -21,8 +21,8 @@ from typer.main import get_command
 from rlstudio.cli import failures
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
-from rlstudio.core.portable import NotPortable, restart
-from rlstudio.core.process_exit import noticing_exits
+from rlstudio.core.host.portable import NotPortable, restart
+from rlstudio.core.host.process_exit import noticing_exits
 
 PROGRAMS = ("rlctl", "rlstudio")
 

@@ -18,7 +18,7 @@ from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result
 from rlstudio.cli.screen.terminal import OutputClosed, stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
-from rlstudio.core.process_exit import report_crashes
+from rlstudio.core.host.process_exit import report_crashes
 
 if TYPE_CHECKING:
     from rlstudio.experiment.run.session import Session

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from rlstudio.core.errors import UserError, suggest
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.ports import Port
 

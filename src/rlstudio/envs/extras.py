@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from rlstudio.core.errors import UserError
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 
 
 def _quiet_ale(ale_py: ModuleType) -> None:

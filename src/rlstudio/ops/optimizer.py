@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstudio.core.contracts import Group, State
-from rlstudio.core.process import PULSE
+from rlstudio.core.host.process import PULSE
 from rlstudio.ops.flat import flatten
 from rlstudio.ops.group import ALONE
 

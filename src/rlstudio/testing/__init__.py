@@ -11,7 +11,7 @@
 try:
     import pytest
 except ModuleNotFoundError as error:
-    from rlstudio.core.installation import remedy
+    from rlstudio.core.host.installation import remedy
 
     raise ImportError(f"rlstudio.testing needs pytest; {remedy('dev', 'pytest')}") from error
 

@@ -13,7 +13,7 @@ from rlstudio.control.queue.launchers import Launcher, read_launcher
 from rlstudio.control.runs.start import enqueue
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import experiment_from
 

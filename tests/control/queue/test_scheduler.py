@@ -19,7 +19,7 @@ from rlstudio.control.store.schema import runs
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import LeaseLost, StorageError, UserError
-from rlstudio.core.process import Owner, this_process
+from rlstudio.core.host.process import Owner, this_process
 from rlstudio.core.run_state import Reason, RunState
 from support.control_world import HERE, S, assert_history, owner, request
 

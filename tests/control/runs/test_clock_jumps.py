@@ -14,7 +14,7 @@ from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core import timestamps
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder import run_folder
 from rlstudio.storage.abandoned import sweep_abandoned

@@ -22,7 +22,7 @@ from rlstudio.control.store.store import Store
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Conflict, EnvFault, LeaseLost, StorageError, UserError
-from rlstudio.core.process import PULSE, this_process
+from rlstudio.core.host.process import PULSE, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder

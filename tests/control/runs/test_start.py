@@ -11,7 +11,7 @@ from rlstudio.control.runs.start import requeue, resume_session, serve, start_se
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.tiny_runs import config

@@ -13,9 +13,9 @@ from rlstudio import orchestrator
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.runs.stop import EndRequest
 from rlstudio.control.workspace import Workspace
-from rlstudio.core import process
 from rlstudio.core.errors import Conflict, RunBusy, UserError
-from rlstudio.core.process import Owner, process_of, this_process
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner, process_of, this_process
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder

@@ -17,7 +17,7 @@ from rlstudio.control.lifecycle import Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.core.errors import Conflict, LeaseLost, UserError
-from rlstudio.core.process import Owner
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import Reason, RunState
 from support.control_world import HERE, STALL, THERE, TTL, World, assert_history, clear, request
 from support.mutants import MUTANTS

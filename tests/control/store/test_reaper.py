@@ -20,9 +20,9 @@ from rlstudio.control.store import reaper
 from rlstudio.control.store.reaper import Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
-from rlstudio.core import process
 from rlstudio.core.errors import StorageError
-from rlstudio.core.process import Owner, this_process
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner, this_process
 from rlstudio.core.run_state import Reason
 from support.control_world import HERE, NO_SUCH_PID, THERE, TTL, S, World, assert_history, owner, request
 
@@ -136,7 +136,7 @@ def test_b3_looking_from_a_real_namespace_takes_no_run(tmp_path: Path) -> None:
     inside = ["unshare", "--pid", "--fork"]
     if subprocess.run([*inside, "--mount-proc", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this user may not make a PID namespace")
-    code = f"from rlstudio.core.process import *; print(presence({this_process()!r}).name)"
+    code = f"from rlstudio.core.host.process import *; print(presence({this_process()!r}).name)"
     for options in (["--mount-proc"], []):  # without it, /proc is still that of the outer namespace
         command = [*inside, *options, sys.executable, "-c", code]
         assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "UNKNOWN"

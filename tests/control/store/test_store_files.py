@@ -22,8 +22,8 @@ from rlstudio.control.store import database as database_module
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
-from rlstudio.core import process
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
+from rlstudio.core.host import process
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from support.control_world import S, assert_history, in_state, owner, request
 from support.golden_store import GOLDEN

@@ -335,7 +335,7 @@ def test_devices_are_given_by_the_owner(store):
 
 def test_workers_come_and_go(store, database):
     from rlstudio.control.store.resources import Slots
-    from rlstudio.core.process import this_process
+    from rlstudio.core.host.process import this_process
 
     workers = Workers(database)
     workers.register("w1", this_process(), Slots(2, 1, 8000))

@@ -199,7 +199,7 @@ def test_killed_after_every_write_an_asynchronous_sweep_loses_nothing(place: Sto
 
 
 def test_one_driver_at_a_time(store: Store) -> None:
-    from rlstudio.core.process import this_process
+    from rlstudio.core.host.process import this_process
 
     search = search_of()
     first = new_driver(store.database, search)

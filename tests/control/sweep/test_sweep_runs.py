@@ -19,8 +19,8 @@ from rlstudio.control.sweep.report import best_yaml, importance, summary_of
 from rlstudio.control.sweep.search import load_search
 from rlstudio.control.sweep.sweeps import Sweeps, Trial, TrialState
 from rlstudio.control.workspace import Workspace
+from rlstudio.core.host.process import this_process
 from rlstudio.core.parsing.yaml_file import read_text
-from rlstudio.core.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from support.experiments import merged

@@ -10,7 +10,7 @@ import typer
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.options import Imports, Json, RunsDir, SweepName
 from rlstudio.cli.arguments.sweeps import find_sweep
-from rlstudio.cli.commands import sweep_background, sweep_ending
+from rlstudio.cli.commands import sweep_steering
 from rlstudio.cli.failures import INTERRUPTED
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rlstudio.control.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None)
-app.command("stop")(sweep_ending.stop)
-app.command("rm")(sweep_ending.rm)
-app.command("logs")(sweep_background.logs)
+app.command("stop")(sweep_steering.stop)
+app.command("rm")(sweep_steering.rm)
+app.command("logs")(sweep_steering.logs)
 
 
 @app.callback(invoke_without_command=True)
@@ -95,7 +95,7 @@ def sweep(
     if detach:
         # Left for the process in the background: if none comes to be, `--resume` goes on with it.
         Sweeps(workspace.store.database).end(create_sweep(workspace, search), SweepState.STOPPED)
-        return sweep_background.detach(workspace, search.cfg.name, max_concurrent, json=json)
+        return sweep_steering.detach(workspace, search.cfg.name, max_concurrent, json=json)
     return _drive(workspace, begin_sweep(workspace, search, max_concurrent), json)
 
 
@@ -104,7 +104,7 @@ def _resume(
 ) -> int:
     find_sweep(workspace, name)
     if detach:
-        return sweep_background.detach(workspace, name, max_concurrent, take_over=take_over, json=json)
+        return sweep_steering.detach(workspace, name, max_concurrent, take_over=take_over, json=json)
     from rlstudio.control.sweep.actions import resume_sweep
 
     return _drive(workspace, resume_sweep(workspace, name, max_concurrent, take_over=take_over), json)

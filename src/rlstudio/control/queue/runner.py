@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
+from rlstudio.core.host.portable import is_portable, is_possible, restart
+from rlstudio.core.host.process import this_process
+from rlstudio.core.host.process_exit import leave, noticing_exits, report_crashes
 from rlstudio.core.parsing.yaml_file import read_file
-from rlstudio.core.portable import is_portable, is_possible, restart
-from rlstudio.core.process import this_process
-from rlstudio.core.process_exit import leave, noticing_exits, report_crashes
 from rlstudio.experiment.folder.run_folder import RunFolder
 
 GRACE_SECONDS = 4.0

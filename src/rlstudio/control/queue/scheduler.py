@@ -20,7 +20,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots, left
 from rlstudio.control.store.store import Store
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
 
 

@@ -14,7 +14,7 @@ from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.resources import Slots, of_this_machine
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
-from rlstudio.core.portable import native_environment
+from rlstudio.core.host.portable import native_environment
 from rlstudio.storage.folder import Folder, ensure_directory
 
 LOG = "worker.log"

@@ -17,7 +17,7 @@ from types import FrameType
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.store.workers import Workers
 from rlstudio.core.errors import StorageError
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 
 TICK_SECONDS = 0.5
 BEAT_SECONDS = 5.0

@@ -18,7 +18,7 @@ from rlstudio.control.registry.records import Decision, Stage, Version, check_mo
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.registry_tables import audit, versions
 from rlstudio.core.errors import Conflict, UnknownName, suggest
-from rlstudio.core.process import user_name
+from rlstudio.core.host.process import user_name
 from rlstudio.core.timestamps import timestamp
 
 TRIES = 5

@@ -11,8 +11,8 @@ from rlstudio.control.runs.start import request_of, with_registration
 from rlstudio.control.store.records import RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
-from rlstudio.core.portable import require
-from rlstudio.core.process import this_process
+from rlstudio.core.host.portable import require
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder

@@ -21,7 +21,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Conflict, FilesClosed, LeaseLost, StorageError, UserError
-from rlstudio.core.process import PULSE
+from rlstudio.core.host.process import PULSE
 from rlstudio.core.run_state import Reason, RunState, end_of
 from rlstudio.experiment.folder.lease import FileLease
 

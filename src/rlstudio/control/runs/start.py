@@ -16,8 +16,8 @@ from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import RunBusy
-from rlstudio.core.portable import require
-from rlstudio.core.process import this_process, user_name
+from rlstudio.core.host.portable import require
+from rlstudio.core.host.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.config.imports import import_path

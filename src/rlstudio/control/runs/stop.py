@@ -8,9 +8,9 @@ import signal
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.runs.adopt import adopt
 from rlstudio.control.workspace import Entry, Workspace
-from rlstudio.core import process
 from rlstudio.core.errors import Conflict, UserError
-from rlstudio.core.process import Owner
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import OWNED
 
 

@@ -28,8 +28,8 @@ from sqlalchemy.pool import NullPool, Pool
 
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
-from rlstudio.core.installation import remedy
-from rlstudio.core.process import call_in_children
+from rlstudio.core.host.installation import remedy
+from rlstudio.core.host.process import call_in_children
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection

@@ -12,7 +12,7 @@ from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
 from rlstudio.control.store.records import RUN_COLUMNS, RunRequest, RunRow, request_as_columns
 from rlstudio.control.store.schema import checkpoints, events, keys, runs
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
-from rlstudio.core.process import Owner
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.run_folder import new_run_id

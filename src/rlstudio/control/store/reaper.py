@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from rlstudio.control.lifecycle import outcome_of_stop
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.store import Store
-from rlstudio.core import process
 from rlstudio.core.errors import RunNotFound, StorageError
-from rlstudio.core.process import Owner
+from rlstudio.core.host import process
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.status import Status
 

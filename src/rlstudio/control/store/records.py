@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from rlstudio.control.lifecycle import Desired, is_retried
-from rlstudio.core.process import Owner
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.status import Status

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from rlstudio.control.store.records import RunRow
 from rlstudio.core.errors import UserError
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 
 if TYPE_CHECKING:
     from rlstudio.experiment.config.sections import ResourcesConfig

@@ -32,7 +32,7 @@ from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRequest, RunRow, facts_as_columns
 from rlstudio.control.store.schema import runs
 from rlstudio.core.errors import Conflict, UserError
-from rlstudio.core.process import Owner
+from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 
 Fence = Callable[[Connection], None]

@@ -16,7 +16,7 @@ from sqlalchemy import RowMapping, delete, exists, insert, select, update
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs, workers
-from rlstudio.core.process import Owner, is_gone, is_here
+from rlstudio.core.host.process import Owner, is_gone, is_here
 from rlstudio.core.run_state import RunState
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from rlstudio.control.sweep.search import SweepSearch, from_json, overrides
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import RLStudioError
+from rlstudio.core.host.portable import require
+from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.parsing.yaml_file import read_text
-from rlstudio.core.portable import require
-from rlstudio.core.process import is_gone, this_process
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.metrics.reader import read_series

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
-from rlstudio.core.process import process_of
+from rlstudio.core.host.process import process_of
 from rlstudio.storage.folder import Folder, ensure_directory
 
 

@@ -14,7 +14,7 @@ from rlstudio.control.sweep.driver import is_active
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepState
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import Conflict, RLStudioError, RunNotFound
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 
 
 def stop_sweep(workspace: Workspace, name: str) -> list[EndRequest]:

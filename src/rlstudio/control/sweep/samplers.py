@@ -16,7 +16,7 @@ import numpy as np
 from rlstudio.control.sweep.config import SamplerConfig
 from rlstudio.control.sweep.space import Axis, Params, Space
 from rlstudio.control.sweep.sweeps import Trial, TrialState
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 from rlstudio.core.rng import Rng
 
 if TYPE_CHECKING:

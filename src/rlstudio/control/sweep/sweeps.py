@@ -15,7 +15,7 @@ from rlstudio.control.store.database import Database
 from rlstudio.control.store.schema import runs
 from rlstudio.control.store.sweep_tables import sweeps, trials
 from rlstudio.core.errors import Conflict, LeaseLost, UnknownName, suggest
-from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.host.process import Owner, is_gone
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
 

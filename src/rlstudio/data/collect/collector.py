@@ -12,7 +12,7 @@ import numpy as np
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
-from rlstudio.core.process import PULSE
+from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.data.collect.episodes import EpisodeLog

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Array
 from rlstudio.core.errors import Incompatible, RLStudioError, UserError
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
 from rlstudio.data.datasets.minari_infos import read_infos, stored_infos
 from rlstudio.data.replay.buffer import ReplayBuffer

@@ -19,7 +19,7 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.core.errors import ConfigError, Incompatible, suggest
-from rlstudio.core.extras import Extra
+from rlstudio.core.host.extras import Extra
 from rlstudio.core.spaces import Box, Dict, Discrete, Space, Spaces, describe
 from rlstudio.envs.envpool.envpool_task import Task, pool_task
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line

@@ -18,7 +18,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, origin_of, suggest
-from rlstudio.core.installation import remedy
+from rlstudio.core.host.installation import remedy
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.gym.action_mask import ActionMaskObservation

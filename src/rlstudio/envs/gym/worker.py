@@ -24,7 +24,7 @@ import numpy as np
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, traceback_of
-from rlstudio.core.process_exit import leave
+from rlstudio.core.host.process_exit import leave
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlstudio.core.errors import FilesClosed, LeaseLost, RunBusy, StorageError
-from rlstudio.core.process import call_in_children, this_process
+from rlstudio.core.host.process import call_in_children, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.storage.descriptors import Opened
 from rlstudio.storage.folder import Folder, is_directory

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from rlstudio.core.errors import RunNotFound, StorageError, UserError
-from rlstudio.core.process import this_process
+from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.lease import FileLease

@@ -10,7 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, get_type_hints
 
-from rlstudio.core.process import Owner, is_gone
+from rlstudio.core.host.process import Owner, is_gone
 from rlstudio.core.run_state import OWNED, Reason, RunState
 
 FACTS = (

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rlstudio.core.contracts import Acted, Array, Carried, Player, Step
-from rlstudio.core.process import PULSE
+from rlstudio.core.host.process import PULSE
 from rlstudio.data.collect.carry import without_rows
 
 Vary = Callable[[Array, np.ndarray], np.ndarray]

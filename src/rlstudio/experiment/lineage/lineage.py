@@ -31,7 +31,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.version import __version__
 from rlstudio.experiment.lineage.git import Commit, commit_of
 from rlstudio.experiment.lineage.secrets import masked

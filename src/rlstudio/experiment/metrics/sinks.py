@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rlstudio.core.errors import StorageError, UserError
-from rlstudio.core.installation import remedy
+from rlstudio.core.host.installation import remedy
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.metrics.records import Record
 from rlstudio.storage.folder import Folder, ensure_directory

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import rlstudio.envs
 from rlstudio.core.errors import EnvFault, RLStudioError
-from rlstudio.core.process_exit import leave
+from rlstudio.core.host.process_exit import leave
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.experiment.run.session import Session

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
-from rlstudio.core.process import PULSE, this_process
+from rlstudio.core.host.process import PULSE, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
 from rlstudio.core.errors import Diverged, LeaseLost, StorageError
-from rlstudio.core.portable import require
+from rlstudio.core.host.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
@@ -181,15 +181,11 @@ class Session:
                 raise  # already recorded; or the lease was lost and this process may not write
             except (Exception, SystemExit) as error:
                 blamed = with_culprit(error, self.cfg.env.id)
-                self._record_failure(blamed)
+                with suppress(StorageError):  # as far as the disk allows; it is raised in any case
+                    self.writer.set_state(*end_by(blamed, self.folder))
                 if blamed is not error:
                     raise blamed from error
                 raise
-
-    def _record_failure(self, error: Exception) -> None:
-        """Write how the run ended, as far as the disk allows; the caller raises the error in any case."""
-        with suppress(StorageError):
-            self.writer.set_state(*end_by(error, self.folder))
 
     def _train(self) -> Iterator[Tick]:
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from rlstudio.core.process_exit import leave
+from rlstudio.core.host.process_exit import leave
 
 GRACE_SECONDS = 4.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.portable import is_portable
+from rlstudio.core.host.portable import is_portable
 from rlstudio.experiment.training import portable_kernels
 from rlstudio.experiment.training.numerics import fingerprint, probe_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES

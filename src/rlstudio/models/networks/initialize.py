@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from rlstudio.core.errors import Incompatible
-from rlstudio.core.ram import usable_ram
+from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.rng import Rng
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)

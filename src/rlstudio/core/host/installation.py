@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DISTRIBUTION = "rlctl"
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 """Of the checkout, where the code lies in one."""
 
 COVERED_BY = {"setup": ("user", "envs", "dev"), "setup-envs": ("envs", "dev"), "setup-dev": ("dev",)}

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from rlstudio.core.errors import UserError
-from rlstudio.core.installation import remedy
+from rlstudio.core.host.installation import remedy
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Libraries choose their code by the processor when they are loaded, the C library even before Python starts. Variables of
 the environment choose for them, if they are there when the process starts. So a process is portable or it is not, for
-all its life, and what it starts inherits that. `python -m rlstudio.core.portable SCRIPT` starts one.
+all its life, and what it starts inherits that. `python -m rlstudio.core.host.portable SCRIPT` starts one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def require(numerics: str) -> None:
         )
     raise NotPortable(
         "runtime.numerics: portable is decided when a process starts, and this one was started without it; start it"
-        " with: python -m rlstudio.core.portable SCRIPT, or put the run into the queue"
+        " with: python -m rlstudio.core.host.portable SCRIPT, or put the run into the queue"
     )
 
 

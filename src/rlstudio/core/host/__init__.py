@@ -1,0 +1,1 @@
+"""This process, the machine it runs on, and what is installed there."""
