@@ -616,6 +616,7 @@ def test_a_detached_sweep_is_killed_paused_stopped_resumed_and_removed(place: Pa
     assert "trial 0: train.lr=" in Path(begun["log"]).read_text()
     assert rlctl("sweep", "logs", "endless")[1] == Path(begun["log"]).read_text()
     assert os.getsid(driver().pid) == driver().pid  # a closed terminal does not reach it
+    assert rlctl("rm", run.id, "--yes")[0] == 2  # its sweep needs it
 
     process.send(driver(), signal.SIGKILL)
     wait_for(lambda: state() == "INTERRUPTED")
@@ -635,6 +636,7 @@ def test_a_detached_sweep_is_killed_paused_stopped_resumed_and_removed(place: Pa
     assert workspace.store.get(run.id).is_paused
     wait_for(lambda: process.is_gone(driver()))
     assert Path(begun["log"]).read_text().endswith("go on with: rlctl sweep --resume endless\n")
+    assert rlctl("sweep", "logs", "-f", "endless")[1] == Path(begun["log"]).read_text()  # nothing more will come
     assert rlctl("sweep", "rm", "endless", "--yes")[0] == 0
     assert not workspace.folder(run.id).exists
     assert not Path(begun["log"]).exists()

@@ -14,12 +14,14 @@ import pytest
 
 from rlstudio import orchestrator
 from rlstudio.control.store.workers import Workers
+from rlstudio.control.sweep.sweeps import Sweeps
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import ConfigError, Conflict, RunNotFound, UserError
 from rlstudio.core.host.process import send
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.orchestrator.live import describe
+from support.control_world import owner, request
 from support.deadlines import PATIENCE
 from support.experiments import tiny_data
 
@@ -57,6 +59,21 @@ def test_run_trains_here_and_is_known_to_everybody(runs_dir: Path) -> None:
     assert run.lineage["versions"]["rlstudio"]
     assert run.parent is None
     assert run.id in repr(run)
+
+
+def test_runs_and_sweeps_are_paused_stopped_and_removed(runs_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+    workspace = Workspace(runs_dir)
+    run = orchestrator.Run(workspace, workspace.store.create(request()).id)
+    assert orchestrator.pause(run.id, runs_dir=runs_dir).status.reason == Reason.PAUSED
+    assert run.pause().state == RunState.INTERRUPTED
+    assert run.resume().state == RunState.QUEUED  # back in the queue, not trained here
+    Sweeps(workspace.store.database).create("mine", "{}", owner())
+    trial = workspace.store.create(request(sweep="mine", trial=0))
+    orchestrator.stop_sweep("mine", runs_dir=runs_dir)
+    assert workspace.store.get(trial.id).is_paused
+    orchestrator.remove_sweep("mine", runs_dir=runs_dir)
+    assert [left.id for left in orchestrator.runs(runs_dir=runs_dir)] == [run.id]
 
 
 def test_a_session_is_a_run_that_the_store_knows_and_can_be_left_and_gone_on_with(runs_dir: Path) -> None:

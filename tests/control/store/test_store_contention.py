@@ -120,16 +120,27 @@ def test_claims_of_many_processes_at_once(url, tmp_path):
 def step(store: Store, run_id: str) -> None:
     """The next in a round of all the moves there are."""
     run = store.get(run_id)
-    if run.state == S.QUEUED:
+    if run.state == S.QUEUED and run.version % 5 == 0:
+        store.pause(run_id)
+    elif run.state == S.QUEUED:
         store.claim(run_id, owner())
     elif run.state == S.STARTING:
         store.move(run_id, run.token, S.RUNNING)
     elif run.state == S.RUNNING:
         store.beat(run_id, run.token, run.progress + 1, {"env_steps": run.env_steps + 1})
         store.publish(run_id, run.token, [{"step": run.env_steps, "state_hash": "h", "manifest_sha256": "m"}])
-        store.ask(run_id, Desired.STOP)
+        if run.attempt % 3 == 0:
+            store.ask(run_id, Desired.STOP)
+        elif run.attempt % 3 == 1:
+            store.pause(run_id)
+        else:
+            store.move(run_id, run.token, S.INTERRUPTED, Reason.SIGNAL)
     elif run.state == S.STOPPING:
         store.reap(run_id, run.token, run.heartbeat, Reason.ORPHANED, "gone")
+    elif run.is_paused:
+        store.release(run_id)
+    elif run.may_retry:
+        store.pause(run_id)  # two moves at once
     else:
         store.resume(run_id)
 
@@ -152,7 +163,7 @@ def assert_sound(path: Path) -> int:
 def test_writers_killed_at_any_time(tmp_path, kills):
     path = tmp_path / "store.db"
     store = Store(Database(f"sqlite:///{path}"))
-    run_id = store.create(request()).id
+    run_id = store.create(request(max_retries=1_000_000)).id
     store.database.close()
     rng, seen, journals = random.Random(3), 0, 0
     for _ in range(kills):
@@ -204,6 +215,7 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
         pytest.param(
             lambda store, run: store.reap(run.id, run.token, run.heartbeat, Reason.HUNG, "z" * 9000), id="reap"
         ),
+        pytest.param(lambda store, run: store.pause(run.id), id="pause"),
     ],
 )
 @pytest.mark.parametrize("every", [31, pytest.param(9, marks=pytest.mark.slow)])

@@ -27,6 +27,18 @@ from support.sweep_world import FakeWorker, Killed, drive, killed_at, new_driver
 SMALL: dict[str, Any] = {"trials": 3, "pruner": {"kind": "asha", "rungs": [3], "eta": 3}, "deterministic": True}
 
 
+@pytest.fixture(scope="module")
+def search() -> SweepSearch:
+    return search_of(**SMALL)
+
+
+@pytest.fixture(scope="module")
+def expected(sqlite_database: Database, search: SweepSearch) -> list[Any]:
+    """What the sweep decides if nobody stops it."""
+    clear(sqlite_database)
+    return decisions(drive(new_driver(sqlite_database, search, 3), FakeWorker(sqlite_database, search)))
+
+
 @pytest.fixture
 def workspace(store: Store, tmp_path: Path) -> Workspace:
     """With the store of the module, emptied."""
@@ -47,13 +59,6 @@ def place(sqlite_database: Database, tmp_path: Path) -> Workspace:
 
 def decisions(trials: list[Trial]) -> list[Any]:
     return [(trial.number, dict(trial.params), trial.state, trial.results) for trial in trials]
-
-
-def whole(database: Database, search: SweepSearch) -> list[Any]:
-    """What the sweep decides if nobody stops it."""
-    decided = decisions(drive(new_driver(database, search, 3), FakeWorker(database, search)))
-    clear(database)
-    return decided
 
 
 def begun(workspace: Workspace, search: SweepSearch) -> Driver:
@@ -79,9 +84,10 @@ def by_state(workspace: Workspace) -> list[tuple[RunState, Reason, bool]]:
     return sorted((run.state, run.reason, run.is_paused) for run in workspace.store.runs(sweep="toy"))
 
 
-def test_a_stopped_sweep_pauses_its_runs_and_decides_the_same_when_it_is_resumed(workspace: Workspace) -> None:
-    search, sweeps = search_of(**SMALL), Sweeps(workspace.store.database)
-    expected = whole(workspace.store.database, search)
+def test_a_stopped_sweep_pauses_its_runs_and_decides_the_same_when_it_is_resumed(
+    expected: list[Any], search: SweepSearch, workspace: Workspace
+) -> None:
+    sweeps = Sweeps(workspace.store.database)
     driver = begun(workspace, search)
     assert len(stop_sweep(workspace, "toy")) == 2
     assert sweeps.get("toy").current == SweepState.STOPPED
@@ -101,9 +107,8 @@ def test_a_stopped_sweep_pauses_its_runs_and_decides_the_same_when_it_is_resumed
         stop_sweep(workspace, "toy")
 
 
-def test_a_driver_that_was_stopped_starts_nothing_more(workspace: Workspace) -> None:
+def test_a_driver_that_was_stopped_starts_nothing_more(search: SweepSearch, workspace: Workspace) -> None:
     """Also where it had decided to before."""
-    search = search_of(**SMALL)
     driver = begun(workspace, search)
     stop_sweep(workspace, "toy")
     before = workspace.store.runs()
@@ -116,10 +121,10 @@ def test_a_driver_that_was_stopped_starts_nothing_more(workspace: Workspace) -> 
     assert workspace.store.runs() == before
 
 
-def test_killed_after_any_write_a_stop_can_be_repeated(place: Workspace, monkeypatch: Any) -> None:
+def test_killed_after_any_write_a_stop_can_be_repeated(
+    expected: list[Any], search: SweepSearch, place: Workspace, monkeypatch: Any
+) -> None:
     """A kill before a transaction is written leaves what a kill after the one before it leaves."""
-    search = search_of(**SMALL)
-    expected = whole(place.store.database, search)
     for point in (1, 2, 3):
         clear(place.store.database)
         begun(place, search)
@@ -133,9 +138,10 @@ def test_killed_after_any_write_a_stop_can_be_repeated(place: Workspace, monkeyp
         assert finish(place, search) == expected, f"killed at transaction {point}"
 
 
-def test_a_run_that_its_user_paused_waits_for_the_user_and_fails_no_trial(workspace: Workspace) -> None:
-    search, store = search_of(**SMALL), workspace.store
-    expected = whole(store.database, search)
+def test_a_run_that_its_user_paused_waits_for_the_user_and_fails_no_trial(
+    expected: list[Any], search: SweepSearch, workspace: Workspace
+) -> None:
+    store = workspace.store
     driver = begun(workspace, search)
     (queued,) = store.runs(sweep="toy", states={S.QUEUED})
     (running,) = store.runs(sweep="toy", states={S.RUNNING})
@@ -171,8 +177,7 @@ def test_a_process_that_was_started_to_drive_it_has_it_once(store: Store) -> Non
 # -- removing ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_is_removed_with_its_runs_and_nothing_else(workspace: Workspace) -> None:
-    search = search_of(**SMALL)
+def test_a_sweep_is_removed_with_its_runs_and_nothing_else(search: SweepSearch, workspace: Workspace) -> None:
     begun(workspace, search)
     other = in_state(workspace.store, S.COMPLETED)
     with pytest.raises(
@@ -200,11 +205,12 @@ def test_a_sweep_is_removed_with_its_runs_and_nothing_else(workspace: Workspace)
     assert Sweeps(workspace.store.database).trials("toy") == []
 
 
-def test_killed_after_any_write_a_removal_can_be_repeated(place: Workspace, monkeypatch: Any) -> None:
+def test_killed_after_any_write_a_removal_can_be_repeated(
+    search: SweepSearch, place: Workspace, monkeypatch: Any
+) -> None:
     def killed_too(*_: object) -> None:
         raise Killed  # a process that is killed records nothing afterwards
 
-    search = search_of(**SMALL)
     monkeypatch.setattr(ending, "this_process", lambda: owner(9, HERE))  # gone, when somebody looks
     monkeypatch.setattr(Sweeps, "end", killed_too)
     point, killed = 0, True

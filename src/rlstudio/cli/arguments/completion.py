@@ -33,7 +33,7 @@ def sweeps(ctx: typer.Context, incomplete: str) -> Offers:
 
     workspace = Workspace(Path(ctx.params.get("runs_dir") or usual_runs_dir()))
     stored = [] if workspace.is_empty else Sweeps(workspace.records.database).all()
-    return _starting({sweep.name: sweep.state.lower() for sweep in stored}, incomplete)
+    return _starting({sweep.name: sweep.current.lower() for sweep in stored}, incomplete)
 
 
 def algos(incomplete: str) -> Offers:

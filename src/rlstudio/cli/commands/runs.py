@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from rlstudio.core.errors import Conflict, RunBusy
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
+    from rlstudio.control.sweep.needed import Need
     from rlstudio.control.workspace import Entry
 
 DEFAULT_LIMIT = 20
@@ -117,20 +119,15 @@ def rm(
     workspace = Workspace(runs_dir)
     workspace.reap()
     entries = {entry.id: entry for entry in (workspace.find(run) for run in runs)}
+    needed = needed_runs(workspace.store, [entry.run for entry in entries.values() if entry.run])
+    if not force:
+        _refuse_needed(needed, runs_dir)  # first: to stop such a run would fail its trial
     for entry in entries.values():
         if entry.status.state in OWNED:
             raise RunBusy(
                 f"run {entry.id}: is running; end it first with: rlctl stop {entry.id}{in_runs_dir(runs_dir)}"
             )
     refuse_referred(workspace, set(entries))
-    needed = needed_runs(workspace.store, [entry.run for entry in entries.values() if entry.run])
-    for run_id, need in needed.items():
-        if not force:
-            where = in_runs_dir(runs_dir)
-            raise Conflict(
-                f"run {run_id}: {need.why}; remove the whole sweep with: rlctl sweep rm {need.sweep}{where}, or only"
-                f" this run with: rlctl rm {run_id} --force{where} ({need.lost})"
-            )
     lost = {run_id: f"; {need.lost}" for run_id, need in needed.items()}
     going = [f"{runs_dir / run_id}{lost.get(run_id, '')}" for run_id in entries]
     question = f"delete {'this run' if len(going) == 1 else f'these {len(going)} runs'} for good?"
@@ -140,3 +137,12 @@ def rm(
         remove(workspace, entry)
         stdout().line(f"run {entry.id}: removed{lost.get(entry.id, '')}")
     return 0
+
+
+def _refuse_needed(needed: Mapping[str, Need], runs_dir: Path) -> None:
+    for run_id, need in needed.items():
+        where = in_runs_dir(runs_dir)
+        raise Conflict(
+            f"run {run_id}: {need.why}; remove the whole sweep with: rlctl sweep rm {need.sweep}{where}, or only"
+            f" this run with: rlctl rm {run_id} --force{where} ({need.lost})"
+        )

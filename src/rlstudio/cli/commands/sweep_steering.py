@@ -11,7 +11,6 @@ import typer
 from rlstudio.cli.arguments.confirm import confirmed
 from rlstudio.cli.arguments.options import Json, RunsDir, SweepName
 from rlstudio.cli.arguments.sweeps import find_sweep
-from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir, short_path
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
@@ -60,10 +59,12 @@ def logs(
             f" rlctl sweep show {name}{in_runs_dir(runs_dir)}"
         )
     with path.open(encoding="utf-8", errors="replace") as file:
-        goes_on = True
+        goes_on, begun = True, ""  # a line that was not written to its end yet
         while goes_on:
             goes_on = follow and find_sweep(workspace, name).is_driven
-            stdout().raw("".join(f"{text.safe(line)}\n" for line in file.read().splitlines()))
+            *whole, begun = (begun + file.read()).split("\n")
+            for line in whole if goes_on or not begun else [*whole, begun]:
+                stdout().line(line)
             stdout().flush()
             if goes_on:
                 time.sleep(POLL_SECONDS)
