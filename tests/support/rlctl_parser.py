@@ -36,9 +36,10 @@ def options(command: Any = None) -> frozenset[str]:
 def as_typed(line: str) -> list[str]:
     """The words that reach the program. Of a synopsis, `[--at last|best] [KEY=VALUE ...]`, everything that may be
     given; N is a number, and of alternatives the first one is taken."""
-    optional = re.sub(r"\[(?=-|[A-Z]|train\.)|(?<=[\w.])\](?=\s|$)", " ", line.replace("\\|", "|"))
+    plain = line.replace("\\|", "|")
+    synopsis = re.sub(r"(?<=\s)\[|\](?=\s|$)", " ", plain) if " [" in plain else plain
     words = []
-    for word in shlex.split(NUMBER.sub("3", optional)):
+    for word in shlex.split(NUMBER.sub("3", synopsis)):
         if word in SHELL:
             break
         given = word.removesuffix("...")

@@ -295,7 +295,10 @@ def test_a_model_of_the_same_world_is_lent() -> None:
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"kwargs": {"g": 9.81}}, r"the equations of Pendulum-v1 know nothing of env\.kwargs \(g\);.*--dynamics RUN"),
+        (
+            {"kwargs": {"g": 9.81}},
+            r"the equations of Pendulum-v1 know nothing of env\.kwargs \(g\);.*--dynamics OTHER_RUN",
+        ),
         (
             {"wrappers": ["ClipAction"]},
             r"know nothing of env\.wrappers \(ClipAction\);.*dynamics\.kind mlp or ensemble",

@@ -1,0 +1,195 @@
+"""The `rlctl` lines of pages and messages do what they are typed for: in order, in an empty home, without a network.
+
+Runs are made small and episodes few; everything else is as it is written. What is not run stands below with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlstudio import orchestrator
+from rlstudio.cli.app import main
+from support.cli_scenario import rlctl_in_process
+from support.experiments import TRAIN, tiny_data, tiny_yaml
+from support.pages import EXAMPLES, ROOT, blocks
+from support.pip_offline import offline
+from support.rlctl_parser import as_typed
+from support.typed_commands import SAMPLE, of_blocks, of_messages
+
+TINY = tiny_yaml(env={"max_episode_steps": 20}, eval={"every_epochs": 1, "episodes": 2})
+
+NOT_RUN = {
+    "rlctl worker": "serves until it is stopped",
+    "rlctl serve-policy": "serves until it is stopped",
+    "rlctl import sb3": "needs a file of another library, which tests/delivery has",
+    "rlctl eval bundles/old": "made from that file",
+    "rlctl eval PPO_RUN": "needs a trained model of the world, which tests/cli/test_cli_planner.py has",
+    "rlctl sweep show": "needs a sweep that has ended, which tests/cli/test_cli_sweep.py has",
+    "rlctl launch -f found/best.yaml": "written by that sweep",
+    "rlctl --install-completion": "writes into the shell that is around it",
+}
+"""Beginnings of lines."""
+
+REFUSED = {
+    "rlctl stop": "there is nothing to stop",
+    "rlctl cancel": "there is nothing to cancel",
+    "rlctl promote cartpole:staging": "nothing is in staging",
+    "rlctl play cartpole:staging": "nothing is in staging",
+    "rlctl promote cartpole:3": "has no version 3",
+    "rlctl rollback cartpole": "none was before",
+}
+"""Lines for a run that is under way, or for the third version of a model: what they answer where there is one run that
+has ended and one version."""
+
+ELSEWHERE = {
+    "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
+    "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
+    "docs/reference/cli.md": "a synopsis; tests/house/test_hints.py",
+}
+"""Pages whose lines another test types."""
+
+HOWTO = ("config", "environments", "export", "memory", "metrics", "offline", "own-env", "own-world", "planning")
+PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what a checkout has and one run that has ended, an empty home beside it, no way out of here."""
+    home, place = tmp_path / "home", tmp_path / "place"
+    home.mkdir()
+    place.mkdir()
+    (place / "configs").symlink_to(ROOT / "configs")
+    shutil.copytree(EXAMPLES, place / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, value in offline(home).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(socket.socket, "connect", _local_only(socket.socket.connect))
+    monkeypatch.chdir(place)
+    (place / "tiny.yaml").write_text(TINY)
+    assert main(["launch", "-f", "tiny.yaml", "--quiet"]) == 0
+    return place
+
+
+def _local_only(connect: Any) -> Any:
+    def only_here(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "localhost", "::1"):
+            pytest.fail(f"a connection to {address} was asked for")
+        connect(self, address)
+
+    return only_here
+
+
+def small(algo: str) -> list[str]:
+    """Settings that keep a run of this algorithm short, whatever else it is told."""
+    train = {"epochs": 2, "steps_per_epoch": 64, **TRAIN[algo], **({"rollout_steps": 16} if algo == "ppo" else {})}
+    evaluation = {"every_epochs": 1, "episodes": 2, "final_episodes": 2}
+    sections = {"env": {"num_envs": 4}, "train": train, "buffer": tiny_data(algo)["buffer"], "eval": evaluation}
+    return [override for section, values in sections.items() for override in _dotted(section, values)]
+
+
+def _dotted(path: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inside in value.items():
+            yield from _dotted(f"{path}.{key}", inside)
+    else:
+        yield f"{path}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}"
+
+
+def shortened(words: list[str]) -> list[str]:
+    """The same command, on runs and numbers that take no time, and without the queue, which has tests of its own."""
+    words = [re.sub(r"^(RUN|CHILD)$", "last", word) for word in words]
+    words = [re.sub(r"^(train\.epochs|planner\.\w+)=\d+$", r"\1=4", word) for word in words]
+    for option in ("--episodes", "--seeds"):
+        if option in words:
+            words[words.index(option) + 1] = "2"
+    match words[0]:
+        case "eval" if "--episodes" not in words:
+            words += ["--episodes", "2"]
+        case "sweep" if "-f" in words:
+            words.append("--dry-run")
+        case "launch":
+            file = words[words.index("-f") + 1] if "-f" in words else None
+            known = yaml.safe_load(Path(file).read_text())["policy"]["algo"] if file else None
+            words += small(known or words[words.index("--algo") + 1])
+    if "--detach" in words:
+        words[words.index("--detach")] = "--dry-run" if words[0] == "launch" else "--quiet"
+    return words
+
+
+def lines_of(page: str) -> list[str]:
+    lines = [typed.line for typed in of_blocks() if typed.place == page and re.match("rlctl |cd ", typed.line)]
+    return [line for line in lines if " [" not in line and not line.startswith(tuple(NOT_RUN))]
+
+
+def interrupt_one(name: str) -> None:
+    """A run that was left after its first epoch is the newest."""
+    with orchestrator.session("tiny.yaml", f"name={name}") as session:
+        next(iter(session))
+
+
+def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rlctl = rlctl_in_process(capsys)
+    for line in lines_of(page):
+        words = as_typed(line)
+        if words[0] == "cd":
+            monkeypatch.chdir(scratch / words[1])
+            continue
+        if words[1] == "resume" and "train.epochs" not in line:
+            interrupt_one(words[2].replace("RUN", "interrupted").replace("last", "interrupted"))
+        result = rlctl(*shortened(words[1:]))
+        answer = next((text for beginning, text in REFUSED.items() if line.startswith(beginning)), None)
+        assert result.code == (0 if answer is None else 2), f"{line}: {result}"
+        assert (answer or "") in result.err
+        assert result.err.count("\n") == (0 if answer is None else 1), f"{line}: {result}"
+
+
+@pytest.mark.learning
+def test_the_lines_of_the_readme_run(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_all("README.md", scratch, monkeypatch, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.learning
+@pytest.mark.parametrize("page", PAGES)
+def test_the_lines_of_a_page_run(
+    page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of the reader's own is the whole experiment that the page shows, if it shows one."""
+    wholes = [body for body in blocks(ROOT / page, "yaml") if "env:" in body and "policy:" in body]
+    (scratch / "my.yaml").write_text(wholes[-1] if wholes else TINY)
+    type_all(page, scratch, monkeypatch, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.learning
+def test_what_messages_say_to_type_is_answered(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Done, or refused in one line for the state that things are in; what deletes goes last."""
+    rlctl = rlctl_in_process(capsys)
+    lines = {typed.line for typed in of_messages() if typed.program == "rlctl" and typed.line != "rlctl"}
+    typed = [line for line in lines if not line.startswith(tuple(NOT_RUN))]
+    assert len(typed) > 25
+    for line in sorted(typed, key=lambda line: (line.startswith("rlctl rm"), line)):
+        file = "configs/sweep/ppo_cartpole.yaml" if line.startswith("rlctl sweep") else "tiny.yaml"
+        filled = re.sub(rf"-f ({SAMPLE}|FILE)\b", f"-f {file}", line.replace(f"--runs-dir {SAMPLE}", "--runs-dir runs"))
+        words = as_typed(re.sub(rf"(?<=\s){SAMPLE}(?=\s|$)", "last", filled))
+        follow = [] if words[1] != "rm" else ["--yes"]
+        result = rlctl(words[1], *follow, *shortened(words[1:])[1:])
+        assert result.code in (0, 2), f"{line}: {result}"
+        assert result.err.count("\n") <= 1, f"{line}: {result}"
+
+
+def test_every_page_with_commands_is_typed_somewhere() -> None:
+    pages = {typed.place for typed in of_blocks() if typed.program == "rlctl"}
+    assert pages == {"README.md", *PAGES, *ELSEWHERE}
+    assert all((ROOT / place.rpartition("; ")[2]).is_file() for place in ELSEWHERE.values())
+    lines = [typed.line for typed in of_blocks()]
+    assert [text for text in (*NOT_RUN, *REFUSED) if not any(line.startswith(text) for line in lines)] == []
