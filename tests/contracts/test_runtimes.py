@@ -26,6 +26,7 @@ from support.runtimes import (
     STAND_IN_ALGOS,
     Game,
     Idle,
+    Marking,
     SlicedRuntime,
     actions_of,
     run_through,
@@ -60,11 +61,16 @@ def test_exploration_of_slices_goes_by_the_steps_of_all(algo):
     trainer = trainer_over(SlicedRuntime(envs), algo, **SHORT.get(algo, {}))
     trainer.progress(0.5)
     slices = trainer.source.collector.slices
-    trainer.train_step()
     if algo == "dqn":
+        trainer.train_step()
         assert {part.explore.epsilon for part in slices} == {trainer.cfg.epsilon_end}
-    else:
-        assert max(part.explore.taken for part in slices) >= trainer.cfg.learning_starts
+        return
+    for part in slices:
+        part.explore = Marking(part.explore.steps)
+    trainer.train_step()
+    places = [place for part in slices for place in part.explore.places]
+    assert min(place.env_steps for place in places) == 4
+    assert max(place.env_steps for place in places) >= trainer.cfg.learning_starts
 
 
 def test_rows_of_older_weights_are_weighed_by_what_the_present_ones_would_do():

@@ -8,6 +8,10 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import GaussianNoise, OrnsteinUhlenbeck, RandomStart
 from rlstudio.data.collect.noise import NoiseBlocks
+from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.training.build import build
+from rlstudio.testing.trainers import as_loaded, hash_of
+from support.experiments import tiny
 
 WIDE = Box((2,), "float32", (-1000, -4000), (1000, 4000))
 NARROW = Box((2,), "float32", (-1, 0), (1, 0.5))
@@ -117,3 +121,19 @@ def test_a_worker_with_a_part_of_the_environments_goes_by_the_steps_of_all():
     agent = np.full(2, 7)
     taken = [explore(agent, blocks.at(step), None, Place((step + 1) * 8, np.array([4, 5]), 8)) for step in range(8)]
     assert [bool((actions == 7).all()) for actions in taken] == [False] * 5 + [True] * 3
+
+
+def test_a_checkpoint_that_counted_the_random_steps_itself_goes_on_to_the_same_bits():
+    """Older checkpoints have `taken` among the state of a random start."""
+    whole, cut, resumed = (build(tiny("td3", train={"random_steps": 40})).trainer for _ in range(3))
+    for trainer in (whole, cut):
+        trainer.train_step()
+    content = as_loaded(capture(cut, {}, seed=3, attempt=0, meta={}))
+    explore = content["trainer_state"]["source"]["collector"]["explore"]
+    assert set(explore) == {"after"}
+    explore["taken"] = cut.source.env_steps
+    restore(content, resumed, {})
+    for trainer in (whole, resumed):
+        for _ in range(4):
+            trainer.train_step()
+    assert hash_of(resumed) == hash_of(whole)

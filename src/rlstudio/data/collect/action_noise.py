@@ -89,7 +89,6 @@ class RandomStart:
         self.steps = steps
         self.after = after
         self.remembers = after is not None and after.remembers
-        self.taken = 0  # steps of all environments
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
         """[steps, num_envs, D or 2 D]: what makes an action at the start, and what `after` wants."""
@@ -99,9 +98,8 @@ class RandomStart:
         return np.concatenate((uniform, self.after.noise(generator, steps, num_envs)), -1)
 
     def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray:
-        self.taken = place.env_steps
         size = len(self.low)
-        if self.taken <= self.steps:
+        if place.env_steps <= self.steps:
             uniform: np.ndarray = self.low + noise[:, :size] * (self.high - self.low)
             if self.choices is not None:
                 uniform = uniform[:, 0] * self.choices
@@ -117,9 +115,8 @@ class RandomStart:
             self.after.forget(envs)
 
     def state_dict(self) -> State:
-        return {"taken": self.taken, "after": {} if self.after is None else self.after.state_dict()}
+        return {"after": {} if self.after is None else self.after.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        self.taken = int(state["taken"])
         if self.after is not None:
             self.after.load_state_dict(state["after"])
