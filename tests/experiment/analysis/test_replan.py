@@ -39,6 +39,8 @@ def trained(algo: str, env_id: str = CARTPOLE, env: dict[str, Any] | None = None
     """After a few updates; a clone learns from what an untrained agent did."""
     if algo == "bc":
         changes["train"] = {"dataset": DATASET}
+    if algo in ("a2c", "ppo"):  # values in the units of the world
+        changes["train"] = {"normalize_rewards": False, **changes.get("train", {})}
     cfg = tiny(algo, env={"id": env_id, **(env or {})}, **changes)
     if algo == "bc":
         other = trained("ppo", env_id)

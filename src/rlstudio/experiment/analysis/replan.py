@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
+from rlstudio.algos.parts.on_policy import scales_rewards
 from rlstudio.core.config import Config, apply_overrides, parse
 from rlstudio.core.contracts import Dynamics, ForPlanning
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.policies import PlanPolicy, PlanValue
 from rlstudio.core.model.protocol import Weights
+from rlstudio.core.spaces import Space
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -55,7 +57,9 @@ def planning_agent(
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
     value = own_value(agent.model, learned or {}, reward_scale or 1.0) if cfg.value == "own" else None
     if value is not None:
-        _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics, reward_scale)
+        if reward_scale is None:
+            _check_scale(experiment, agent.spaces.action)
+        _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics)
     planner = build_planner(cfg, agent.spaces.action, own_policy(agent.model))
     score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
     return PlanningAgent(planner, score, agent.spaces)
@@ -108,16 +112,19 @@ def _world(trained: Trained) -> dict[str, object]:
     return {**settings, "spaces": trained.agent.spaces}
 
 
-def _check_units(
-    experiment: ExperimentConfig, modeller: ExperimentConfig, dynamics: Dynamics, reward_scale: float | None
-) -> None:
-    """A plan adds the value to the rewards of its model: both must be of the same units."""
-    instead = "use planner.value=none"
-    if reward_scale is None and getattr(experiment.train, "normalize_rewards", False):
+def _check_scale(experiment: ExperimentConfig, action: Space) -> None:
+    """A bundle of an older version does not say what its rewards were divided by."""
+    normalize = getattr(experiment.train, "normalize_rewards", False)
+    if scales_rewards(normalize, action):
         raise Incompatible(
             "planner value own: what train.normalize_rewards divided rewards by is not known; export the run again, or"
-            f" {instead}"
+            " use planner.value=none"
         )
+
+
+def _check_units(experiment: ExperimentConfig, modeller: ExperimentConfig, dynamics: Dynamics) -> None:
+    """A plan adds the value to the rewards of its model: both must be of the same units."""
+    instead = "use planner.value=none"
     clip, rewards = _reward_clip(experiment), dynamics.reward_range
     if rewards is None:  # they are learned, as their run saw them
         theirs = _reward_clip(modeller)
