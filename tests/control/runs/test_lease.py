@@ -630,3 +630,28 @@ def test_a_forked_child_that_leaves_the_session_ends_nothing(workspace: Workspac
     run = workspace.store.get(session.folder.id)
     assert (run.state, run.reason) == (S.COMPLETED, Reason.NONE)
     assert_history(workspace.store, run.id)
+
+
+@pytest.mark.usefixtures("long_beats")
+@pytest.mark.parametrize("end", [S.COMPLETED, S.FAILED])
+def test_an_end_whose_answer_was_lost_is_asked_for_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, end: RunState
+) -> None:
+    """The connection breaks after the server has committed: the run has ended, and nobody has taken it."""
+    monkeypatch.setattr(type(workspace.store.database), "is_server", True)
+    monkeypatch.setattr(lease_module.time, "sleep", lambda seconds: None, raising=False)
+    run, lease = leased(workspace)
+    lease.move(S.RUNNING, Reason.NONE, "", {})
+    moved, answers = workspace.store.move, []
+
+    def losing_the_first_answer(*given: Any) -> RunRow:
+        answers.append(moved(*given))
+        if len(answers) == 1:
+            raise StorageError("the server closed the connection unexpectedly")
+        return answers[-1]
+
+    monkeypatch.setattr(workspace.store, "move", losing_the_first_answer)
+    assert lease.move(end, Reason.NONE, "told once", {})[0] == end
+    lease.release()
+    assert_history(workspace.store, run.id)
+    assert workspace.store.get(run.id).state == end

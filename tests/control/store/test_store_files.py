@@ -9,11 +9,14 @@ import stat
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from rlstudio.control.store import database as database_module
 from rlstudio.control.store import migrations, sqlite_file
@@ -269,6 +272,62 @@ def test_a_server_that_was_restarted_is_found_again(postgres_url):
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid != pg_backend_pid()")
     store.beat(run.id, run.token, 1, {})
     assert store.get(run.id).progress == 1
+    store.database.close()
+
+
+def cut_before(store: Store, statement: int, admin: psycopg.Connection) -> Callable[[], None]:
+    """From now on the server ends our connection before this statement, counted from 1; returns how to stop that."""
+    numbers = count(1)
+
+    def cut(connection, *_):
+        if next(numbers) == statement:
+            pid = connection.connection.dbapi_connection.info.backend_pid
+            admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+            while admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone():
+                time.sleep(0.001)
+
+    event.listen(store.database.engine, "before_cursor_execute", cut)
+    return lambda: event.remove(store.database.engine, "before_cursor_execute", cut)
+
+
+def test_a_connection_that_is_cut_between_two_statements_changes_nothing(postgres_url):
+    """Each change of the store, cut before each of its statements: one line, nothing changed, it can be repeated."""
+    store = Store(Database(postgres_url))
+    tables = ("run", "event", "checkpoint", "idempotency_key")
+
+    def rows(admin):
+        return [admin.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]
+
+    published = [{"step": 1, "state_hash": "a" * 64, "manifest_sha256": "b" * 64}]
+    run: dict[str, str] = {}
+    changes = [
+        lambda: run.setdefault("id", store.create(request(), key="once").id),
+        lambda: store.claim(run["id"], owner(1)),
+        lambda: store.hand_over(run["id"], 1, owner(2)),
+        lambda: store.move(run["id"], 1, S.RUNNING),
+        lambda: store.beat(run["id"], 1, 5, {"epoch": 1}),
+        lambda: store.publish(run["id"], 1, published),
+        lambda: store.move(run["id"], 1, S.INTERRUPTED, Reason.SIGNAL),
+        lambda: store.resume(run["id"], Reason.RESUMED),
+    ]
+    messages: list[str] = []
+    with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as admin:
+        for change in changes:
+            for statement in count(1):
+                before = rows(admin)
+                stop = cut_before(store, statement, admin)
+                try:
+                    change()
+                    break  # it has fewer statements
+                except StorageError as error:
+                    messages.append(str(error))
+                finally:
+                    stop()
+                assert rows(admin) == before
+            assert rows(admin) != before
+    assert len(messages) >= 2 * len(changes)
+    assert not any("\n" in message for message in messages)
+    assert_history(store, run["id"])
     store.database.close()
 
 

@@ -119,6 +119,11 @@ class StoreLease:
     def _moved(self, state: RunState, reason: Reason, message: str, facts: State) -> RunRow:
         try:
             return self._store.move(self.run_id, self.token, state, reason, message, facts)
+        except LeaseLost:
+            run = self._store.get(self.run_id)
+            if run.token == self.token and (run.state, run.reason, run.message) == (state, reason, message):
+                return run  # the store took it before; only its answer was lost
+            raise
         except Conflict:
             # The store was put back to a copy from before this run began to train; the run is ours all the same.
             self._store.move(self.run_id, self.token, RunState.RUNNING, Reason.NONE, "", facts)
