@@ -9,6 +9,7 @@ import base64
 import io
 import json
 import pickle
+import struct
 import zipfile
 from pathlib import Path
 
@@ -234,6 +235,17 @@ def test_bombs(tmp_path, monkeypatch):
     monkeypatch.setattr(zip_archive, "MAX_ARCHIVE", 1000)
     with pytest.raises(BadArchive, match="larger than"):
         import_sb3(GOLDEN / "ppo_cartpole.zip", tmp_path / "b")
+
+
+def test_a_list_of_too_many_members_is_not_even_made(tmp_path, monkeypatch):
+    entry = b"PK\x01\x02" + bytes(42)
+    forged = tmp_path / "many.zip"
+    forged.write_bytes(entry * 1_000_000 + b"PK\x05\x06" + bytes(8) + struct.pack("<IIH", 46_000_000, 0, 0))
+    monkeypatch.setattr(
+        "rlstudio.delivery.sb3.zip_archive.zipfile.ZipFile", lambda *_: pytest.fail("the list was read")
+    )
+    with pytest.raises(BadArchive, match="lists 1,000,000 members; at most 4,096 are accepted"):
+        import_sb3(forged, tmp_path / "b")
 
 
 def test_a_member_whose_header_lies(tmp_path):

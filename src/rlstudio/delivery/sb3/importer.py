@@ -34,7 +34,7 @@ from rlstudio.models.networks.encoder import flat_size
 from rlstudio.models.spec import ModelSpec
 from rlstudio.models.weights import load_weights
 
-MAX_DATA = 64 << 20
+MAX_DATA = 16 << 20  # of JSON, which takes many times its size of memory when parsed
 MAX_POLICY = 256 << 20
 ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "SiLU": "silu", "GELU": "gelu", "ELU": "elu"}
 

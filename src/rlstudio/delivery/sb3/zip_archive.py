@@ -16,6 +16,7 @@ from rlstudio.core.errors import UserError
 MAX_ARCHIVE = 256 << 20
 MAX_TOTAL = 512 << 20  # unpacked
 MAX_MEMBERS = 4096
+_ENTRY = b"PK\x01\x02"  # begins each entry of the list of members
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -38,6 +39,9 @@ def read_archive(path: Path) -> bytes:
 class Archive:
     def __init__(self, data: bytes, label: str) -> None:
         self.label = label
+        # Before the list of members is made, which takes many times its size of memory. Chance has the four bytes too.
+        if (entries := data.count(_ENTRY)) > 2 * MAX_MEMBERS:
+            raise BadArchive(f"{label}: lists {entries:,} members; at most {MAX_MEMBERS:,} are accepted")
         try:
             self._zip = zipfile.ZipFile(BytesIO(data))
             members = self._zip.infolist()
