@@ -122,8 +122,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return failures.INTERRUPTED
     except SystemExit as error:
-        if _is_completing():
-            raise
+        if _is_completing() or not failures.claims_success(error):
+            raise  # Typer's own, when the reader of its help has left
         return failures.report_exit(error)
     except Exception as error:
         return 1 if _is_completing() else failures.report(error)
