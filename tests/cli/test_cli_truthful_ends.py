@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -245,3 +245,14 @@ def test_b12_a_runs_folder_with_too_long_a_name(rlctl: Rlctl) -> None:
         done = rlctl(*command, "--runs-dir", "a" * 300)
         assert (done.code, done.err.count("\n")) == (2, 1), command
         assert "File name too long" in done.err
+
+
+@pytest.mark.parametrize("leaves", [lambda: os._exit(0), lambda: sys.exit(0), sys.exit])
+def test_row_25_an_exit_anywhere_in_a_command_is_no_success(
+    rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch, leaves: Callable[[], None]
+) -> None:
+    monkeypatch.setattr("rlstudio.control.workspace.Workspace.entries", lambda *_, **__: leaves())
+    monkeypatch.setattr("rlstudio.control.workspace.Workspace.is_empty", False)
+    done = rlctl("ls")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "other code ended the program by" in done.err

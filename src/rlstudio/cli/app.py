@@ -130,8 +130,8 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
     except typer.Abort:
         return failures.INTERRUPTED
     except SystemExit as error:
-        if _is_completing():
-            raise
+        if _is_completing() or not failures.claims_success(error):
+            raise  # Typer's own, when the reader of its help has left
         return failures.report_exit(error)
     except NotPortable as error:  # raised before anything was done
         if is_program or (is_program is None and args is None):

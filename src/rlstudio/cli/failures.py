@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
 from rlstudio.core.errors import ConfigError, Notice, RLStudioError, StorageError, message_of
+from rlstudio.core.host.process_exit import ProcessExit
 
 PROGRAM = "rlctl"
 DEBUG = "RLSTUDIO_DEBUG"
@@ -62,12 +63,16 @@ def notices() -> Iterator[None]:
         yield
 
 
+def claims_success(error: SystemExit) -> bool:
+    """Whether it would pass for the end of a command that did what it was asked to."""
+    return isinstance(error, ProcessExit) or not error.code
+
+
 def report_exit(error: SystemExit) -> int:
-    """Code of an environment, a plug-in or an imported module called `sys.exit`: a command does not end that way, and
-    an exit code of 0 would claim that it was done."""
+    """Code of an environment, a plug-in or an imported module asked the program to end: no command ends that way."""
     complain(f"other code ended the program by {type(error).__name__}: {message_of(error)}; set {DEBUG}=1 to see where")
     show_traceback(error)
-    return error.code if isinstance(error.code, int) and error.code else 1
+    return 1
 
 
 def complain(text: str) -> None:

@@ -25,7 +25,6 @@ import rlstudio.envs
 from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.host.process_exit import leave
 from rlstudio.core.run_state import Reason, RunState
-from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.experiment.run.session import Session
 
 LONGEST_PAUSE = 5.0
@@ -115,6 +114,8 @@ class HangWatch:
         return (self._looks - 1) * self._pause < seconds <= self._looks * self._pause
 
     def _describe(self, call: EnvCall, lasts: str) -> str:
+        from rlstudio.envs.gym.env_block import EnvBlock  # a native world needs no Gymnasium before its evaluation
+
         what = f"its call has not returned for {lasts}"
         at: FrameType | None = call.caller
         while at is not None:
