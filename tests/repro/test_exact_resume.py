@@ -62,6 +62,7 @@ def test_only_a_kill_after_training_counts():
     assert [Twin(None, steps[:2], ended=6.0).has_trained(steps[0], step) for step in steps[:2]] == [False, True]
     drawn = [twin.moment(steps[0], random.Random(seed)) for seed in range(200)]
     assert {step for step, _ in drawn} == set(steps[2:])
+    assert twin.moment(steps[-1], random.Random(0)) is None  # killed after its last checkpoint: nothing left to train
     assert all(0 <= seconds <= (1.0 if step is steps[2] else 2.0) for step, seconds in drawn)
 
 

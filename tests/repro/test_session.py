@@ -29,6 +29,7 @@ from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from support.kills import kill_and_compare, uninterrupted
 from support.processes import in_child
 from support.sessions import resume, start
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
@@ -142,13 +143,15 @@ def diverge_once_at(monkeypatch, epoch: int) -> None:
     monkeypatch.setattr(Guardrails, "judge", judged)
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize(("epoch", "back_to"), [(7, 5 * 128), (3, 0)])
 def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(
     epoch, back_to, tmp_path, monkeypatch, instant_sync
 ):
     plain = run_to_the_end(config("ppo", "native"), tmp_path / "plain")
     diverge_once_at(monkeypatch, epoch)
-    healed = run_to_the_end(config("ppo", "native"), tmp_path / "healed")
+    twin = uninterrupted(config("ppo", "native"), tmp_path / "healed")
+    healed = twin.folder
     (rolled,) = [event for event in healed.events() if event["kind"] == "rolled_back"]
     assert (rolled["to_env_steps"], rolled["attempt"]) == (back_to, 1)
     assert healed.read_status().state == RunState.COMPLETED
@@ -160,8 +163,7 @@ def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(
         other = run_to_the_end(config("ppo", "native", ckpt=ckpt), tmp_path / str(i))
         assert_same_result(other, healed)  # checkpoint timing changes nothing, roll-back or not
 
-    assert in_child(lambda: run_to_the_end(config("ppo", "native"), tmp_path / "killed"), kill_after=0.25) in (0, 9)
-    assert_same_result(run_to_the_end(config("ppo", "native"), tmp_path / "killed"), healed)
+    assert len(kill_and_compare(config("ppo", "native"), twin, tmp_path / "killed", kills=1, seed=epoch)) == 1
 
 
 class Poisoned(gymnasium.Env):

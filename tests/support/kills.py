@@ -63,9 +63,12 @@ class Twin:
             return reached.gradient_steps > began.gradient_steps
         return reached.env_steps > began.env_steps
 
-    def moment(self, began: Step, chance: random.Random) -> tuple[Step, float]:
-        """Anywhere after the first training since `began`: the step it falls into, and seconds since that step."""
-        first = next(step for step in self.steps if self.has_trained(began, step))
+    def moment(self, began: Step, chance: random.Random) -> tuple[Step, float] | None:
+        """Anywhere after the first training since `began`: the step it falls into, and seconds since that step. None
+        where nothing is left to train."""
+        first = next((step for step in self.steps if self.has_trained(began, step)), None)
+        if first is None:
+            return None
         at = chance.uniform(first.at, self.ended)
         step = self.steps[bisect_right([step.at for step in self.steps], at) - 1]
         return step, at - step.at
@@ -113,7 +116,10 @@ def _kill(cfg: ExperimentConfig, twin: Twin, runs_dir: Path, chance: random.Rand
     with os.fdopen(pipe, "rb") as reports:
         began = reached = Step(*FIELDS.unpack(reports.read(FIELDS.size)))
         assert began.counts in {step.counts for step in twin.steps}, f"the twin was never at {began}"
-        wanted, seconds = twin.moment(began, chance)
+        if (moment := twin.moment(began, chance)) is None:
+            assert os.waitpid(pid, 0)[1] == 0
+            return None
+        wanted, seconds = moment
         while reached.counts != wanted.counts and (record := reports.read(FIELDS.size)):
             reached = Step(*FIELDS.unpack(record))
         time.sleep(seconds)
