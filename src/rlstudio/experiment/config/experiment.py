@@ -172,16 +172,10 @@ with warnings.catch_warnings():
             return trainer_type(data["policy"]["algo"]).Config if name == "train" else super().section_type(name, data)
 
         @model_validator(mode="after")
-        def _as_the_algorithm_prefers(self, info: ValidationInfo) -> ExperimentConfig:
-            """Fields that nobody set take the algorithm's own defaults; a stored config keeps what it says."""
-            algo = self.policy.algo
-            defaults = trainer_type(algo).Config.section_defaults if info.context is None else {}
-            for name, section in preferred_sections(self, defaults, algo).items():
-                object.__setattr__(self, name, section)  # frozen from here on
-            return self
-
-        @model_validator(mode="after")
-        def _agrees(self) -> ExperimentConfig:
+        def _agrees(self, info: ValidationInfo) -> ExperimentConfig:
+            if info.context is None:  # a stored config is complete and keeps what it says
+                for name, section in preferred_sections(self, trainer_type(self.policy.algo).Config).items():
+                    object.__setattr__(self, name, section)  # frozen from here on
             _check_statements(self)
             _check_sizes(self)
             return self
