@@ -137,7 +137,7 @@ TRAIN = {
 
 
 def trained(algo: str, env: dict, network: dict | None = None, **fields):
-    policy = {"algo": algo, "network": {"hidden_sizes": [32], **(network or {})}}
+    policy = {"algo": algo, "network": {"hidden_sizes": [32], "activation": "tanh", **(network or {})}}
     cfg = experiment_from({"env": env, "policy": policy, "train": {**TRAIN[algo], **fields}})
     vector = build_runtime(cfg)
     trainer = build_trainer(cfg, vector)

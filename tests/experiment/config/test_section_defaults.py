@@ -64,14 +64,14 @@ def test_a_stored_config_keeps_what_it_means_whatever_the_defaults_are_now(monke
 @pytest.mark.parametrize(
     ("defaults", "reason"),
     [
-        ({"env": {"num_envs": 0}}, "env.num_envs: .* greater than or equal to 1"),
-        ({"policy": {"network": {"width": 3}}}, "policy.network.width: "),
-        ({"networks": {}}, "there is no section 'networks'"),
+        ({"env": {"num_envs": 0}}, "env.num_envs: .* greater than or equal to 1; correct it there"),
+        ({"policy": {"network": {"width": 3}}}, "policy.network.width: .*; correct it there"),
+        ({"networks": {}}, "there is no section 'networks'; leave it out"),
     ],
 )
 def test_a_default_that_cannot_be_is_the_algorithm_s_mistake(monkeypatch, defaults, reason):
     monkeypatch.setattr(SACConfig, "section_defaults", defaults)
-    with pytest.raises(UserError, match=f"^algo 'sac': section_defaults: {reason}.*; correct its Config$"):
+    with pytest.raises(UserError, match=f"^rlstudio.algos.sac:SACConfig: section_defaults: {reason}$"):
         least("sac")
 
 

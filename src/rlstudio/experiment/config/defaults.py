@@ -10,25 +10,25 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from rlstudio.algos.parts.config import SectionDefaults
+from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import Config
 from rlstudio.core.errors import UserError
 
 
-def preferred_sections(cfg: Config, defaults: SectionDefaults, algo: str) -> dict[str, Config]:
-    """The sections for which `algo` has `defaults`, with those in the fields that were not set."""
-    sections = {}
-    for name, fields in defaults.items():
+def preferred_sections(cfg: Config, algorithm: type[RunLength]) -> dict[str, Config]:
+    """The sections for which the algorithm of this Config has defaults, with those in the fields that were not set."""
+    sections, place = {}, f"{algorithm.__module__}:{algorithm.__name__}: section_defaults"
+    for name, fields in algorithm.section_defaults.items():
         section = getattr(cfg, name, None)
         if not isinstance(section, Config):
-            raise UserError(f"algo {algo!r}: section_defaults: there is no section {name!r}; correct its Config")
+            raise UserError(f"{place}: there is no section {name!r}; leave it out")
         given = section.model_dump(mode="json", exclude_unset=True)
         try:
             sections[name] = _as_given(type(section).model_validate(_merged(fields, given)), section)
         except ValidationError as error:
             problem = error.errors()[0]
             field = ".".join(map(str, (name, *problem["loc"])))
-            raise UserError(f"algo {algo!r}: section_defaults: {field}: {problem['msg']}; correct its Config") from None
+            raise UserError(f"{place}: {field}: {problem['msg']}; correct it there") from None
     return sections
 
 

@@ -172,21 +172,15 @@ with warnings.catch_warnings():
             return train_section(data["policy"]["algo"]) if name == "train" else super().section_type(name, data)
 
         @model_validator(mode="after")
-        def _as_the_algorithm_prefers(self, info: ValidationInfo) -> ExperimentConfig:
-            """Fields that nobody set take the algorithm's own defaults; a stored config keeps what it says."""
-            algo = self.policy.algo
-            defaults = train_section(algo).section_defaults if info.context is None else {}
-            for name, section in preferred_sections(self, defaults, algo).items():
-                object.__setattr__(self, name, section)  # frozen from here on
-            return self
-
-        @model_validator(mode="after")
-        def _agrees(self) -> ExperimentConfig:
+        def _agrees(self, info: ValidationInfo) -> ExperimentConfig:
             chosen = algorithm(self.policy.algo)
+            if info.context is None:  # a stored config is complete and keeps what it says
+                for name, section in preferred_sections(self, train_section(self.policy.algo)).items():
+                    object.__setattr__(self, name, section)  # frozen from here on
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
             check_numerics(self.runtime)
-            object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))  # frozen from here on
+            object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)
             check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)
             return self
