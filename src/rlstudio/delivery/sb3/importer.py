@@ -28,7 +28,8 @@ from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
 from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.config.experiment import experiment_from, trainer_type
+from rlstudio.experiment.config.algorithm import train_section
+from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.encoder import flat_size
 from rlstudio.models.spec import ModelSpec
@@ -92,7 +93,7 @@ def import_sb3(
     if env_id is not None:
         section = network.model_dump(mode="json")
         # Its values are in units of the rewards: no scale of ours divided them.
-        fields = trainer_type(policy.algo).Config.model_fields
+        fields = train_section(policy.algo).model_fields
         train = {"normalize_rewards": False} if "normalize_rewards" in fields else {}
         sections = {"policy": {"algo": policy.algo, "network": section}, "train": train}
         config = to_yaml(experiment_from({"env": {"id": env_id}, **sections}))
