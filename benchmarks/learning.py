@@ -84,7 +84,7 @@ def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[T
             if seed >= cell.seeds or (side != OURS and cell.zoo is None):
                 continue
             cfg = load_experiment(cell.config)
-            steps = cfg.train.total_steps
+            steps = cfg.train.planned_steps
             identity = stated(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
             found.append(Task(cell, side, seed, identity, steps, episodes))
     return found

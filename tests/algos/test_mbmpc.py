@@ -51,6 +51,12 @@ def model_of(spaces: Spaces, batch: Batch | None = None) -> PlanningModel:
 # -- the loss ---------------------------------------------------------------------------------------------------------
 
 
+def planned(windows, cfg):
+    """Weights of the rows after a random start of `learning_starts` rows."""
+    weights = (windows.rows >= cfg.learning_starts).float()
+    return weights if windows.weights is None else weights * windows.weights
+
+
 def slow_loss(model, batch, windows, counts, cfg):
     """Row by row, in plain numbers wherever no gradient passes."""
     normalizer = model.behaviour.encoder.normalizer
@@ -112,7 +118,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_slow_implementation(spaces, po
     )
     batch, windows = sampled(spaces, 0, weighted), sampled(spaces, 20, weighted)
     model, counts = model_of(spaces, batch), resamples(2, Rng(5))
-    loss, metrics = mbmpc_loss(model, windows, batch, counts, cfg)
+    loss, metrics = mbmpc_loss(model, windows, planned(windows, cfg), batch, counts, cfg)
     slow = slow_loss(model, batch, windows, counts, cfg)
     torch.testing.assert_close(loss, slow, atol=1e-5, rtol=1e-5)
     parameters = list(model.parameters())
@@ -137,7 +143,7 @@ def test_an_example_by_hand():
         for parameter in net.parameters():
             torch.nn.init.zeros_(parameter)
     cfg = MBMPCConfig(learning_starts=103, dynamics_coef=0.0)
-    loss, metrics = mbmpc_loss(model, batch, batch, resamples(2, Rng(5)), cfg)
+    loss, metrics = mbmpc_loss(model, batch, planned(batch, cfg), batch, resamples(2, Rng(5)), cfg)
     # Rows 103 to 106 are the planner's: rewards -2 + 3 k / 11 for k = 8..11; the scale is 2 * 10.
     rewards = np.array([-2 + 3 * k / 11 for k in (8, 9, 10, 11)])
     assert metrics["value_loss"].item() == pytest.approx(0.5 * np.mean((rewards / 20) ** 2), rel=1e-5)
@@ -148,7 +154,8 @@ def test_an_example_by_hand():
 def test_before_any_plan_neither_policy_nor_value_has_anything_to_learn():
     batch = sampled(CHOICES)
     model = model_of(CHOICES, batch)
-    loss, _ = mbmpc_loss(model, batch, batch, resamples(2, Rng(5)), MBMPCConfig(learning_starts=1000, dynamics_coef=0))
+    cfg = MBMPCConfig(learning_starts=1000, dynamics_coef=0)
+    loss, _ = mbmpc_loss(model, batch, planned(batch, cfg), batch, resamples(2, Rng(5)), cfg)
     assert loss == 0
 
 

@@ -128,7 +128,8 @@ def test_the_value_of_a_critic_comes_from_the_checkpoint_and_not_from_a_bundle(
     from rlstudio.experiment.analysis.replan import planning_agent
     from rlstudio.experiment.run.load import load_run
 
-    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}))
+    network = {"activation": "tanh"}  # whose values differ enough after one epoch for another plan
+    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}, policy={"network": network}))
     assert rlctl("launch", "-f", "critic.yaml", "-q").code == 0
     loaded = load_run(only_run(Path("runs")))
     settings = ["kind=cem", "horizon=3", "candidates=8", "iterations=1"]

@@ -24,7 +24,7 @@ from support.cli_scenario import Rlctl
 
 def progress_at(steps: int = 0, epochs: int = 10) -> Progress:
     session: Any = SimpleNamespace(
-        cfg=SimpleNamespace(train=SimpleNamespace(total_steps=1000 * epochs, epochs=epochs)),
+        cfg=SimpleNamespace(train=SimpleNamespace(planned_steps=1000 * epochs, epochs=epochs)),
         status=SimpleNamespace(env_steps=steps, epoch=steps // 1000),
     )
     return Progress(session)
