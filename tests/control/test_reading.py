@@ -222,14 +222,42 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def kill_a_writer(path: Path) -> None:
+    """In the midst of its transaction."""
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert path.with_name("store.db-journal").stat().st_size > 0
+
+
+def test_what_a_writer_left_that_is_killed_while_somebody_begins_to_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was in order when it was opened, and is not when it is read for the first time."""
+    store = Store(Database(f"sqlite:///{path}"))
+    run = in_state(store, S.RUNNING)
+    store.database.close()
+    opened, open_to_read = [], sqlite_file.open_to_read
+
+    def open_and_kill(*args: Any) -> sqlite3.Connection:
+        opened.append(open_to_read(*args))
+        if len(opened) == 2:
+            kill_a_writer(path)
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite_file, "open_to_read", open_and_kill)
+    looks = looking_at(path)
+    assert looks.runs() == [run]
+    assert len(opened) == 1
+    assert looks.runs() == [run]
+    assert len(opened) == 3  # the one that was in order, and a repaired copy
+
+
 def test_what_a_killed_writer_left_is_read_without_its_transaction(path: Path, tmp_path: Path) -> None:
     """Half of a transaction is in the file. Rolling it back is for whoever acts; who looks does so in a copy."""
     store = Store(Database(f"sqlite:///{path}"))
     run = in_state(store, S.RUNNING)
     store.database.close()
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=60)
-    assert killed.returncode == -signal.SIGKILL
-    assert path.with_name("store.db-journal").stat().st_size > 0
+    kill_a_writer(path)
     before = tree(tmp_path)
     assert looking_at(path).runs() == [run]
     assert tree(tmp_path) == before

@@ -152,14 +152,35 @@ class ReadOnlyDatabase(Database):
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
+        if self._path is not None:
+            with self.translated(), self._begin_reading() as connection:
+                yield connection
+            return
         with super().read() as connection:
-            if self._path is not None:
-                migrations.bring_copy_up_to_date(connection)
-            elif migrations.version_to_read(connection) is None:
+            if migrations.version_to_read(connection) is None:
                 with _empty_store() as nothing:
                     yield nothing
                 return
             yield connection
+
+    def _begin_reading(self) -> Connection:
+        """A connection whose transaction has read the version. A writer that is killed after the file was opened and
+        before that leaves half of a transaction, which only a writer may roll back: the file is opened again, which
+        then makes a repaired copy. From the first read on, the lock of this transaction keeps writers out."""
+        for _ in range(sqlite_file.COPY_ATTEMPTS):
+            connection = self.engine.connect().execution_options(rlstudio_reads=True)
+            try:
+                migrations.bring_copy_up_to_date(connection)
+            except DBAPIError as error:
+                connection.close()
+                if not sqlite_file.needs_repair(error.orig):
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
+        raise StoreBusy(f"{self.where}: its writers were killed each time that it was opened to be read; try again")
 
     def write(self) -> NoReturn:
         raise RuntimeError(f"{self.where}: is open for reading only")

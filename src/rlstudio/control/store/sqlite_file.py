@@ -66,11 +66,17 @@ def open_to_read(
         connection.backup(copy)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+        if not needs_repair(error):
             raise
-        return _repaired_copy(path)  # a writer was killed: its transaction must be rolled back before reading
+        return _repaired_copy(path)
     connection.close()
     return copy
+
+
+def needs_repair(error: object) -> bool:
+    """Whether a read failed because a writer was killed: its transaction must be rolled back before reading."""
+    code = getattr(error, "sqlite_errorcode", None) or 0  # None where Python's module itself complains
+    return bool(code & 0xFF == sqlite3.SQLITE_READONLY)
 
 
 def _connect(path: Path, options: str = "", timeout: float = 0.0) -> sqlite3.Connection:
