@@ -1,6 +1,7 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -25,6 +26,14 @@ settings.register_profile("rlstudio", deadline=None, derandomize=True)
 settings.load_profile("rlstudio")
 
 
+def pytest_configure(config):
+    """GPUs are there for the tests that are asked for by that name (`make test-gpu`). Where torch sees one, the first
+    gradient starts threads for it, and no forked child of a test can compute gradients any more."""
+    asked = (config.getoption("markexpr"), *config.args)
+    if not any(re.search(r"(?<!not )\bgpu\b", text) for text in asked):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _signals():
     """In each process that runs tests, not in the one that only hands them out: its workers inherit from it."""
@@ -37,6 +46,12 @@ def _no_settings_from_outside(monkeypatch):
     """Variables of whoever runs the tests decide nothing."""
     for variable in ("RLSTUDIO_RUNS_DIR", "RLSTUDIO_FAILPOINT", "RLSTUDIO_DEBUG", "PYTHONUNBUFFERED"):
         monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def eight_gigabytes(monkeypatch):
+    """What does not fit into memory is decided by the test, not by the machine that runs it."""
+    monkeypatch.setattr("rlstudio.experiment.training.refusals.usable_ram", lambda: 8 << 30)
 
 
 @pytest.fixture

@@ -82,6 +82,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.usefixtures("eight_gigabytes")
 @pytest.mark.parametrize("command", MISTAKES)
 def test_one_line_exit_code_2_nothing_written(command: str, rlctl: Rlctl, place: Path) -> None:
     (place / "twice.yaml").write_text("env: {id: CartPole-v1}\nenv: {id: Acrobot-v1}\n")

@@ -32,6 +32,7 @@ from rlstudio.core.errors import LeaseLost
 from rlstudio.core.host import process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.imports import import_modules
 from support.deadlines import PATIENCE
 from support.experiments import tiny_yaml
 from support.histories import state_after
@@ -153,6 +154,7 @@ def launch(*args: str, file: str = "held.yaml") -> str:
 
 def held(*overrides: str) -> ExperimentConfig:
     """The experiment, for what goes into the queue without a command."""
+    import_modules(["held_world"])
     return choose(ExperimentRequest("held.yaml", None, None, overrides, ("held_world",), None, None, 1)).experiments[0]
 
 

@@ -1,5 +1,6 @@
 """Environments of extras: found without an import of the user's, and one line with the command when one is missing."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -139,12 +140,51 @@ print("made")
     assert list(tmp_path.iterdir()) == []
 
 
+def has_egl() -> bool:
+    try:
+        ctypes.CDLL(extras.EGL)
+    except OSError:
+        return False
+    return True
+
+
+needs_egl = pytest.mark.skipif(not has_egl(), reason=f"{extras.EGL} is not installed")
+
+
 @pytest.mark.parametrize(
-    ("variables", "chosen"), [({}, "egl"), ({"MUJOCO_GL": "osmesa"}, "osmesa"), ({"DISPLAY": ":9"}, None)]
+    ("variables", "chosen"),
+    [pytest.param({}, "egl", marks=needs_egl), ({"MUJOCO_GL": "osmesa"}, "osmesa"), ({"DISPLAY": ":9"}, None)],
 )
 def test_mujoco_draws_without_a_display(variables, chosen):
     code = "import os; from rlstudio.envs.extras import prepare; prepare('x'); print(os.environ.get('MUJOCO_GL'))"
     assert fresh(code, **variables) == str(chosen)
+
+
+def test_without_a_library_to_draw_with_mujoco_steps_and_a_film_is_refused(tmp_path):
+    code = """
+import ctypes
+from rlstudio.core.errors import UserError
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.make import make_single, make_vec_env
+
+class CDLL(ctypes.CDLL):
+    def __init__(self, name, *args, **kwargs):
+        if "EGL" in str(name):
+            raise OSError(f"{name}: cannot open shared object file")
+        super().__init__(name, *args, **kwargs)
+
+ctypes.CDLL = CDLL
+env = make_vec_env(EnvConfig(id="Hopper-v5"), 1)
+env.reset()
+try:
+    make_single(EnvConfig(id="Hopper-v5"), render_mode="rgb_array")
+except UserError as error:
+    print(error)
+"""
+    assert fresh(code, tmp_path) == (
+        "env.id: Hopper-v5 cannot be filmed here, MuJoCo has nothing to draw with: install libEGL.so.1"
+        " (Debian: libegl1), or OSMesa and set MUJOCO_GL=osmesa"
+    )
 
 
 def test_an_unstable_simulation_is_a_warning_of_python():
@@ -239,7 +279,10 @@ def test_float64_observations_are_delivered_as_float32_and_pictures_as_bytes():
     assert racing.reset().dtype == np.uint8
 
 
-@pytest.mark.parametrize("id", ["LunarLander-v3", "HalfCheetah-v5", "MiniGrid-Empty-5x5-v0", "ALE/Pong-v5"])
+@pytest.mark.parametrize(
+    "id",
+    ["LunarLander-v3", pytest.param("HalfCheetah-v5", marks=needs_egl), "MiniGrid-Empty-5x5-v0", "ALE/Pong-v5"],
+)
 def test_each_family_can_be_filmed(id):
     wrappers = ["ImgObsWrapper"] if id.startswith("MiniGrid") else []
     env = make_single(EnvConfig(id=id, wrappers=wrappers), render_mode="rgb_array")

@@ -70,7 +70,7 @@ def refuse_to_build(monkeypatch):
         monkeypatch.setattr(checkpoint_agent, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
 
 
-def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(run, tmp_path):
+def test_a_run_whose_replay_does_not_fit_this_machine_is_evaluated_and_exported(run, tmp_path, eight_gigabytes):
     huge = run("dqn")
     before = load_run(huge)
     text, changed = re.subn(r"capacity: \d+", "capacity: 1000000000", huge.config_path.read_text())

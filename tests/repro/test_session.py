@@ -314,7 +314,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_the_run_goes_on_later(tm
         assert_same_result(run_to_the_end(config("ppo", "native"), runs_dir), whole)
 
 
-def test_a_config_that_cannot_run_leaves_nothing_behind(tmp_path):
+def test_a_config_that_cannot_run_leaves_nothing_behind(tmp_path, eight_gigabytes):
     impossible = config("dqn", "native", buffer={"capacity": 10**9})
     with pytest.raises(ConfigError, match=r"buffer.capacity: 1,000,000,000 rows of \d+ bytes need .* GiB"):
         start(impossible, tmp_path / "runs")

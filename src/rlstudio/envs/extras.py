@@ -6,6 +6,7 @@ on every start, and MuJoCo writes its warnings into a file of the working direct
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -71,6 +72,10 @@ ATARI = EnvExtra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers
 
 EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
 
+RENDERER = "MUJOCO_GL"
+NO_RENDERER = "disable"
+EGL = "libEGL.so.1"
+
 
 def extra_of(id: str, package: str = "") -> EnvExtra | None:
     """The extra that an id belongs to, installed or not: by the id's beginning or the `package` that registered it."""
@@ -94,9 +99,29 @@ def register_installed() -> None:
                 extra.load("env.id", extra.example_ids)
 
 
+def require_renderer(id: str) -> None:
+    """Refuse to draw what can only be stepped here."""
+    if extra_of(id) is MUJOCO and os.environ.get(RENDERER) == NO_RENDERER:
+        raise UserError(
+            f"env.id: {id} cannot be filmed here, MuJoCo has nothing to draw with: install {EGL} (Debian: libegl1), or"
+            f" OSMesa and set {RENDERER}=osmesa"
+        )
+
+
 def _set_defaults() -> None:
     """What packages read when they are imported: pygame greets on standard output, and MuJoCo picks its renderer (the
     usual one needs a display, and may abort without)."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    if sys.platform == "linux" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    if RENDERER in os.environ or sys.platform != "linux" or not MUJOCO.installed:
+        return
+    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ[RENDERER] = _renderer_without_display()
+
+
+def _renderer_without_display() -> str:
+    """MuJoCo cannot even be imported for a renderer whose library is not there."""
+    try:
+        ctypes.CDLL(EGL)
+    except OSError:
+        return NO_RENDERER
+    return "egl"

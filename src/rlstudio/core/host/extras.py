@@ -36,8 +36,9 @@ class Extra:
         """Import the module for `wanted`, the value of `field`."""
         try:
             return importlib.import_module(self.module)
-        except ImportError as error:
+        except Exception as error:  # without a system library, packages fail in their own ways
             if isinstance(error, ModuleNotFoundError) and error.name == self.module:
                 raise UserError(f"{field}: {wanted} needs {self.module}; {self.remedy}") from error
-            reason = " ".join(str(error).split())
+            kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+            reason = kind + " ".join(str(error).split())
             raise UserError(f"{field}: {self.module} is installed but does not start: {reason}") from error

@@ -74,6 +74,7 @@ class Recipe:
         spec.max_episode_steps = None
         try:
             if render_mode is not None:
+                extras.require_renderer(id)
                 kwargs["render_mode"] = render_mode
                 _check_renders(spec, render_mode)
             return gymnasium.make(spec, disable_env_checker=True, **kwargs)

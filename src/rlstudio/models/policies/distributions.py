@@ -1,5 +1,8 @@
 """Functions of policies, which are plain tuples of tensors (`core/model`). No distribution objects: those cost more
-than the maths."""
+than the maths.
+
+Patterns name their fields: torch 2.11 cannot compile a `match` that takes them by position.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,14 @@ HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 def log_prob(policy: Policy, actions: Tensor) -> Tensor:
     """log pi(a|s), [N]."""
     match policy:
-        case Categorical(logits):
+        case Categorical(logits=logits):
             return F.log_softmax(logits, -1).gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
-        case MultiCategorical(logits, nvec):
+        case MultiCategorical(logits=logits, nvec=nvec):
             parts = [Categorical(part) for part in _parts(logits, nvec)]
             return torch.stack([log_prob(part, actions[..., i]) for i, part in enumerate(parts)]).sum(0)
-        case Gaussian(mean, log_std):
+        case Gaussian(mean=mean, log_std=log_std):
             return _gaussian_log_prob(mean, log_std, actions)
-        case SquashedGaussian(mean, log_std, scale, shift):
+        case SquashedGaussian(mean=mean, log_std=log_std, scale=scale, shift=shift):
             squashed = ((actions - shift) / scale).clamp(-1 + 1e-6, 1 - 1e-6)
             raw = torch.atanh(squashed)
             return _gaussian_log_prob(mean, log_std, raw) - _log_slope(raw, scale)
@@ -46,12 +49,12 @@ def log_prob(policy: Policy, actions: Tensor) -> Tensor:
 def entropy(policy: Policy) -> Tensor:
     """Entropy in nats, [N]. A squashed Gaussian has no closed form: use `-log_prob` of samples there."""
     match policy:
-        case Categorical(logits):
+        case Categorical(logits=logits):
             log_p = F.log_softmax(logits, -1)
             return -(log_p.exp() * log_p).sum(-1)
-        case MultiCategorical(logits, nvec):
+        case MultiCategorical(logits=logits, nvec=nvec):
             return torch.stack([entropy(Categorical(part)) for part in _parts(logits, nvec)]).sum(0)
-        case Gaussian(mean, log_std):
+        case Gaussian(mean=mean, log_std=log_std):
             return (log_std + (0.5 + HALF_LOG_2PI)).expand_as(mean).sum(-1)
     raise TypeError("a squashed Gaussian has no closed-form entropy; estimate it by -log_prob of samples")
 
@@ -59,26 +62,26 @@ def entropy(policy: Policy) -> Tensor:
 def mode(policy: Policy) -> Tensor:
     """The most likely action (for a squashed Gaussian, the image of its mean)."""
     match policy:
-        case Categorical(logits):
+        case Categorical(logits=logits):
             return logits.argmax(-1)
-        case MultiCategorical(logits, nvec):
+        case MultiCategorical(logits=logits, nvec=nvec):
             return torch.stack([part.argmax(-1) for part in _parts(logits, nvec)], -1)
-        case Gaussian(mean, _):
+        case Gaussian(mean=mean):
             return mean
-        case SquashedGaussian(mean, _, scale, shift):
+        case SquashedGaussian(mean=mean, scale=scale, shift=shift):
             return torch.tanh(mean) * scale + shift
 
 
 def sample(policy: Policy, noise: Tensor) -> Tensor:
     """An action as a pure function of noise: Gumbel noise for choices (its argmax is a sample), normal for numbers."""
     match policy:
-        case Categorical(logits):
+        case Categorical(logits=logits):
             return (logits + noise).argmax(-1)
-        case MultiCategorical(logits, nvec):
+        case MultiCategorical(logits=logits, nvec=nvec):
             return mode(MultiCategorical(logits + noise, nvec))
-        case Gaussian(mean, log_std):
+        case Gaussian(mean=mean, log_std=log_std):
             return mean + log_std.exp() * noise
-        case SquashedGaussian(mean, log_std, scale, shift):
+        case SquashedGaussian(mean=mean, log_std=log_std, scale=scale, shift=shift):
             return torch.tanh(mean + log_std.exp() * noise) * scale + shift
 
 
