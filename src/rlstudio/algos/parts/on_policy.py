@@ -8,8 +8,7 @@ from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box
-from rlstudio.data.collect.reward_scale import RewardScale
+from rlstudio.data.collect.reward_scale import RewardScale, is_wanted
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 
@@ -24,8 +23,7 @@ class OnPolicy(Trainer):
         self.agent = PolicyAgent(self.model, runtime.spaces)
         self.source = runtime.stream(self.agent, rng, steps)
         self.reward_scale: RewardScale | None = None
-        normalize = self.cfg.normalize_rewards
-        if isinstance(runtime.spaces.action, Box) if normalize == "auto" else normalize:
+        if is_wanted(self.cfg.normalize_rewards, runtime.spaces.action):
             self.reward_scale = RewardScale(self.cfg.gamma, runtime.num_envs, runtime.device, self.group)
 
     def update(self, rollout: Batch) -> Metrics:
