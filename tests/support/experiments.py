@@ -18,13 +18,13 @@ NUMBERS = ("sac", "td3")
 REPLAYED = {"batch_size": 16, "learning_starts": 32, "train_every": 16, "gradient_steps": 2}
 DYNAMICS = {"kind": "ensemble", "members": 2, "hidden_sizes": [8]}
 TRAIN: dict[str, dict[str, Any]] = {
-    "a2c": {"rollout_steps": 4},
+    "a2c": {"rollout_steps": 4, "normalize_rewards": False},
     "bc": {"batch_size": 16},  # and `dataset`, which the test records
     "diffusion": {**REPLAYED, "planner": {"horizon": 4, "candidates": 8, "levels": 3}},
     "dqn": REPLAYED,
     "mbmpc": {**REPLAYED, "planner": {"horizon": 3, "candidates": 8}, "dynamics": DYNAMICS},
     "mpc": {"planner": {"horizon": 3, "candidates": 8}},
-    "ppo": {"batch_size": 32, "passes": 1},
+    "ppo": {"batch_size": 32, "passes": 1, "normalize_rewards": False},
     "qrdqn": {**REPLAYED, "quantiles": 8},
     "sac": REPLAYED,
     "td3": REPLAYED,

@@ -243,8 +243,10 @@ def test_a_value_of_an_unknown_scale_is_refused_only_where_it_is_used() -> None:
     assert own is not None
     seen = torch.zeros(1, 4)
     torch.testing.assert_close(value(seen), 2.0 * own(seen))
-    plain = trained("ppo")
-    assert planning_agent(*plain, ["kind=cem"]).score.value is not None
+    for plain in (trained("ppo"), trained("ppo", train={"normalize_rewards": "auto"})):  # which is for numbers
+        assert planning_agent(*plain, ["kind=cem"]).score.value is not None
+    with pytest.raises(Incompatible, match="is not known"):
+        planning_agent(*trained("ppo", "Pendulum-v1", train={"normalize_rewards": "auto"}), ["kind=cem"])
 
 
 def test_a_value_of_clipped_rewards_is_not_added_to_those_of_the_world() -> None:

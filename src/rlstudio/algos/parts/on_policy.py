@@ -3,22 +3,14 @@ are normalized by."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from rlstudio.agents.policy import PolicyAgent
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
-from rlstudio.core.spaces import Box, Space
-from rlstudio.data.collect.reward_scale import RewardScale
+from rlstudio.data.collect.reward_scale import RewardScale, is_wanted
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
-
-
-def scales_rewards(normalize_rewards: bool | Literal["auto"], action: Space) -> bool:
-    """`auto`: where actions are continuous."""
-    return isinstance(action, Box) if normalize_rewards == "auto" else normalize_rewards
 
 
 class OnPolicy(Trainer):
@@ -31,7 +23,7 @@ class OnPolicy(Trainer):
         self.agent = PolicyAgent(self.model, runtime.spaces)
         self.source = runtime.stream(self.agent, rng, steps)
         self.reward_scale: RewardScale | None = None
-        if scales_rewards(self.cfg.normalize_rewards, runtime.spaces.action):
+        if is_wanted(self.cfg.normalize_rewards, runtime.spaces.action):
             self.reward_scale = RewardScale(self.cfg.gamma, runtime.num_envs, runtime.device, self.group)
 
     def update(self, rollout: Batch) -> Metrics:

@@ -8,16 +8,24 @@ environments whose rewards are tiny or huge. Raw rewards stay in the rollout and
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Group, State
+from rlstudio.core.spaces import Box, Space
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.returns import discounted_sums
 from rlstudio.ops.running import merge_moments
 
 CLIP = 10.0
+
+
+def is_wanted(normalize_rewards: bool | Literal["auto"], action: Space) -> bool:
+    """What the setting means where these are the actions: `auto` scales rewards in continuous control."""
+    return isinstance(action, Box) if normalize_rewards == "auto" else normalize_rewards
 
 
 class RewardScale:

@@ -13,19 +13,20 @@ from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.parts.on_policy import scales_rewards
 from rlstudio.core.config import Config, apply_overrides, parse
 from rlstudio.core.contracts import Dynamics, ForPlanning
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.policies import PlanPolicy, PlanValue
 from rlstudio.core.model.protocol import Weights
-from rlstudio.core.spaces import Space
+from rlstudio.data.collect.reward_scale import is_wanted
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.equations import dynamics_of
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
+
+NO_VALUE = "use planner.value=none"
 
 
 class Trained(NamedTuple):
@@ -57,8 +58,12 @@ def planning_agent(
     dynamics = _dynamics(agent, experiment) if modeller is None else _learned(modeller, Trained(agent, experiment))
     value = own_value(agent.model, learned or {}, reward_scale or 1.0) if cfg.value == "own" else None
     if value is not None:
-        if reward_scale is None:
-            _check_scale(experiment, agent.spaces.action)
+        normalize = getattr(experiment.train, "normalize_rewards", False)
+        if reward_scale is None and is_wanted(normalize, agent.spaces.action):
+            raise Incompatible(
+                "planner value own: what train.normalize_rewards divided rewards by is not known; export the run again,"
+                f" or {NO_VALUE}"
+            )
         _check_units(experiment, experiment if modeller is None else modeller.experiment, dynamics)
     planner = build_planner(cfg, agent.spaces.action, own_policy(agent.model))
     score = build_score(cfg, dynamics, experiment.env.id, gamma=cfg.gamma, own=value)
@@ -112,19 +117,8 @@ def _world(trained: Trained) -> dict[str, object]:
     return {**settings, "spaces": trained.agent.spaces}
 
 
-def _check_scale(experiment: ExperimentConfig, action: Space) -> None:
-    """A bundle of an older version does not say what its rewards were divided by."""
-    normalize = getattr(experiment.train, "normalize_rewards", False)
-    if scales_rewards(normalize, action):
-        raise Incompatible(
-            "planner value own: what train.normalize_rewards divided rewards by is not known; export the run again, or"
-            " use planner.value=none"
-        )
-
-
 def _check_units(experiment: ExperimentConfig, modeller: ExperimentConfig, dynamics: Dynamics) -> None:
     """A plan adds the value to the rewards of its model: both must be of the same units."""
-    instead = "use planner.value=none"
     clip, rewards = _reward_clip(experiment), dynamics.reward_range
     if rewards is None:  # they are learned, as their run saw them
         theirs = _reward_clip(modeller)
@@ -135,7 +129,7 @@ def _check_units(experiment: ExperimentConfig, modeller: ExperimentConfig, dynam
     if not same:
         raise Incompatible(
             f"planner value own: guardrails.reward_clip was {clip or 'null'} where it was learned, and {reason};"
-            f" {instead}"
+            f" {NO_VALUE}"
         )
 
 
