@@ -59,7 +59,7 @@ def test_refusals_are_one_line(fields, error, message):
 
 def test_a_package_that_is_missing_comes_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)  # what a missing package looks like to `import`
-    with pytest.raises(UserError, match="not installed: the environment says .*jax") as caught:
+    with pytest.raises(UserError, match=r"not installed: the environment says .*jax") as caught:
         make_vec_env(EnvConfig(id="phys2d/CartPole-v1"), 1)
     assert "\n" not in str(caught.value)
 
