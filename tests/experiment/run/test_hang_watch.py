@@ -19,11 +19,12 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.hang_watch import HangWatch
-from support.deadlines import PATIENCE
+from support.deadlines import PATIENCE, SLOWNESS
 from support.experiments import tiny
 from support.processes import in_child
 from support.sessions import start
 
+HANG = 0.5 * SLOWNESS
 WHERE = r"env 1 \(Waiting-v0\): its call has not returned for .*; episode 0 \(seed \d+\), step 31, last action [01]"
 
 
@@ -86,7 +87,7 @@ def test_row_26_a_hang_ends_the_run_where_that_is_asked_for(
     waiting: type[Waiting], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def train() -> None:
-        with start(experiment(hang_timeout=0.2), tmp_path) as session, HangWatch(session, print):
+        with start(experiment(hang_timeout=HANG), tmp_path) as session, HangWatch(session, print):
             waiting.steps = 88
             for _ in session:
                 pass
@@ -94,7 +95,7 @@ def test_row_26_a_hang_ends_the_run_where_that_is_asked_for(
     assert os.waitstatus_to_exitcode(in_child(train)) == EnvFault.exit_code
     status = only_folder(tmp_path).read_status()
     assert (status.state, status.reason) == (RunState.FAILED, "env_fault")
-    assert "0.2 s (rollout.hang_timeout)" in status.message
+    assert f"{HANG:g} s (rollout.hang_timeout)" in status.message
 
 
 @pytest.mark.real_process
@@ -103,7 +104,7 @@ def test_row_26_also_one_that_keeps_the_interpreter_to_itself(
 ) -> None:
     def train() -> None:
         waiting.holds_interpreter = True
-        with start(experiment(hang_timeout=0.2), tmp_path) as session, HangWatch(session, print):
+        with start(experiment(hang_timeout=HANG), tmp_path) as session, HangWatch(session, print):
             waiting.steps = 88
             for _ in session:
                 pass

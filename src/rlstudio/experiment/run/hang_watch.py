@@ -62,6 +62,7 @@ class HangWatch:
         self._handles_stop = is_main and signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
         if self._handles_stop:
             signal.signal(signal.SIGTSTP, self._suspend)
+        self._let_native_code_be_noticed()  # before the thread has its first turn, which such code may never give it
         self._thread.start()
         return self
 
