@@ -12,6 +12,7 @@ import yaml
 from rlstudio.cli.screen.summary import activation
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import Diverged, EnvFault, StorageError
+from rlstudio.experiment.config.presets import FOLDER, presets
 from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl, everything
 
@@ -337,6 +338,18 @@ def test_algorithms_and_environments(rlctl: Rlctl) -> None:
     assert "Acrobot" not in listed
     assert rlctl("envs", "no such thing", "--json").document == []
     assert "no environment" in rlctl("envs", "no such thing").out
+
+
+def test_presets_are_listed_as_they_are_launched(rlctl: Rlctl) -> None:
+    rows = rlctl("presets", "--json").document
+    assert {row["file"] for row in rows} == {f"configs/{path.relative_to(FOLDER)}" for path in presets()}
+    (pong,) = (row for row in rows if row["file"] == "configs/dqn/pong.yaml")
+    assert (pong["algo"], pong["env"]) == ("dqn", "ALE/Pong-v5")
+    assert pong["summary"].startswith("DQN on Pong from pixels")
+    listed = rlctl("presets", "PENDULUM").out
+    assert "configs/sac/pendulum.yaml" in listed
+    assert "cartpole" not in listed
+    assert rlctl("presets", "no such thing").out.startswith("no preset has")
 
 
 def test_the_list_of_environments_says_how_to_get_more(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ def test_help_imports_nothing_heavy(command: str) -> None:
         "stop last",
         "rm last --yes",
         "algos",
+        "presets",
         "algos --json",
         "plugins",
         "plugins --json",

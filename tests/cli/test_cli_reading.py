@@ -57,6 +57,7 @@ READING = {
     "export": ["tiny -o OUT/bundle"],
     "algos": ["", "--json"],
     "envs": [""],
+    "presets": ["", "cartpole", "--json"],
     "schema": ["", "--algo ppo"],
     "check": ["CartPole-v1"],
     "plugins": ["", "--json", "--check"],

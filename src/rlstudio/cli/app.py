@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Choose": {
         "algos": "catalogs:algos",
         "envs": "catalogs:envs",
+        "presets": "catalogs:presets",
         "schema": "catalogs:schema",
         "check": "catalogs:check",
         "plugins": "plugins:plugins",

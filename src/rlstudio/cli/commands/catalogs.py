@@ -1,4 +1,4 @@
-"""`algos`, `envs`, `schema` and `check`: what there is to choose from, and whether an environment is fit for it."""
+"""`algos`, `envs`, `presets`, `schema` and `check`: what there is to choose from, and whether an env is fit for it."""
 
 from __future__ import annotations
 
@@ -62,6 +62,27 @@ def envs(
     out.table(["env", "from", "native world", "extra"], rows)
     for extra in [] if filter_text else missing_extras():
         out.line(f"not installed: {extra.example_ids}; {extra.remedy}")
+
+
+def presets(
+    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only those with it in file, algo or env.")] = "",
+    json: Json = False,
+) -> None:
+    """List the experiments that ship with RLStudio."""
+    from rlstudio.experiment.config.presets import described_presets
+
+    rows = [
+        {"file": preset.name, "algo": preset.algo, "env": preset.env_id, "summary": preset.summary}
+        for preset in described_presets()
+        if filter_text.lower() in f"{preset.name} {preset.algo} {preset.env_id}".lower()
+    ]
+    out = stdout()
+    if json:
+        out.document(rows)
+    elif rows:
+        out.table(["file", "algo", "env", "summary"], [list(row.values()) for row in rows])
+    else:
+        out.line(f"no preset has {filter_text!r} in its file, algo or env; `rlctl presets` lists all of them")
 
 
 def _extra(env: EnvInfo) -> str:

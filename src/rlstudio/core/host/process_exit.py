@@ -50,6 +50,6 @@ def noticing_exits(report: Callable[[str], None]) -> Iterator[None]:
 
 def report_crashes() -> None:
     """From now on Python's stack is written to standard error when native code ends the process by a signal."""
-    with suppress(OSError, AttributeError):  # standard error is closed, or a stream in memory
+    with suppress(OSError, AttributeError, RuntimeError):  # standard error is closed, or a stream in memory, or None
         if not faulthandler.is_enabled():
             faulthandler.enable(all_threads=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 from rlstudio.core.errors import ConfigError, suggest
-from rlstudio.core.parsing.yaml_file import read_file
+from rlstudio.core.parsing.yaml_file import read_file, read_text
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs"
 
@@ -21,6 +23,30 @@ def presets() -> list[Path]:
 def shipped_files() -> list[Path]:
     """Experiments, and sweeps over them."""
     return sorted(FOLDER.glob("*/*.yaml"))
+
+
+class Preset(NamedTuple):
+    name: str  # as `rlctl launch -f` takes it
+    algo: str
+    env_id: str
+    summary: str  # the first sentence of the comment it begins with
+
+
+def described_presets() -> list[Preset]:
+    """All experiments, without checking or importing what they name."""
+    return [_described(path) for path in presets()]
+
+
+def _described(path: Path) -> Preset:
+    text = path.read_text()
+    comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    summary = " ".join(line.lstrip("# ") for line in comment).partition(". ")[0].rstrip(".")
+    data = read_text(text, str(path)).data
+    return Preset(shipped_name(path), data["policy"]["algo"], data["env"]["id"], summary)
+
+
+def shipped_name(path: Path) -> str:
+    return f"configs/{path.relative_to(FOLDER).as_posix()}"
 
 
 def find_preset(algo: str, env_id: str) -> Path | None:
@@ -39,7 +65,7 @@ def locate(path: str | Path) -> Path:
     given = Path(path)
     if given.exists() or given.is_absolute():
         return given
-    shipped = {f"configs/{preset.relative_to(FOLDER).as_posix()}": preset for preset in shipped_files()}
+    shipped = {shipped_name(preset): preset for preset in shipped_files()}
     if given.as_posix() in shipped:
         return shipped[given.as_posix()]
     raise ConfigError(f"{given}: no such file{suggest(given.as_posix(), shipped)}")

@@ -90,7 +90,7 @@ class HangWatch:
     def _let_native_code_be_noticed(self) -> None:
         """Writes the stack unless this thread comes here again in time."""
         after = self._hung_after or self._slow_after
-        with suppress(OSError, AttributeError, ValueError):  # standard error is closed, or a stream in memory
+        with suppress(OSError, AttributeError, ValueError, RuntimeError):  # standard error is closed or not a file
             faulthandler.dump_traceback_later(after + self._pause, exit=self._hung_after is not None)
 
     def look(self) -> None:
