@@ -156,6 +156,18 @@ def test_a_worker_says_what_it_can_never_start(
 # -- stop and cancel --------------------------------------------------------------------------------------------------
 
 
+def test_s4_several_are_stopped_or_cancelled_by_one_command(rlctl: Rlctl, workspace: Workspace) -> None:
+    ids = [queued(rlctl) for _ in range(3)]
+    refused = rlctl("stop", *ids)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    done = rlctl("cancel", ids[0], ids[1], ids[0])
+    assert done.code == 0
+    assert [line.split(":")[0] for line in done.out.splitlines()] == [f"run {ids[0]}", f"run {ids[1]}"]
+    assert [workspace.find(run_id).status.state for run_id in ids] == ["CANCELLED", "CANCELLED", "QUEUED"]
+    assert rlctl("cancel", "nobody", ids[2]).code == 2
+    assert workspace.find(ids[2]).status.state == "QUEUED", "a name that is not known changes nothing"
+
+
 def test_cancel_a_queued_one(rlctl: Rlctl, workspace: Workspace, sent: list[object]) -> None:
     run_id = queued(rlctl)
     refused = rlctl("stop", run_id)

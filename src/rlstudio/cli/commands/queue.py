@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Json, Run, RunsDir
+from rlstudio.cli.arguments.options import Json, Run, Runs, RunsDir
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -34,22 +34,28 @@ ELSEWHERE_SECONDS = 20.0
 POLL_SECONDS = 0.1
 
 
-def stop(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """End a running run at its next safe point; it can be resumed."""
+def stop(runs: Runs, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+    """End running runs at their next safe point; they can be resumed."""
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
     workspace.reap()
-    entry = workspace.find(run)
+    entries = {entry.id: entry for entry in (workspace.find(run) for run in runs)}
+    for entry in entries.values():
+        _refuse_still(entry)
+    for after in _end(workspace, entries, Desired.STOP):
+        status = after.status
+        again = "" if status.state == "COMPLETED" else f"; go on with: rlctl resume {after.id}{in_runs_dir(runs_dir)}"
+        stdout().line(f"run {after.id}: {status.state} at {status.env_steps:,} steps{again}")
+
+
+def _refuse_still(entry: Entry) -> None:
     waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
     if entry.status.state not in OWNED and not waits_for_retry:
         hold = f"; hold it back with: rlctl pause {entry.id}, or take it out of the queue with: rlctl cancel {entry.id}"
         hint = hold if entry.status.state == "QUEUED" else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
-    after = _end(workspace, entry.id, Desired.STOP).status
-    again = "" if after.state == "COMPLETED" else f"; go on with: rlctl resume {entry.id}{in_runs_dir(runs_dir)}"
-    stdout().line(f"run {entry.id}: {after.state} at {after.env_steps:,} steps{again}")
 
 
 def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
@@ -71,21 +77,23 @@ def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) ->
     stdout().line(f"run {run_id}: {state} at {after.status.env_steps:,} steps{again}")
 
 
-def cancel(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """Take a run out of the queue, or end it for good; what it has written stays."""
+def cancel(runs: Runs, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+    """Take runs out of the queue, or end them for good; what they have written stays."""
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    run_id = workspace.find(run).id
-    after = _end(workspace, run_id, Desired.CANCEL).status
-    stdout().line(f"run {run_id}: {after.state} at {after.env_steps:,} steps")
+    for run_id in dict.fromkeys([workspace.find(run).id for run in runs]):
+        (after,) = _end(
+            workspace, [run_id], Desired.CANCEL
+        )  # one by one: what is refused leaves the others as they are
+        stdout().line(f"run {run_id}: {after.status.state} at {after.status.env_steps:,} steps")
 
 
-def _end(workspace: Workspace, run_id: str, desired: Desired) -> Entry:
+def _end(workspace: Workspace, run_ids: Iterable[str], desired: Desired) -> list[Entry]:
     from rlstudio.control.runs.stop import EndRequest
 
-    return wait_until_ended(workspace, [EndRequest(workspace, run_id, desired)])[0]
+    return wait_until_ended(workspace, [EndRequest(workspace, run_id, desired) for run_id in run_ids])
 
 
 def wait_until_ended(workspace: Workspace, requests: Sequence[EndRequest]) -> list[Entry]:
