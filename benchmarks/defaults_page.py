@@ -113,7 +113,7 @@ def _algorithms(seeds: Mapping[str, Sides]) -> str:
                 str(overall),
                 str(improvement([seeds[cell.key] for cell in held_out])) if held_out else "-",
                 ", ".join(below) or "none",
-                ("reached" if reached else "**missed**") + ("" if complete else ", so far"),
+                ("reached" if reached else "**missed**") if complete else "open: seeds are missing",
             ]
         )
     header = ["algorithm", "environments", "probability of improvement [95 %]", "held out only"]

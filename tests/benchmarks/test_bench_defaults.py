@@ -78,12 +78,15 @@ def test_the_report_says_what_is_reached_and_what_is_missing():
     first, second = CELLS[0], CELLS[1]
     lines = [line(first, side, seed, value + seed) for side, value in ((OURS, 9), (REFERENCE, 0)) for seed in range(5)]
     text = defaults_page.report([*lines, line(second, OURS, 0, 3.0)])
-    assert "| sac | 1 of 6 | 1.00 [1.00, 1.00] | - | none | reached, so far |" in text
+    assert "| sac | 1 of 6 | 1.00 [1.00, 1.00] | - | none | open: seeds are missing |" in text
     assert f"| sac, {first.env_id} | chosen on | 10,000 | 11.0" in text
     assert f"- Stable-Baselines3, sac: {second.env_id} 5" in text
     assert "- RLStudio, td3: " in text
     worse = [{**x, "side": REFERENCE if x["side"] == OURS else OURS} for x in lines]
     worse = [{**x, "versions": {x["side"]: {"torch": "2"}}} for x in worse]
-    assert "**missed**, so far" in defaults_page.report(worse)
     assert "**below**" in defaults_page.report(worse)
+    whole = [line(cell, side, seed, 1.0) for cell in CELLS for side in (OURS, REFERENCE) for seed in range(5)]
+    assert "| sac | 6 of 6 | 0.50 [0.50, 0.50] | 0.50 [0.50, 0.50] | none | reached |" in defaults_page.report(whole)
+    sac = [x for x in whole if x["cell"] != first.key] + worse
+    assert f"| {first.env_id} | **missed** |" in defaults_page.report(sac)
     assert defaults_page.report([]) == "No seed has been trained yet."
