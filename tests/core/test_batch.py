@@ -120,3 +120,12 @@ def test_a_batch_can_be_copied():
     for again in (copy.copy(batch), copy.deepcopy(batch)):
         assert again.names == batch.names
         assert torch.equal(again.rewards, batch.rewards)
+
+
+def test_arrays_are_the_memory_of_their_column_also_in_a_copy():
+    batch = rows(3, carry={"h": torch.zeros(3)})
+    assert batch.array("rewards") is batch.array("rewards")
+    for one in (batch, copy.deepcopy(batch)):
+        one.rewards[1] = 7.0
+        one.carry["h"][1] = 8.0
+        assert (one.array("rewards")[1], one.array("carry")["h"][1]) == (7.0, 8.0)

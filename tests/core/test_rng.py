@@ -1,4 +1,5 @@
 import random
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -30,6 +31,15 @@ def test_neighbours_share_nothing(seed, name, counter):
         here.fork(0).generator(counter),
     ):
         assert not set(numbers.tolist()) & set(other.integers(0, 2**63, 8).tolist())
+
+
+def test_a_place_is_a_key_of_philox_and_generators_of_one_place_go_their_own_ways():
+    place, key = Rng(3, "here"), np.frombuffer(sha256(b"rlstudio:3:here").digest()[:16], np.uint64)
+    first, second = place.generator(1), place.generator(2)
+    taken = first.random(4), second.random(4), first.random(4)
+    for numbers, counter in ((np.concatenate(taken[::2]), 1), (taken[1], 2)):
+        philox = np.random.Philox(key=key, counter=[0, 0, counter, 0])
+        assert np.array_equal(numbers, np.random.Generator(philox).random(len(numbers)))
 
 
 def test_a_stream_is_uniform():

@@ -137,6 +137,12 @@ def test_the_guard_gives_bad_rows_no_weight_and_counts_them():
     assert guard(batch_of([1.0]), Discrete(2)).weights is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_numbers_too_large_to_be_squared_are_still_numbers():
+    observations = torch.full((4, 1, 3), 3e38)
+    assert RowGuard()(batch_of([1e30, 0.0, -3e38, 1.0], observations), Discrete(2)).weights is None
+
+
 def test_the_guard_finds_actions_outside_their_space():
     batch = batch_of([1.0, 1.0])
     assert RowGuard()(batch.with_(actions=torch.tensor([[0], [5]])), Discrete(2)).weights.flatten().tolist() == [1, 0]

@@ -45,6 +45,15 @@ def test_row_27_far_outside_is_named_once(values: tuple[float, float], text: str
     assert watch.look(block(*values)) is None
 
 
+@pytest.mark.parametrize(("low", "high"), [(1, 2), (-2, -1), (3, 3)])
+def test_row_27_ranges_that_begin_at_a_limit_are_watched_too(low: float, high: float) -> None:
+    """One limit of 1 to 2 is 0, and 3 to 3 has no width: there is no unit to measure in, so every block is compared."""
+    watch = RangeWatch(Box((1,), "float32", (low,), (high,)))
+    inside = np.full((2, 2, 1), low, np.float32)
+    assert watch.look(inside) is None
+    assert watch.look(inside + 10) is not None
+
+
 def test_row_27_each_entry_of_a_dict_has_its_own_range() -> None:
     watch = RangeWatch(Dict((("arm", Box((1,), "float32", (0,), (1,))), ("door", Discrete(3)))))
     doors = np.full((2, 2), 2)

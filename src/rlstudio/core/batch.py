@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ Infos = Sequence[object] | Mapping[str, Sequence[object]]
 
 
 class Batch:
-    __slots__ = ("_columns", "_flat", "infos", "lead")
+    __slots__ = ("_arrays", "_columns", "_flat", "infos", "lead")
 
     def __init__(self, *, lead: int = 1, infos: Infos | None = None, **columns: Column | None) -> None:
         """Columns given as None are absent. `lead` is the number of leading dimensions all columns share."""
@@ -30,6 +31,7 @@ class Batch:
         self.lead = lead
         self.infos = infos
         self._flat: Batch | None = None
+        self._arrays: dict[str, np.ndarray | dict[str, np.ndarray]] = {}
         self._check()
 
     def _check(self) -> None:
@@ -55,8 +57,12 @@ class Batch:
     def _of(cls, columns: dict[str, Column], lead: int, infos: Infos | None = None) -> Batch:
         """Columns already known to agree: no check."""
         batch = object.__new__(cls)
-        batch._columns, batch.lead, batch.infos, batch._flat = columns, lead, infos, None
+        batch._columns, batch.lead, batch.infos, batch._flat, batch._arrays = columns, lead, infos, None, {}
         return batch
+
+    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[object, ...]]:
+        """A copy has memory of its own, so no views of this one's."""
+        return type(self)._of, (self._columns, self.lead, self.infos)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -84,6 +90,16 @@ class Batch:
         column = self._columns.get(name, default)
         assert isinstance(column, Tensor)
         return column
+
+    def array(self, name: str) -> np.ndarray | dict[str, np.ndarray]:
+        """A column as NumPy sees it: the same memory, asked for once. The block that every rollout is written into is
+        one Batch, and a short rollout costs less than asking anew."""
+        array = self._arrays.get(name)
+        if array is None:
+            column = getattr(self, name)
+            array = {k: v.numpy() for k, v in column.items()} if isinstance(column, dict) else column.numpy()
+            self._arrays[name] = array
+        return array
 
     @property
     def names(self) -> tuple[str, ...]:

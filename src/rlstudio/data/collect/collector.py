@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
+from rlstudio.core.contracts import Acted, Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
@@ -74,7 +74,7 @@ class Collector:
             if self.explore is not None:
                 place = Place((first + t + 1) * self.run_envs, self._envs, self.run_envs)
                 actions = self.explore(acted.actions, self._explore_noise.at(first + t), observations, place)
-                acted = acted._replace(actions=actions)
+                acted = Acted(actions, acted.columns, acted.carry)
             packer.write_before(t, observations, acted)
             if agent.remembers:
                 assert acted.carry is not None

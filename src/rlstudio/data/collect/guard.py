@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from math import isfinite
 
 import numpy as np
 import torch
@@ -32,9 +32,11 @@ class RowGuard:
     def __call__(self, rollout: Batch, action_space: Space) -> Batch:
         """The rollout as learning may see it, with a `weights` column only where something had to be left out."""
         bad = None
+        with np.errstate(invalid="ignore", over="ignore"):  # what is looked for
+            findings = self._findings(rollout, action_space)
         active = rollout.active.numpy() if "active" in rollout else True  # of who is gone nothing is learned anyway
-        for reason, mask in self._findings(rollout, action_space):
-            if mask is not None and mask.any():
+        for reason, mask in findings:
+            if mask.any():
                 self.counts[reason] += int((mask & active).sum())
                 bad = mask if bad is None else bad | mask
         if bad is not None:
@@ -45,19 +47,21 @@ class RowGuard:
             rollout = rollout.with_(rewards=rollout.rewards.clamp(-self.reward_clip, self.reward_clip))
         return rollout
 
-    def _findings(self, rollout: Batch, action_space: Space) -> list[tuple[str, np.ndarray | None]]:
-        rewards = rollout.rewards.numpy()
-        findings: list[tuple[str, np.ndarray | None]] = [("rewards", _not_finite(rewards))]
+    def _findings(self, rollout: Batch, action_space: Space) -> list[tuple[str, np.ndarray]]:
+        """Masks [T, B] of the rows with something wrong, by reason; none where a quick look says that all is well."""
+        (rewards,) = _arrays(rollout, "rewards")
+        findings = [("rewards", _not_finite(rewards))]
         # What an agent remembers of a bad observation is as bad, until the episode ends.
-        for tensor in _tensors(rollout, "observations", "next_observations", "carry"):
-            if tensor.is_floating_point():
-                findings.append(("observations", _not_finite(tensor.numpy())))
+        for array in _arrays(rollout, "observations", "next_observations", "carry"):
+            if array.dtype.kind == "f":
+                findings.append(("observations", _not_finite(array)))
         if self.reward_range is not None:
             low, high = self.reward_range
             findings.append(("reward_range", np.isfinite(rewards) & ((rewards < low) | (rewards > high))))
         if self.check_actions:
-            findings.append(("actions", _bad_actions(rollout.actions.numpy(), action_space)))
-        return findings
+            (actions,) = _arrays(rollout, "actions")
+            findings.append(("actions", _bad_actions(actions, action_space)))
+        return [(reason, mask) for reason, mask in findings if mask is not None]
 
     def state_dict(self) -> State:
         return {"bad_rows": self.bad_rows, "counts": dict(self.counts)}
@@ -70,16 +74,10 @@ class RowGuard:
 def _not_finite(block: np.ndarray) -> np.ndarray | None:
     """Rows [T, B] with a number that is not finite; None where there is none."""
     flat = block.reshape(-1)
-    # The product with zeros is zero unless something is NaN or infinite: one call instead of a mask per rollout.
-    with np.errstate(invalid="ignore"):
-        if flat.dot(_zeros(flat.size, flat.dtype)) == 0:
-            return None
+    # The sum of squares is a number unless something is NaN, infinite or huge: one call instead of a mask per rollout.
+    if isfinite(flat.dot(flat)):
+        return None
     return np.asarray(~np.isfinite(block.reshape(*block.shape[:2], -1)).all(-1))
-
-
-@cache
-def _zeros(size: int, dtype: np.dtype) -> np.ndarray:
-    return np.zeros(size, dtype)
 
 
 def _bad_actions(actions_TB: np.ndarray, space: Space) -> np.ndarray | None:
@@ -102,13 +100,13 @@ def _within(choices: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def _neutralise(rollout: Batch, bad: np.ndarray) -> None:
     """Zeros in place of the bad rows' numbers: a weight of zero alone would still let NaN through (0 * NaN = NaN)."""
-    mask = torch.from_numpy(bad)
-    for tensor in _tensors(rollout, "observations", "next_observations", "actions", "rewards", "carry"):
-        tensor[mask] = 0
+    for array in _arrays(rollout, "observations", "next_observations", "actions", "rewards", "carry"):
+        array[bad] = 0
 
 
-def _tensors(rollout: Batch, *names: str) -> Iterator[torch.Tensor]:
-    """The tensors of those of these columns that the rollout has."""
+def _arrays(rollout: Batch, *names: str) -> Iterator[np.ndarray]:
+    """Those of these columns that the rollout has, entry by entry."""
     for name in names:
-        column = getattr(rollout, name) if name in rollout else {}
-        yield from column.values() if isinstance(column, dict) else [column]
+        if name in rollout:
+            column = rollout.array(name)
+            yield from column.values() if isinstance(column, dict) else (column,)

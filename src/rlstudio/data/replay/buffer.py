@@ -86,9 +86,10 @@ class ReplayBuffer:
     def _put(self, rollout: Batch, envs: np.ndarray) -> None:
         """Steps of these environments, at most as many as are held of one."""
         steps, numbering = len(rollout), self.numbering
-        first = numbering.counts[envs] * self.num_envs + envs
-        self.store.put(first + np.arange(steps)[:, None] * self.num_envs, rollout)
-        if len(envs) == self.num_envs:
+        first, everywhere = numbering.counts[envs] * self.num_envs + envs, len(envs) == self.num_envs
+        numbers_TB = first + np.arange(steps)[:, None] * self.num_envs
+        self.store.put(numbers_TB, rollout, consecutive=everywhere and numbering.even)
+        if everywhere:
             numbering.extend(steps)
         else:
             numbering.extend_by(np.bincount(envs, minlength=self.num_envs) * steps)

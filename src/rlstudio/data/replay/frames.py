@@ -51,15 +51,15 @@ class FrameStore(RowStore):
         self.ended = 0  # last frames ever stored
         self._lost = 0  # rows in a row that could not be rebuilt
 
-    def put(self, numbers_TB: np.ndarray, rollout: Batch) -> None:
+    def put(self, numbers_TB: np.ndarray, rollout: Batch, consecutive: bool = False) -> None:
         flat, envs = rollout.flatten(), numbers_TB[0] % self.num_envs
         observations, successors = flat.observations.numpy(), flat.next_observations.numpy()
         dones = flat.dones.numpy()
         self._join(envs, observations[: len(envs), -1])
         ages, lasts = self._ages(envs, dones), self.ended + np.cumsum(dones) - 1
         extra = {"age": torch.from_numpy(ages), "last": torch.from_numpy(lasts)}
-        super().put(numbers_TB, flat.with_(**extra))
-        into_ring(self.frames, self.place(numbers_TB), observations[:, -1])
+        super().put(numbers_TB, flat.with_(**extra), consecutive)
+        into_ring(self.frames, self.place(numbers_TB, consecutive), observations[:, -1])
         into_ring(self.lasts, self.ended, successors[dones, -1])
         self.ended += int(dones.sum())
         self.pending[envs] = successors[-len(envs) :, -1]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import Array, State
 from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
 
 DOT = "."  # joins a column and its entry: observations.camera
@@ -26,36 +26,43 @@ class RowStore:
         self.num_envs = num_envs
         self.rows = np.zeros(slots, dtype)
         self.columns = {name: self.rows[name] for name in dtype.names or ()}
+        # The column of a Batch that a field is of, and its entry where that column is a dict.
+        self._parts: dict[str, tuple[str, str]] = {}
+        for name in self.columns:
+            column, _, entry = name.partition(DOT)
+            self._parts[name] = column, entry
         self.weighted = False
 
-    def put(self, numbers_TB: np.ndarray, rollout: Batch) -> None:
-        """Write the rows of these numbers, successive ones of each environment, at most as many as there are slots."""
-        flat, place = rollout.flatten(), self.place(numbers_TB)
+    def put(self, numbers_TB: np.ndarray, rollout: Batch, consecutive: bool = False) -> None:
+        """Write the rows of these numbers, successive ones of each environment, at most as many as there are slots.
+        `consecutive`: row by row each number is the one before plus 1."""
+        flat, place = rollout.flatten(), self.place(numbers_TB, consecutive)
         self.weighted |= flat.weights is not None
         for name, ring in self.columns.items():
-            into_ring(ring, place, _column(flat, name))
+            column, entry = self._parts[name]
+            if name == "weights" and flat.weights is None:
+                rows: Array = np.ones(len(flat), np.float32)
+            else:
+                rows = flat.array(column)
+            into_ring(ring, place, rows[entry] if isinstance(rows, dict) else rows)
 
-    def place(self, numbers_TB: np.ndarray) -> int | np.ndarray:
+    def place(self, numbers_TB: np.ndarray, consecutive: bool) -> int | np.ndarray:
         """Where these rows go: from the first number on if they are consecutive, else the slot of each."""
-        first = int(numbers_TB[0, 0])
-        whole = numbers_TB.shape[1] == self.num_envs
-        if whole and np.array_equal(numbers_TB[0], np.arange(first, first + self.num_envs)):
-            return first
-        return numbers_TB.ravel() % self.slots
+        return int(numbers_TB[0, 0]) if consecutive else numbers_TB.ravel() % self.slots
 
     def gather(self, numbers: np.ndarray) -> dict[str, Column]:
         """The columns of these rows."""
         rows = self.rows.take(numbers % self.slots)
         columns: dict[str, Column] = {}
-        for name in self.dtype.names or ():
+        for name in self.columns:
             if name == "weights" and not self.weighted:
                 continue
             tensor = torch.from_numpy(rows[name])
-            column, dot, entry = name.partition(DOT)
-            if dot:
-                columns.setdefault(column, {})[entry] = tensor  # type: ignore[index]
-            else:
+            column, entry = self._parts[name]
+            if column == name:
                 columns[name] = tensor
+            else:
+                columns.setdefault(column, {})[entry] = tensor  # type: ignore[index]
         return columns
 
     def read(self, start: int, stop: int) -> dict[str, np.ndarray]:
@@ -117,11 +124,3 @@ def _fields(column: str, space: Space) -> list[Field]:
 
 def _field(name: str, space: Leaf) -> Field:
     return (name, space.dtype, space.shape)
-
-
-def _column(batch: Batch, name: str) -> np.ndarray:
-    if name == "weights" and batch.weights is None:
-        return np.ones(len(batch), np.float32)
-    column, dot, entry = name.partition(DOT)
-    tensor = getattr(batch, column)
-    return (tensor[entry] if dot else tensor).numpy()  # type: ignore[no-any-return]
