@@ -228,7 +228,7 @@ class Session:
             self._save()
         else:
             self.recorder.flush()
-        self.writer.update(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
+        self.writer.close_epoch(report)
         return True
 
     def _roll_back(self, report: Report, why: str) -> None:
