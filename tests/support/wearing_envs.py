@@ -9,8 +9,8 @@ LIMIT = 300
 
 
 class Wearing(gymnasium.Env):
-    """A Dict observation; episodes of `length` steps. `breaks` says how: `late` raises at step 250 of an episode, `third`
-    in the third episode of an object, `old` gives NaN after 500 steps of the life of an object, `never` does not."""
+    """A Dict observation; episodes of `length` steps. `breaks` says how: `late` raises at step 250 of an episode,
+    `third` in the third episode of an object, `old` gives NaN after `life` steps of an object, `never` does not."""
 
     def __init__(self, breaks: str = "never", length: int = LIMIT, life: int = 500) -> None:
         box = gymnasium.spaces.Box(-10, 10, (2,), np.float32)

@@ -1,5 +1,5 @@
-"""One row of a rollout with something wrong in it, in words: which number it is, and where the episode stood. Looked for
-only once there is such a row, so good rollouts pay nothing."""
+"""One row of a rollout with something wrong in it, in words: which number it is, and where the episode stood. Looked
+for only once there is such a row, so good rollouts pay nothing."""
 
 from __future__ import annotations
 
