@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import torch
@@ -55,6 +56,12 @@ class Trainer:
 
     def weights_are_finite(self) -> bool:
         return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in self.optimizers)
+
+    def weight_rms(self) -> float:
+        """Of the weights of all optimizers together."""
+        flats = [optimizer.flat.data for optimizer in self.optimizers]
+        squares = sum(float(flat.square().sum()) for flat in flats)
+        return math.sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
 
     def train_step(self) -> Metrics:
         """One learning step: fetch a Batch, learn from it."""

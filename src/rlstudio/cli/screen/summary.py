@@ -77,7 +77,7 @@ def advice(session: Session) -> list[str]:
         f"  rlctl play {run} --video out.mp4",
         f"  rlctl plot {run}",
         f"  rlctl show {run}",
-        f"  rlctl {longer}",
+        *([] if session.status.reason == Reason.COLLAPSED else [f"  rlctl {longer}"]),
     ]
 
 
