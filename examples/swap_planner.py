@@ -5,7 +5,16 @@ from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 
-SMALL = ["train.epochs=2", "train.planner.candidates=48", "train.planner.iterations=2"]
+SMALL = [  # seconds instead of minutes, which is enough to balance for 50 steps
+    "train.epochs=2",
+    "train.steps_per_epoch=30",
+    "train.learning_starts=30",
+    "train.train_every=10",
+    "train.gradient_steps=20",
+    "train.planner.horizon=5",
+    "train.planner.candidates=48",
+    "train.planner.iterations=2",
+]
 SWAPS = {
     "as it is": "train.planner.kind=cem",
     "another planner": "train.planner.kind=mppi",

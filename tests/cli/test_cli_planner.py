@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from rlstudio.cli.commands import evaluate
 from support.cli_scenario import Rlctl
 from support.experiments import tiny_yaml
 from support.tiny_runs import only_run
@@ -32,7 +35,28 @@ def test_both_are_told(trained: Rlctl) -> None:
         "eval", "last", "--planner", "cem", "planner.horizon=4", "planner.candidates=16", "--episodes", "3"
     ).out
     assert "  cem " in out
-    assert re.search(r"\n  time      [\d.]+ ms a plan, [\d.]+ ms without; 3 planned together\n$", out)
+    assert re.search(r"\n  time      [\d.]+ ms a plan, [\d.]+ ms without; 3 planned together\n", out)
+
+
+@pytest.mark.parametrize(("kind", "hint"), [("mppi", "try --planner guided"), ("guided", "planner.horizon")])
+def test_a_plan_that_does_worse_than_the_policy_says_what_to_try(
+    trained: Rlctl, monkeypatch: pytest.MonkeyPatch, kind: str, hint: str
+) -> None:
+    """Newcomer S3: the first two commands of planning.md made PPO worse without a word."""
+    played = evaluate._played
+    returns = iter([500.0, 204.0])
+
+    def as_reported(*args: Any) -> Any:
+        """The returns of the policy alone, then of the planner."""
+        done = played(*args)
+        summary = dataclasses.replace(done.evaluation.summary, mean=next(returns))
+        return done._replace(evaluation=dataclasses.replace(done.evaluation, summary=summary))
+
+    monkeypatch.setattr(evaluate, "_played", as_reported)
+    small = ("planner.horizon=2", "planner.candidates=4", "planner.iterations=1", "--episodes", "1")
+    last = trained("eval", "last", "--planner", kind, *small).out.splitlines()[-1]
+    assert last.startswith("  worse     than the policy alone: ")
+    assert hint in last
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,16 @@ def _datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
 
 
+def test_a_dataset_that_is_missing_is_refused_before_a_run_appears(rlctl: Rlctl, place: Path) -> None:
+    """Newcomer S3: it left a FAILED run, though exit code 2 says that nothing was written."""
+    refused = rlctl("launch", "--algo", "bc", "--env", "CartPole-v1", "train.dataset=nowhere/cart-v0")
+    assert refused.code == 2
+    assert (
+        "train.dataset: there is no dataset nowhere/cart-v0 here; run `minari download nowhere/cart-v0`" in refused.err
+    )
+    assert not (place / "runs").exists()
+
+
 def test_what_is_recorded_is_what_an_evaluation_plays(rlctl: Rlctl, trained: Path) -> None:
     import minari
 

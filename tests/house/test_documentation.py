@@ -27,11 +27,13 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.cartpole import CartPole
 from rlstudio.envs.worlds.native import NativeVecEnv
 from rlstudio.experiment.checkpoint.state_hash import state_hash
-from rlstudio.experiment.config import experiment
-from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
+from rlstudio.experiment.config.experiment import experiment_from, load_experiment
+from rlstudio.experiment.training.build import build
 from rlstudio.models.config import NetworkConfig
+from support.experiments import tiny
 from support.pages import BLOCK, DOCS, EXAMPLES, PAGES, ROOT, blocks
 from support.plugins import install_package, on_the_path
+from support.typed_commands import of_blocks
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -184,20 +186,11 @@ def test_the_environment_shown_is_fit_to_train_on_and_to_film() -> None:
     env.close()
 
 
-SHORTER = ["steps_per_epoch=30", "learning_starts=30", "train_every=10", "gradient_steps=2", "planner.horizon=5"]
-
-
 @pytest.mark.learning
-@pytest.mark.parametrize("shorter", [SHORTER, pytest.param([], marks=pytest.mark.slow)], ids=["shorter", "whole"])
 def test_the_scripts_of_the_examples_run(
-    shorter: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The six trainings from a file, in `swap_planner`, take most of the time: by default they are shorter ones."""
-
-    def load_shorter(source: str, overrides: list[str]) -> ExperimentConfig:
-        return load_experiment(source, [*overrides, *(f"train.{setting}" for setting in shorter)])
-
-    monkeypatch.setattr(experiment, "load_experiment", load_shorter)
+    """Newcomer S3: as they stand, so each is short: `swap_planner` took three minutes for two lines of six."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", ["script"])
@@ -211,7 +204,42 @@ def test_the_scripts_of_the_examples_run(
     assert any(line.startswith(left) for line in outputs["notebook_loop"]), "it left the loop and went on"
     assert outputs["orchestrate"][-1].startswith("100 greedy episodes: ")
     assert float(outputs["load_agent"][-1].split()[1]) > 20
-    assert [line.split()[-1] for line in outputs["swap_planner"]] == ["50"] * 6
+    assert [line.split()[-3:] for line in outputs["swap_planner"]] == [["50", "of", "50"]] * 6
+
+
+LAUNCHES = [
+    pytest.param(typed.words, id=f"{typed.place}-{number}")
+    for number, typed in enumerate(of_blocks())
+    if typed.words[:3] == ["rlctl", "launch", "-f"] and typed.words[3].startswith("configs/")
+]
+
+
+@pytest.mark.parametrize("words", LAUNCHES)
+def test_every_override_shown_changes_something(words: list[str]) -> None:
+    """Newcomer S3: `train.lr=1e-3` was the value of the file already."""
+    for override in (word for word in words[4:] if re.match(r"[a-z_.]+=", word)):
+        assert load_experiment(words[3], [override]) != load_experiment(words[3]), override
+
+
+def test_no_line_of_the_readme_needs_a_checkpoint_of_what_was_just_queued() -> None:
+    """Newcomer S3: `fork last --at best` stood below `--detach`, and the newest run had not begun."""
+    lines = [typed.line for typed in of_blocks() if typed.place == "README.md"]
+    queued = next(number for number, line in enumerate(lines) if "--detach" in line)
+    assert [line for line in lines[queued + 1 :] if " last" in line] == []
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn", "qrdqn"])
+def test_the_metrics_that_gates_md_limits_are_those_of_its_algorithms(algo: str) -> None:
+    """Newcomer S3: it set a limit on `train/q`, which PPO has not, and the run failed."""
+    (line,) = re.findall(r"^  limits: (.+)$", (DOCS / "howto/gates.md").read_text(), re.MULTILINE)
+    of_ppo, of_q_learning = line.split("#")
+    limited = re.findall(r"train/(\w+):", of_ppo if algo == "ppo" else of_q_learning)
+    built = build(tiny(algo))
+    while not (metrics := built.trainer.train_step()):
+        pass
+    built.close()
+    assert limited
+    assert set(limited) <= metrics.keys()
 
 
 def test_every_example_is_listed() -> None:

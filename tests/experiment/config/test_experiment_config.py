@@ -116,7 +116,10 @@ def test_sinks_are_one_line():
         ("train.epochs=1.5", "train.epochs: expected a whole number"),
         ("train=3", "train: expected a section"),
         ("train.off_policy=true", "train.off_policy: ppo is on-policy; leave it out or change policy.algo"),
-        ("train.batch_size=5000", "train.batch_size: 5000 rows, but one rollout has only 4096; lower it"),
+        (
+            "train.batch_size=5000",
+            "train.batch_size: 5000 rows, but one rollout has only 4096; lower it to 4096 or less",
+        ),
         ("policy.network.hidden_sizes=[100000, 100000]", "policy.network.hidden_sizes: 10,000,200,000 weights"),
     ],
 )

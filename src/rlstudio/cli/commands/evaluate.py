@@ -134,6 +134,17 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
         yield f"{kind:<9} {text.number(with_planner.mean)}, 95 % interval {bounds}"
         per_plan = f"{planned.milliseconds:.2f} ms a plan, {own.milliseconds:.3f} ms without"
         yield f"time      {per_plan}; {planned.at_once} planned together"
+        if with_planner.mean < summary.mean:
+            yield f"worse     than the policy alone: {_better_plans(kind)}"
+
+
+def _better_plans(kind: str | None) -> str:
+    if kind == "guided":
+        return "try more sequences (planner.candidates) or a longer planner.horizon"
+    return (
+        "within planner.horizon the reward says too little; try --planner guided, or a score that says more:"
+        " planner.reward=dense (CartPole), planner.value=physics (CartPole, MountainCar, Acrobot)"
+    )
 
 
 def _given(values: Sequence[float]) -> str:

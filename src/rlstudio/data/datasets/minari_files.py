@@ -80,15 +80,7 @@ def read_replay(name: str, spaces: Spaces, best_share: float = 1.0) -> ReplayBuf
 
 def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     """The episodes of a dataset, if they are of this kind of world and every number in them can be learned from."""
-    dataset = _opened(name)
-    both_spaces = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
-    recorded = convert_spaces(both_spaces, f"{FIELD}: {name}")  # type: ignore[arg-type]
-    for what in ("observation", "action"):
-        theirs, ours = getattr(recorded, what), getattr(spaces, what)
-        if describe(theirs) != describe(ours):
-            raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
-        if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
-            raise Incompatible(f"{FIELD}: {name} has actions with other bounds than the environment")
+    dataset, recorded = _opened_for(name, spaces)
     episodes = []
     with _as_user_errors(name):
         for number, data in enumerate(dataset.iterate_episodes()):
@@ -101,6 +93,25 @@ def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
     if not episodes:
         raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
     return episodes
+
+
+def check_there(name: str, spaces: Spaces) -> None:
+    """Refuse a dataset that is missing or of another kind of world, before any of its rows is read."""
+    _opened_for(name, spaces)
+
+
+def _opened_for(name: str, spaces: Spaces) -> tuple[MinariDataset, Spaces]:
+    """The dataset and its spaces, which are those of the environment."""
+    dataset = _opened(name)
+    both_spaces = SimpleNamespace(observation_space=dataset.observation_space, action_space=dataset.action_space)
+    recorded = convert_spaces(both_spaces, f"{FIELD}: {name}")  # type: ignore[arg-type]
+    for what in ("observation", "action"):
+        theirs, ours = getattr(recorded, what), getattr(spaces, what)
+        if describe(theirs) != describe(ours):
+            raise Incompatible(f"{FIELD}: {name} has {what} {describe(theirs)}, the environment {describe(ours)}")
+        if what == "action" and isinstance(theirs, Box) and isinstance(ours, Box) and not _same_bounds(theirs, ours):
+            raise Incompatible(f"{FIELD}: {name} has actions with other bounds than the environment")
+    return dataset, recorded
 
 
 def _same_bounds(one: Box, other: Box) -> bool:

@@ -50,4 +50,4 @@ def check_batch(train: RunLength, num_envs: int, capacity: int | None) -> None:
         rows, what = (steps * num_envs if steps else train.steps_per_epoch), "one rollout"
     batch = getattr(train, "batch_size", None)
     if batch and batch > rows:
-        refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it")
+        refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it to {rows} or less")

@@ -63,7 +63,7 @@ def _named(error: CheckpointError, source: RunFolder, checkpoint: str, parent: C
                 f"fork of run {source.id}: its replay is damaged ({damage}), its weights at {chosen.info.step:,} steps"
                 f" are not; fork it with an emptied replay, which is not exact: rlctl fork {source.id} --empty-replay"
             )
-    return type(error)(f"fork of run {source.id}: {error}")
+    return type(error)(f"fork of run {source.id}: {str(error).removeprefix(f'run {source.id}: ')}")
 
 
 def _mark_emptied(target: RunFolder, step: int, damage: str) -> None:

@@ -15,7 +15,7 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
-from rlstudio.experiment.training.refusals import check_actions, check_agents, check_memory
+from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def build(cfg: ExperimentConfig) -> Built:
     set_threads(cfg.runtime.threads)
     runtime = build_runtime(cfg)
     try:
-        return Built(runtime, build_trainer(cfg, runtime))
+        built = Built(runtime, build_trainer(cfg, runtime))
+        check_dataset(cfg, runtime.spaces)
+        return built
     except BaseException:
         runtime.close()
         raise

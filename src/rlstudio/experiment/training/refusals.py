@@ -1,7 +1,9 @@
-"""What is refused before a run begins: an algorithm for other actions, rows that do not fit into memory."""
+"""What is refused before a run begins: an algorithm for other actions, a dataset that is missing, rows that do not fit
+into memory."""
 
 from __future__ import annotations
 
+from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.host.ram import usable_ram
@@ -9,7 +11,7 @@ from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
-from rlstudio.experiment.config.algorithm import algorithm
+from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.experiment import ExperimentConfig
 
 MEMORY_SHARE = 0.9
@@ -25,13 +27,19 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
         needs = "Discrete" if chosen.discrete else "Box"
         raise Incompatible(
             f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
-            " choose another algorithm (rlctl algos) or environment"
+            f" for these there are {', '.join(_algorithms_for(discrete))} (rlctl algos)"
         )
     if cfg.policy.discrete not in (None, discrete):
         raise Incompatible(
             f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
             f" which takes {describe(action)}; leave it out"
         )
+
+
+def _algorithms_for(discrete: bool) -> list[str]:
+    """Those of RLStudio that learn from such an environment alone: without a dataset, and without its equations."""
+    fitting = [name for name in ALGOS.builtin if algorithm(name).discrete in (None, discrete)]
+    return [name for name in fitting if not {"dataset", "planner"} & train_section(name).model_fields.keys()]
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
@@ -49,6 +57,15 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         near = max(1, round(epoch / rollout)) * rollout
         rows = f"{steps} steps of {who}" if steps > 1 else who
         raise ConfigError(f"train.steps_per_epoch: {epoch} is not a multiple of {rollout} ({rows}); {near} is")
+
+
+def check_dataset(cfg: ExperimentConfig, spaces: Spaces) -> None:
+    """Rows are read when the first sample is asked for, which is after a run has begun: that they are there and fit is
+    found out before."""
+    if (name := getattr(cfg.train, "dataset", None)) is not None:
+        from rlstudio.data.datasets.minari_files import check_there
+
+        check_there(name, spaces)
 
 
 def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:
