@@ -42,7 +42,7 @@ class Case(NamedTuple):
     overrides: tuple[str, ...] = ()
 
 
-KNOWN = ("env.kwargs.payoffs=[3, 0, 5, 1]", "env.kwargs.tremble=0", "train.epochs=15")
+KNOWN = ("env.kwargs.payoffs=[3, 0, 5, 1]", "env.kwargs.tremble=0", "train.epochs=40")
 CASES = (
     Case(POOL),
     *(
