@@ -15,11 +15,10 @@ from rlstudio.core.contracts import Acted, Agent, Array, Carried, Explore, Place
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
-from rlstudio.data.collect.episodes import EpisodeLog
 from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.data.collect.packer import Packer
-from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Collector:
@@ -44,10 +43,7 @@ class Collector:
         self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
         self.explore = explore
-        self.guard = guard or RowGuard()
-        self._ranges = RangeWatch(env.spaces.observation)
-        self._outside: str | None = None
-        self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
+        self.inspection = Inspection(env.spaces, env.num_envs, guard or RowGuard())
         self.vector_steps = 0
         self.carry: Carried | None = None
         self.observations: Array | None = None
@@ -87,11 +83,7 @@ class Collector:
                 self._forget(ended.nonzero()[0])
         self.observations = observations
         self.vector_steps += steps
-        rollout = self.guard(packer.batch(), env.spaces.action)
-        self._outside = self._ranges.look(packer.arrays["next_observations"]) or self._outside
-        # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
-        self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active, packer.infos)
-        return rollout
+        return self.inspection(packer)
 
     def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
         """All that is collected here is one fragment."""
@@ -102,13 +94,7 @@ class Collector:
             self.explore.progress(fraction)
 
     def take(self) -> Tally:
-        reasons = self.env.restart_reasons
-        restarts = None if reasons is None else list(reasons)
-        if reasons:
-            reasons.clear()
-        outside, self._outside = self._outside, None
-        returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside)
+        return self.inspection.take(self.env.restart_reasons)
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""
@@ -121,16 +107,14 @@ class Collector:
             "vector_steps": self.vector_steps,
             "started": self.observations is not None,
             "env": self.env.position() if self.observations is not None else {},
-            "episodes": self.episodes.state_dict(),
-            "guard": self.guard.state_dict(),
+            **self.inspection.state_dict(),
             "carry": {} if self.carry is None else self.carry,
             "explore": {} if self.explore is None else self.explore.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.vector_steps = int(state["vector_steps"])
-        self.episodes.load_state_dict(state["episodes"])
-        self.guard.load_state_dict(state["guard"])
+        self.inspection.load_state_dict(state)
         self.carry = state.get("carry") or None  # a checkpoint from before there was one has none
         if self.explore is not None:
             self.explore.load_state_dict(state.get("explore", {}))
@@ -139,4 +123,4 @@ class Collector:
             if self.env.restarted:
                 envs = np.array(self.env.restarted)
                 self._forget(envs)
-                self.episodes.forget(envs)
+                self.inspection.forget(envs)
