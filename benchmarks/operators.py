@@ -1,9 +1,9 @@
 """Single operations whose cost decided something in the code: `python -m benchmarks.operators`.
 
-`rlstudio.models.networks.mlp` runs a tanh network as one node, with tanh through the sigmoid, because of these tables.
-`rlstudio.models.networks.ensemble` batches its networks, but not a last layer with one output, and takes the gradient
-of their lowest output through one network per row. bfloat16 products are here because they are twice as fast and still
-unused.
+`rlstudio.models.networks.tanh_on_cpu` runs a tanh network as one node, with tanh through the sigmoid, because of these
+tables. `rlstudio.models.networks.ensemble` batches its networks, but not a last layer with one output, and takes the
+gradient of their lowest output through one network per row. bfloat16 products are here because they are twice as fast
+and still unused.
 """
 
 from __future__ import annotations

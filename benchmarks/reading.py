@@ -62,11 +62,13 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("agents.policy"),
         Part("models.build"),
         Part("models.policies.policy_value"),
+        Part("models.policies.head"),
         Part("models.networks.encoder", ("flat_size", "flat_features", "FlatEncoder", "build_encoder")),
         Part("models.networks.mlp"),
         Part("models.networks.initialize", ("linear", "orthogonal")),
         Part("models.config"),
         Part("experiment.training.loop"),
+        Part("experiment.training.position", ("Position.__init__", "Position.add")),
         Part("experiment.training.build"),
     ),
 }

@@ -228,6 +228,6 @@ def test_a_sample_waits_for_a_window_of_agents_that_act_now_and_then():
 def test_rows_of_an_agent_that_is_gone_are_not_counted_as_bad():
     collector = Collector(Game(1, Discrete(3), garbage=float("nan")), Idle(), Rng(0))
     rows = decisions(collector.collect(20))
-    assert collector.guard.bad_rows == 0
+    assert collector.inspection.guard.bad_rows == 0
     assert torch.isfinite(rows.observations).all()
     assert torch.isfinite(rows.rewards).all()

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
-
-import torch
 
 from rlstudio.agents.agent import Agent
 from rlstudio.algos.parts.config import RunLength
+from rlstudio.algos.parts.run_facts import RunFacts
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import DataSource, EnvFacts, Metrics, Stateful
-from rlstudio.core.rng import Rng
-from rlstudio.models.config import NetworkConfig
+from rlstudio.core.contracts import DataSource, Metrics, Stateful
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.schedules import learning_rate
 
 
-class Trainer:
+class Trainer(RunFacts):
     """One algorithm: the class is an `Algorithm` of `core/contracts`, an object of it a `Trainer`. A subclass wires its
     parts in `__init__`, learns in `update` and names its state in `stateful`."""
 
@@ -29,39 +25,10 @@ class Trainer:
     source: DataSource
     optimizer: Optimizer
 
-    @classmethod
-    def build_agent(cls, cfg: Any, env: EnvFacts, network: NetworkConfig, rng: Rng) -> Agent | None:
-        """The agent alone, without environments, data or optimizers. Only for an agent that its Model and the spaces do
-        not describe, such as one that plans; None leaves it to `__init__`."""
-        return None
-
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
         """All there are; none where nothing is learned. The first is `optimizer`."""
         return (self.optimizer,)
-
-    @property
-    def gradient_steps(self) -> int:
-        """Calls of the first optimizer."""
-        return self.optimizers[0].calls if self.optimizers else 0
-
-    @property
-    def skipped(self) -> float:
-        return sum(float(optimizer.skipped) for optimizer in self.optimizers)
-
-    @property
-    def lr(self) -> float | None:
-        """That of the first optimizer."""
-        return float(self.optimizers[0].lr) if self.optimizers else None
-
-    def weights_are_finite(self) -> bool:
-        return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in self.optimizers)
-
-    def weight_rms(self) -> float:
-        """Of the weights of all optimizers together."""
-        flats = [optimizer.flat.data for optimizer in self.optimizers]
-        squares = sum(float(flat.square().sum()) for flat in flats)
-        return math.sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
 
     def train_step(self) -> Metrics:
         """One learning step: fetch a Batch, learn from it."""
@@ -72,14 +39,6 @@ class Trainer:
 
     def losses(self, batch: Batch) -> Metrics:
         raise NotImplementedError  # abstract
-
-    @torch.no_grad()
-    def eval_step(self) -> Metrics:
-        """The losses on the newest Batch; nothing changes. For code of users: it is in the contract of a Trainer, and
-        the loop never calls it."""
-        if self.source.last is None:
-            raise RuntimeError("eval_step needs a Batch: call train_step first")
-        return self.losses(self.source.last)
 
     def progress(self, fraction: float) -> None:
         """Called by the loop before each step with the share of the run that is done."""

@@ -15,12 +15,10 @@ from rlstudio.core.contracts import Acted, Agent, Array, Carried, Explore, Place
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.collect.carry import without_rows
-from rlstudio.data.collect.episodes import EpisodeLog
-from rlstudio.data.collect.flawed_rows import FlawedRow, describe
 from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.data.collect.packer import Packer
-from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Collector:
@@ -45,11 +43,7 @@ class Collector:
         self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
         self.explore = explore
-        self.guard = guard or RowGuard()
-        self._ranges = RangeWatch(env.spaces.observation)
-        self._outside: str | None = None
-        self._bad_row: str | None = None  # the first one since the last report
-        self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
+        self.inspection = Inspection(env, self._envs, guard or RowGuard())
         self.vector_steps = 0
         self.carry: Carried | None = None
         self.observations: Array | None = None
@@ -89,23 +83,7 @@ class Collector:
                 self._forget(ended.nonzero()[0])
         self.observations = observations
         self.vector_steps += steps
-        rollout = self.guard(packer.batch(), env.spaces.action)
-        if outside := self._ranges.look(packer.arrays["next_observations"]):
-            self._outside = self._describe(FlawedRow(*outside, rollout.actions[outside[:2]].tolist()), packer)
-        columns = packer.terminated, packer.truncated, packer.active, packer.infos
-        if self.guard.rewards is None:
-            self.episodes.add(packer.rewards, *columns)
-        else:
-            # None where only agents that are gone have bad rows.
-            if self.guard.first is not None and self._bad_row is None:
-                self._bad_row = self._describe(self.guard.first, packer)
-            self.episodes.add_flawed(self.guard.rewards, *columns)
-        return rollout
-
-    def _describe(self, row: FlawedRow, packer: Packer) -> str:
-        """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
-        open_length = int(self.episodes.open_lengths[row.env])
-        return describe(row, self.env, int(self._envs[row.env]), packer.terminated | packer.truncated, open_length)
+        return self.inspection(packer)
 
     def fragments(self, steps: int) -> Iterable[tuple[int, Batch]]:
         """All that is collected here is one fragment."""
@@ -116,14 +94,7 @@ class Collector:
             self.explore.progress(fraction)
 
     def take(self) -> Tally:
-        reasons = self.env.restart_reasons
-        restarts = None if reasons is None else list(reasons)
-        if reasons:
-            reasons.clear()
-        outside, self._outside = self._outside, None
-        bad_row, self._bad_row = self._bad_row, None
-        returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside, bad_row)
+        return self.inspection.take()
 
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""
@@ -136,18 +107,14 @@ class Collector:
             "vector_steps": self.vector_steps,
             "started": self.observations is not None,
             "env": self.env.position() if self.observations is not None else {},
-            "episodes": self.episodes.state_dict(),
-            "guard": self.guard.state_dict(),
+            **self.inspection.state_dict(),
             "carry": {} if self.carry is None else self.carry,
             "explore": {} if self.explore is None else self.explore.state_dict(),
-            **({} if self._bad_row is None else {"bad_row": self._bad_row}),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.vector_steps = int(state["vector_steps"])
-        self.episodes.load_state_dict(state["episodes"])
-        self.guard.load_state_dict(state["guard"])
-        self._bad_row = state.get("bad_row")
+        self.inspection.load_state_dict(state)
         self.carry = state.get("carry") or None  # a checkpoint from before there was one has none
         if self.explore is not None:
             self.explore.load_state_dict(state.get("explore", {}))
@@ -156,4 +123,4 @@ class Collector:
             if self.env.restarted:
                 envs = np.array(self.env.restarted)
                 self._forget(envs)
-                self.episodes.forget(envs)
+                self.inspection.forget(envs)

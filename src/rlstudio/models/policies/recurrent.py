@@ -12,24 +12,23 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State
-from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
+from rlstudio.core.model.layers import Carry, Layers, Observations
 from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
 from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.networks.encoder import Encoder, build_encoder
+from rlstudio.models.networks.encoder import build_encoder
 from rlstudio.models.networks.layout import layers_of
 from rlstudio.models.networks.memory import MEMORIES
 from rlstudio.models.networks.mlp import MLP
 from rlstudio.models.plain import plain_network
+from rlstudio.models.policies.head import PolicyHead
 from rlstudio.models.policies.masking import Masking
-from rlstudio.models.policies.policy_value import PolicyHead, in_plan_units
-from rlstudio.models.spec import model_fields
+from rlstudio.models.policies.policy_model import PolicyModel, in_plan_units
 
 
-class RecurrentPolicyValue(nn.Module):
+class RecurrentPolicyValue(PolicyModel):
     """forward(observations, carry, resets) -> (policy, values).
 
     Policy and value have memories of their own, side by side: the errors of values are so much larger that in a shared
@@ -42,7 +41,7 @@ class RecurrentPolicyValue(nn.Module):
     def __init__(self, spaces: Spaces, network: NetworkConfig, rng: Rng) -> None:
         super().__init__()
         self.spaces, self.network = spaces, network
-        self.encoder: Encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
+        self.encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
         self.memory = MEMORIES[network.memory](self.encoder.size, network.memory_size, 2, rng.fork("memory"))
         self.head = PolicyHead(spaces.action, network.log_std_init)
         sizes = network.memory_size, network.hidden_sizes
@@ -70,12 +69,6 @@ class RecurrentPolicyValue(nn.Module):
         _, after = self.advance(flat.observations, flat.carry)
         remembered, _ = self.advance(flat.next_observations, after)
         return self._value(remembered).view(rollout.shape)
-
-    def spec(self) -> State:
-        return model_fields(self.variant, self.network)
-
-    def action_rule(self) -> ActionRule:
-        return self.head.action_rule(self.policy_net, self.encoder)
 
     def carry_shapes(self) -> dict[str, tuple[int, ...]]:
         return {part: (self.memory.count, self.memory.size) for part in self.memory.parts}

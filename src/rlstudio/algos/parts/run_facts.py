@@ -1,0 +1,53 @@
+"""What the run around a Trainer reads off it between learning steps, for its reports and guardrails."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import DataSource, Metrics
+from rlstudio.ops.optimizer import Optimizer
+
+
+class RunFacts:
+    source: DataSource
+
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        raise NotImplementedError  # abstract
+
+    def losses(self, batch: Batch) -> Metrics:
+        raise NotImplementedError  # abstract
+
+    @property
+    def gradient_steps(self) -> int:
+        """Calls of the first optimizer."""
+        return self.optimizers[0].calls if self.optimizers else 0
+
+    @property
+    def skipped(self) -> float:
+        return sum(float(optimizer.skipped) for optimizer in self.optimizers)
+
+    @property
+    def lr(self) -> float | None:
+        """That of the first optimizer."""
+        return float(self.optimizers[0].lr) if self.optimizers else None
+
+    def weights_are_finite(self) -> bool:
+        return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in self.optimizers)
+
+    def weight_rms(self) -> float:
+        """Of the weights of all optimizers together."""
+        flats = [optimizer.flat.data for optimizer in self.optimizers]
+        squares = sum(float(flat.square().sum()) for flat in flats)
+        return math.sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
+
+    @torch.no_grad()
+    def eval_step(self) -> Metrics:
+        """The losses on the newest Batch; nothing changes. For code of users: it is in the contract of a Trainer, and
+        the loop never calls it."""
+        if self.source.last is None:
+            raise RuntimeError("eval_step needs a Batch: call train_step first")
+        return self.losses(self.source.last)

@@ -1,0 +1,101 @@
+"""Where the loop stands between two train steps, and what it reports when an epoch is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isnan, nan
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstudio.core.contracts import Metrics, State, Trainer
+from rlstudio.ops.statistics import mean_given
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one epoch yields: means of its steps' metrics, and of the episodes that ended in it."""
+
+    epoch: int
+    env_steps: int
+    gradient_steps: int
+    metrics: dict[str, float]
+    bad: dict[str, int] = field(default_factory=dict)  # rows since the start that learning did not see, by reason
+    restarts: list[str] | None = None  # of environment workers, why; None: there are none
+    outside: str | None = None  # the first observation far outside its space, once
+    bad_row: str | None = None  # the first of this epoch: where it is, and what is wrong with it
+
+
+class Position:
+    """Where the loop stands: finished epochs, and the metrics of the one under way."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.names: list[str] = []  # the metrics of this epoch,
+        self.sums: Tensor | None = None  # the sum of each
+        self.ticks = 0  # over this many steps
+        self.skipped = 0.0
+        self.gradient_steps = 0
+        self.bad_rows = 0
+        self.env_steps = 0
+
+    def report(self, trainer: Trainer) -> Report:
+        """Close the epoch: the one place where numbers leave the device."""
+        env_steps, tally = trainer.source.env_steps, trainer.source.take()
+        metrics = {f"train/{name}": value for name, value in self._means().items()}
+        steps = trainer.gradient_steps - self.gradient_steps
+        skipped, lr = trainer.skipped, trainer.lr
+        returns = [value for value in tally.returns if not isnan(value)]
+        unusable = len(tally.returns) - len(returns)
+        metrics |= {
+            "rollout/return_mean": float(np.mean(returns)) if returns else nan,
+            "rollout/length_mean": float(np.mean(tally.lengths)) if tally.lengths else nan,
+            "rollout/episodes": float(len(tally.returns)),
+            **({"rollout/episodes_without_return": float(unusable)} if unusable else {}),
+            **{f"rollout/{key}": mean_given(values) for key, values in tally.infos.items()},
+            **({} if lr is None else {"train/lr": lr}),
+            "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
+            "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
+        }
+        self.skipped, self.bad_rows = skipped, tally.bad_rows
+        self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
+        noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed)
+
+    def add(self, metrics: Metrics) -> None:
+        """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
+        if self.sums is None:
+            self.names = sorted(metrics)  # the order in which they are reported, also after a restore
+        row = torch.stack([metrics[name] for name in self.names]).double()
+        self.sums = row if self.sums is None else self.sums.to(row.device) + row
+        self.ticks += 1
+
+    def _means(self) -> dict[str, float]:
+        if self.sums is None:
+            return {}
+        means = (self.sums / self.ticks).tolist()
+        self.sums, self.ticks = None, 0
+        return dict(zip(self.names, means, strict=True))
+
+    def state_dict(self) -> State:
+        return {
+            "epoch": self.epoch,
+            "skipped": self.skipped,
+            "bad_rows": self.bad_rows,
+            "gradient_steps": self.gradient_steps,
+            "env_steps": self.env_steps,
+            "ticks": self.ticks,
+            "names": self.names if self.ticks else [],
+            "sums": [] if self.sums is None else self.sums.tolist(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.epoch = int(state["epoch"])
+        self.skipped = float(state["skipped"])
+        self.bad_rows = int(state["bad_rows"])
+        self.gradient_steps = int(state["gradient_steps"])
+        self.env_steps = int(state["env_steps"])
+        self.ticks = int(state["ticks"])
+        self.names = list(state["names"])
+        self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
