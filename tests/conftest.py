@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from support.deadlines import TEST_LIMIT
 from support.processes import signals_as_in_a_terminal
+from support.warm_python import cold_starts, warm_starts
 
 # Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -38,6 +39,21 @@ def pytest_configure(config):
 def _signals():
     """In each process that runs tests, not in the one that only hands them out: its workers inherit from it."""
     with signals_as_in_a_terminal():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _warm_starts(_signals):
+    with warm_starts():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _cold_start(request):
+    if "cold_start" not in request.keywords:
+        yield
+        return
+    with cold_starts():
         yield
 
 

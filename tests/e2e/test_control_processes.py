@@ -40,6 +40,7 @@ from support.launcher import InProcessLauncher
 from support.postgres import Postgres
 from support.processes import in_child
 from support.rlctl_process import LONG, end_all, start, wait_for, wait_until_trained
+from support.warm_python import cold_starts
 
 pytestmark = pytest.mark.real_process
 
@@ -196,6 +197,7 @@ def assert_one_owner_at_a_time(workspace: Workspace, run_id: str, attempts: int)
 # -- undisturbed ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cold_start
 def test_detached_runs_need_no_worker_of_ones_own(place: Path, undisturbed: str) -> None:
     workspace = workspace_of(place)
     first = launch("--key", "nightly")
@@ -610,7 +612,8 @@ def test_a_detached_sweep_is_killed_paused_stopped_resumed_and_removed(place: Pa
     def state() -> str:
         return str(json.loads(rlctl("sweep", "show", "endless", "--json")[1])["state"])
 
-    code, out = rlctl("sweep", "-f", "sweep.yaml", "--detach", "--json")
+    with cold_starts():  # the driver, its worker and their run as users have them; those after them are forked
+        code, out = rlctl("sweep", "-f", "sweep.yaml", "--detach", "--json")
     begun = json.loads(out)
     assert (code, begun["state"], begun["pid"]) == (0, "RUNNING", driver().pid)
     wait_until_trained(place)

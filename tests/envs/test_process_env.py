@@ -38,6 +38,7 @@ def gone(pids):
     return False
 
 
+@pytest.mark.cold_start
 def test_a_worker_maps_no_torch():
     import torch  # the parent has it, as in training
 

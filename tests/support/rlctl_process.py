@@ -13,7 +13,7 @@ from rlstudio.cli.screen.describe import run_document
 from rlstudio.control.workspace import Workspace
 from support.deadlines import PATIENCE
 from support.experiments import tiny_yaml
-from support.warm_python import WarmPopen
+from support.warm_python import RLCTL, WarmPopen
 
 COMMAND = [sys.executable, "-c", "import sys; from rlstudio.cli.app import main; sys.exit(main())"]
 _started: list[subprocess.Popen[str]] = []
@@ -51,7 +51,7 @@ def rlctl(place: Path, *args: object, **options: Any) -> subprocess.CompletedPro
 def start(place: Path, *args: object, **options: Any) -> subprocess.Popen[str]:
     """Start a command and go on."""
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    process = WarmPopen([*map(str, args)], cwd=place, **given)
+    process = WarmPopen([RLCTL, *map(str, args)], cwd=place, **given)
     _started.append(process)
     return process
 

@@ -1,97 +1,183 @@
-"""Processes of `rlctl` that need not import torch again: a process that has imported it forks one for each command.
+"""Processes that need not import everything again: a process that has imported it forks one whenever one is asked for.
 
-Importing torch takes two seconds of a core, most of what a short command costs. What is forked is a process like any
-other: own id, own signals, own end, a child of whoever asked for it. Only the start of Python itself is left out, which
-`tests/e2e/test_cli_processes.py` and all processes that RLStudio starts by itself go through.
+Importing torch takes two seconds of a core, most of what a short command or a short run costs, and NumPy with Gymnasium
+0.3 s, most of what a worker of environments costs. What is forked is a process like any other: own id, own session, own
+signals, own end, a child of whoever asked for it. Only the start of Python itself is left out. Tests that are marked
+`cold_start` go through it, and so does all that such a process starts in its turn.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
+import io
 import json
 import os
+import random
+import runpy
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rlstudio.cli.app import main
-
-IMPORTED = ("gymnasium", "rlstudio.experiment.run.session", "rlstudio.delivery.export", "rlstudio.control.workspace")
-"""What commands import: nothing that starts a thread, and nothing of a test."""
+RLCTL = str(Path(sys.executable).with_name("rlctl"))
+WORKER = "rlstudio.envs.gym.worker"
+IMPORTED = {
+    # What processes import: nothing that starts a thread, and nothing of a test.
+    WORKER: (WORKER,),
+    "the others": (
+        "gymnasium",
+        "rlstudio.cli.app",
+        "rlstudio.experiment.run.session",
+        "rlstudio.delivery.export",
+        "rlstudio.control.workspace",
+        "rlstudio.control.runs.start",
+    ),
+}
+MODULES = {
+    WORKER: WORKER,
+    "rlstudio.cli.app": "the others",
+    "rlstudio.control.queue.runner": "the others",
+    "rlstudio.control.queue.service": "the others",
+}
+"""What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))
+TESTS = str(Path(__file__).parents[1])
 BECOME_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 _LARGEST_REQUEST = 1 << 20
+_MOST_DESCRIPTORS = 16
 
 
-class WarmPopen(subprocess.Popen[str]):
-    """A `subprocess.Popen` whose process is forked by the warm one; `args` are those of `rlctl`."""
+class _State:
+    """Of this process."""
+
+    cold = False
+    parent_of_all: _Server | None = None
+    """Where this process was forked itself: the copy of it that forks what it starts."""
+
+
+class WarmPopen(subprocess.Popen[Any]):
+    """A `subprocess.Popen` that takes commands of RLStudio from a warm process and starts all others as ever."""
 
     def _execute_child(self, args: Any, *settings: Any) -> None:  # private, but the rest of Popen stays as it is
         _, before, _, inherited, cwd, env, *_ = settings
         pipes, session = settings[9:15], settings[-2]
-        assert (before, tuple(inherited)) == (None, ()), "a warm process inherits nothing but its standard streams"
+        kind = None if before else _kind(args)
+        if kind is None or (server := _State.parent_of_all or _server(kind)).asked_by != os.getpid():
+            super()._execute_child(args, *settings)  # type: ignore[misc]
+            return
         standard = [mine if given == -1 else given for mine, given in enumerate((pipes[0], pipes[3], pipes[5]))]
-        request = {"args": args, "cwd": str(cwd), "env": dict(env or os.environ), "session": session}
-        self.pid = _server().fork(request, standard)
+        request = {
+            "args": args,
+            "cwd": str(cwd or os.getcwd()),
+            "env": dict(os.environ if env is None else env),
+            "session": session,
+            "numbers": [0, 1, 2, *inherited],
+            "cold": _State.cold,
+        }
+        self.pid = server.fork(request, [*standard, *inherited])
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
-class _Server:
-    """The warm process, seen from the process of the tests."""
+def _kind(args: Any) -> str | None:
+    """Which warm process forks this command, if any."""
+    if not isinstance(args, list) or not all(isinstance(part, str) for part in args):
+        return None
+    if args[0] == RLCTL:
+        return "the others"
+    if _State.cold or args[:3] != [sys.executable, "-P", "-m"]:
+        return None
+    return MODULES.get(args[3])
 
-    def __init__(self) -> None:
+
+@contextmanager
+def warm_starts() -> Iterator[None]:
+    """What RLStudio starts from this process comes from warm ones."""
+    _server(WORKER)  # now: tests count the descriptors and the children of this process
+    original = subprocess.Popen
+    subprocess.Popen = WarmPopen  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        subprocess.Popen = original  # type: ignore[misc]
+
+
+@contextmanager
+def cold_starts() -> Iterator[None]:
+    """Everything but `rlctl` itself starts as it does for users."""
+    _State.cold = True
+    try:
+        yield
+    finally:
+        _State.cold = False
+
+
+class _Server:
+    """A warm process, as whoever asks it for others has it. `start` is given the descriptor it is asked through."""
+
+    def __init__(self, start: Callable[[socket.socket, socket.socket], object]) -> None:
+        self.asked_by = os.getpid()  # a fork of ours is no parent of what this forks
+        self._turn = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        code = f"from support.warm_python import serve; serve({theirs.fileno()})"
-        paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()], env=environment, cwd="/")
+        start(theirs, self._socket)
         theirs.close()
 
-    def fork(self, request: Mapping[str, object], standard: list[int]) -> int:
+    def fork(self, request: Mapping[str, object], descriptors: Sequence[int]) -> int:
         """The id of a new process, a child of ours: its parent ends at once, and orphans come to us meanwhile."""
         become = ctypes.CDLL(None, use_errno=True).prctl
-        become(BECOME_SUBREAPER, 1, 0, 0, 0)
-        try:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], standard)
-            return int(self._socket.recv(64))
-        finally:
-            become(BECOME_SUBREAPER, 0, 0, 0, 0)
+        with self._turn:
+            become(BECOME_SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+                return int(self._socket.recv(64))
+            finally:
+                become(BECOME_SUBREAPER, 0, 0, 0, 0)
 
 
 @cache
-def _server() -> _Server:
-    return _Server()
+def _server(kind: str) -> _Server:
+    def start(theirs: socket.socket, _: socket.socket) -> None:
+        code = f"from support.warm_python import import_and_serve; import_and_serve({kind!r}, {theirs.fileno()})"
+        paths = [TESTS, *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()], env=environment, cwd="/")
+
+    return _Server(start)
 
 
-def serve(descriptor: int) -> None:
-    """Fork a process for each request, until nobody can ask any more."""
-    for name in IMPORTED:
+def import_and_serve(kind: str, descriptor: int) -> None:
+    for name in IMPORTED[kind]:
         import_module(name)
-    asked = socket.socket(fileno=descriptor)
+    gc.freeze()  # what all share stays shared
+    _serve(socket.socket(fileno=descriptor))
+
+
+def _serve(asked: socket.socket) -> None:
+    """Fork a process for each request, until nobody can ask any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tests ends them, and with them this
     while True:
-        text, standard, _, _ = socket.recv_fds(asked, _LARGEST_REQUEST, 3)
+        text, descriptors, _, _ = socket.recv_fds(asked, _LARGEST_REQUEST, _MOST_DESCRIPTORS)
         if not text:
             return
         pid = _fork_for_others()
         if pid == 0:
             asked.close()
-            _become(json.loads(text), standard)
-            sys.exit(main())
+            _become(json.loads(text), descriptors)
         asked.send(str(pid).encode())
-        for number in standard:
+        for number in descriptors:
             os.close(number)
 
 
 def _fork_for_others() -> int:
-    """The id of a new process, told once its parent has ended; in that process 0."""
+    """The id of a new process, known once its parent has ended; in that process 0."""
     read, write = os.pipe()
     between = os.fork()
     if between == 0:
@@ -104,25 +190,77 @@ def _fork_for_others() -> int:
         return 0
     os.close(write)
     os.waitpid(between, 0)
-    with open(read) as told:
-        return int(told.read())
+    with open(read) as answer:
+        return int(answer.read())
 
 
-def _become(request: dict[str, Any], standard: list[int]) -> None:
-    """What a new process of its own would find."""
-    for number, (name, mode, own) in zip(standard, STREAMS, strict=True):
-        os.dup2(number, own)
-        os.close(number)
-        stream = open(own, mode, buffering=1 if own == 2 else -1, closefd=False)  # noqa: SIM115, as long as the process
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+    """What a new process of its own would find; does not return."""
+    _place(descriptors, request["numbers"])
     if request["session"]:
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    tests = str(Path(__file__).parents[1])
+    _open_streams()
     given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = [*given, *(path for path in sys.path if path not in (tests, "", *given))]
-    sys.argv = ["rlctl", *request["args"]]
+    sys.path[:] = [*given, *(path for path in sys.path if path not in (TESTS, "", *given))]
+    random.seed()
+    sys.modules["numpy"].random.seed()  # type: ignore[attr-defined]
+    command = request["args"]
+    if _starts_others(command):
+        _State.cold = request["cold"]
+        _fork_from_here_on()
+    if command[0] == RLCTL:
+        sys.argv = ["rlctl", *command[1:]]
+        sys.exit(sys.modules["rlstudio.cli.app"].main())
+    sys.orig_argv = command
+    sys.argv = command[3:]
+    sys.modules.pop(command[3], None)
+    runpy.run_module(command[3], run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
+def _place(descriptors: list[int], numbers: list[int]) -> None:
+    """Descriptors under the numbers that the command names."""
+    free = max(*descriptors, *numbers) + 1
+    for number in range(len(descriptors)):
+        os.dup2(descriptors[number], free + number)
+        os.close(descriptors[number])
+    for position, number in enumerate(numbers):
+        os.dup2(free + position, number)
+        os.close(free + position)
+
+
+def _open_streams() -> None:
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for name, mode, own in STREAMS:
+        raw = open(own, f"{mode}b", buffering=0 if unbuffered and own else -1, closefd=False)  # noqa: SIM115, for ever
+        stream = io.TextIOWrapper(raw, line_buffering=own == 2, write_through=unbuffered)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _starts_others(command: list[str]) -> bool:
+    if command[0] == RLCTL or command[3] == "rlstudio.cli.app":
+        return any(word in ("worker", "sweep", "--detach") for word in command)
+    return command[3] == "rlstudio.control.queue.service"
+
+
+def _fork_from_here_on() -> None:
+    """Runs that this process starts come from a copy of it as it is now: what another process forks is no child."""
+
+    def start(theirs: socket.socket, ours: socket.socket) -> None:
+        if os.fork():
+            return
+        ours.close()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for _, _, own in STREAMS:  # whoever reads what we print must not wait for a process that prints nothing
+            os.dup2(nothing, own)
+        _serve(theirs)
+        os._exit(0)
+
+    _State.parent_of_all = _Server(start)
+    MODULES.pop(WORKER)  # no torch in it
+    subprocess.Popen = WarmPopen  # type: ignore[misc]
