@@ -15,13 +15,23 @@ from support.measured_runs import learning, measured_run
 RUNS = Path("runs")
 
 
-@pytest.fixture
-def two_groups(place: Path) -> dict[str, list[str]]:
-    """Ten runs of each of two groups; those of the second earn about 300 instead of 200."""
-    return {
-        name: [measured_run(RUNS, name, seed, learning(best, seed), lr=lr) for seed in range(10)]
-        for name, best, lr in (("lr1e-3", 200.0, 1e-3), ("lr1e-4", 300.0, 1e-4))
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """A runs folder with ten runs of each of two groups, for tests that read; the second group earns about 300 instead
+    of 200."""
+    folder = tmp_path_factory.mktemp("twenty") / "runs"
+    groups = (("lr1e-3", 200.0, 1e-3), ("lr1e-4", 300.0, 1e-4))
+    return folder, {
+        name: [measured_run(folder, name, seed, learning(best, seed), lr=lr) for seed in range(10)]
+        for name, best, lr in groups
     }
+
+
+@pytest.fixture
+def two_groups(twenty: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Ids of the runs by their group."""
+    monkeypatch.setenv("RLSTUDIO_RUNS_DIR", str(twenty[0]))
+    return twenty[1]
 
 
 # -- plot -------------------------------------------------------------------------------------------------------------
@@ -49,13 +59,13 @@ def test_the_terminal_has_one_chart_with_a_legend(rlctl: Rlctl, two_groups: dict
     assert interval == "IQM of n runs, 95 % bootstrap interval"
 
 
-def test_one_group_by_filters_paths_and_handles(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:
+def test_groups_by_filters_paths_and_handles(rlctl: Rlctl, place: Path) -> None:
+    first, second = (measured_run(RUNS, "pole", seed, learning(9.0, seed)) for seed in (0, 1))
     measured_run(RUNS, "moon", 0, learning(5.0, 0), env_id="LunarLander-v3")
     assert "moon (n=1): " in rlctl("plot", "--env", "lunarlander-v3").out
-    first, second, *_ = two_groups["lr1e-3"]
-    assert "lr1e-3 (n=2): " in rlctl("plot", f"runs/{first}", second[-4:]).out
+    assert "pole (n=2): " in rlctl("plot", f"runs/{first}", second[-4:]).out
     assert rlctl("plot").err.startswith("rlctl: no run is named; give RUN")
-    assert "there are: 21 completed" in rlctl("plot", "--state", "failed").err
+    assert "there are: 3 completed" in rlctl("plot", "--state", "failed").err
 
 
 def test_few_evaluations_draw_the_training_return_and_say_so(rlctl: Rlctl, place: Path) -> None:

@@ -39,7 +39,7 @@ def compare(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Compare groups of runs: how many, interquartile mean, mean, probability of improvement over the first.
+    """Compare groups of runs: mean, interval, probability of improvement.
 
     A group is the runs that share a name. Intervals are 95 % bootstrap intervals over runs; each run counts by its last
     value. What makes the groups hard to compare (other environments, other steps, few runs) is said below the table.

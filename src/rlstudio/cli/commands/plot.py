@@ -38,7 +38,7 @@ def plot(
     tag: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Draw learning curves, one for each group, with a band over its runs.
+    """Draw learning curves, with a band over the runs of each group.
 
     \b
     rlctl plot last
