@@ -46,6 +46,8 @@ READING = {
     "logs": ("logs", "RUN"),
     "diff": ("diff", "RUN", "RUN"),
     "plot": ("plot", "RUN"),
+    "compare": ("compare", "RUN"),
+    "metrics": ("metrics", "RUN"),
     "adopt": ("adopt", "runs/RUN"),
 }
 

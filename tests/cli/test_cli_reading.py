@@ -46,6 +46,8 @@ READING = {
     "show": ["RUN", "RUN --json", "RUN --lineage", "RUN --lineage --json", "last", "nobody"],
     "logs": ["RUN", "RUN --json"],
     "plot": ["tiny", "tiny --out OUT/curve.svg", "RUN"],
+    "compare": ["tiny", "tiny RUN --json"],
+    "metrics": ["tiny --wide", "tiny --out OUT/metrics.csv", "RUN"],
     "diff": ["tiny tiny", "tiny RUN --json"],
     "queue": ["", "--json"],
     "gc": ["", "--days 0 --states interrupted,completed,failed,cancelled --json"],

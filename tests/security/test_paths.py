@@ -199,6 +199,8 @@ RUN_FIELDS: dict[str, tuple[str, ...]] = {
     "record --dataset": ("record", "last", "--episodes=1", "--dataset={}"),
     "play": ("play", "{}", "--video", "film.mp4"),
     "plot": ("plot", "{}"),
+    "metrics": ("metrics", "{}"),
+    "metrics --out": ("metrics", "last", "--out={}"),
     "plot -o": ("plot", "last", "{}", "-o", "picture.png"),
     "diff, left": ("diff", "{}", "last"),
     "diff, right": ("diff", "last", "{}"),

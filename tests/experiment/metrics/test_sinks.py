@@ -10,13 +10,20 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.errors import StorageError, UserError
+from rlstudio.experiment.config.sections import SinkConfig
+from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.records import Record
-from rlstudio.experiment.metrics.sinks import CsvSink, TensorBoardSink
+from rlstudio.experiment.metrics.sinks import CsvSink, TensorBoardSink, tensorboard_sink
 from rlstudio.experiment.metrics.writer import MetricsWriter
+from support.measured_runs import measured_run
 
 
 def some(first, last):
     return [Record(float(n), n, "loss", n / 3, ("clock", "eval")) for n in range(first, last)]
+
+
+def tensorboard(run_dir: Path) -> TensorBoardSink:
+    return tensorboard_sink(SinkConfig(kind="tensorboard"), run_dir)
 
 
 @pytest.fixture
@@ -38,7 +45,7 @@ def scalars(run_dir):
     return {key: [(e.step, e.value) for e in events.Scalars(key)] for key in events.Tags()["scalars"]}
 
 
-@pytest.mark.parametrize("make", [MetricsWriter, CsvSink, TensorBoardSink])
+@pytest.mark.parametrize("make", [MetricsWriter, CsvSink, tensorboard])
 def test_the_contract(run_dir, make):
     """Write, flush, remember where it stood, come back there, go on; twice closed is closed."""
     sink = make(run_dir)
@@ -90,14 +97,14 @@ def test_csv_is_cut_back_and_goes_on(run_dir):
 
 
 def test_tensorboard_shows_the_resumed_run_without_a_double(run_dir):
-    sink = TensorBoardSink(run_dir)
+    sink = tensorboard(run_dir)
     sink.write(some(0, 3))
     offset = sink.offset()
     sink.write(some(3, 6))
     sink.close()
     first = next((run_dir / "artifacts/tensorboard").iterdir())
     first.rename(first.with_name("events.out.tfevents.0000000001.first"))  # names are ordered by the second
-    resumed = TensorBoardSink(run_dir)
+    resumed = tensorboard(run_dir)
     resumed.cut_back(offset)
     resumed.write(some(3, 8))
     resumed.close()
@@ -110,7 +117,7 @@ def test_a_missing_tensorboard_is_one_line(run_dir, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(UserError, match=r'not installed; run `pip install "tensorboard>=2.18,<3"`$') as caught:
-        TensorBoardSink(run_dir)
+        tensorboard(run_dir)
     assert "\n" not in str(caught.value)
 
 
@@ -118,7 +125,7 @@ def test_event_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         (tmp_path / "artifacts").mkdir(mode=0o700)
-        sink = TensorBoardSink(tmp_path)
+        sink = tensorboard(tmp_path)
         sink.close()
     finally:
         os.umask(before)
@@ -133,5 +140,17 @@ def test_a_link_in_place_of_the_event_files_is_not_followed(tmp_path: Path) -> N
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "artifacts" / "tensorboard").symlink_to(outside)
     with pytest.raises(StorageError, match="is a link"):
-        TensorBoardSink(tmp_path)
+        tensorboard(tmp_path)
     assert not list(outside.iterdir())
+
+
+def test_tensorboard_calls_a_run_by_its_name_and_seed(tmp_path: Path) -> None:
+    """Newcomer S4: it was called `<id>/artifacts/tensorboard`."""
+    new = RunFolder(tmp_path / measured_run(tmp_path, "lr1e-3", 7, {}))
+    tensorboard(new.path).close()
+    assert [folder.name for folder in (new.path / "artifacts/tensorboard").iterdir()] == ["lr1e-3-seed7"]
+    begun = RunFolder(tmp_path / measured_run(tmp_path, "lr1e-3", 8, {}))  # with files of before names were in it
+    (begun.path / "artifacts/tensorboard").mkdir()
+    (begun.path / "artifacts/tensorboard/events.out.tfevents.1").write_bytes(b"")
+    tensorboard(begun.path).close()
+    assert all(path.is_file() for path in (begun.path / "artifacts/tensorboard").iterdir())

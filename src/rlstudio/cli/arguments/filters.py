@@ -12,7 +12,7 @@ GROUP_HELP = (
     "A group (the name that runs share), or one run: id, unique beginning or end of one, its folder, or `last`."
 )
 
-Groups = Annotated[
+RunWords = Annotated[
     list[str] | None, typer.Argument(metavar="[RUN]...", help=GROUP_HELP, autocompletion=completion.runs)
 ]
 States = Annotated[list[str] | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]

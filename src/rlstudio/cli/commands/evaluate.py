@@ -1,4 +1,5 @@
-"""`eval` and `play`: what a trained policy earns, and how it looks. Neither changes the run."""
+"""`eval`, `play` and `record`: what a trained policy earns, how it looks, and what it does as a dataset to learn from.
+None of them changes the run."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, RunOrBundle, RunsDir, Seed
+from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, Run, RunOrBundle, RunsDir, Seed
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
@@ -195,6 +196,39 @@ def play(
         return
     returns = ", ".join(text.number(value) for value in filmed.returns)
     out.line(f"{filmed.path}: {sum(filmed.lengths):,} steps, return {returns}")
+
+
+def record(
+    run: Run,
+    dataset: Annotated[
+        str, typer.Option("--dataset", metavar="ID", help="Id of the new Minari dataset, such as cartpole/expert-v0.")
+    ],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, max=1_000_000, help="Episodes to record.")] = 50,
+    checkpoint: CheckpointChoice = "last",
+    seed: Seed = None,
+    modules: Imports = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Write greedy episodes of a run as a Minari dataset.
+
+    \b
+    rlctl record last --episodes 50 --dataset cartpole/expert-v0
+    """
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(modules or (), runs_dir=runs_dir)
+    folder = Workspace(runs_dir).folder_to_load(run)
+    from rlstudio.experiment.analysis.dataset import record_run
+
+    done = record_run(folder, dataset, episodes=episodes, seed=seed, checkpoint=checkpoint)
+    if json:
+        facts = {"dataset": dataset, "path": str(done.path), "episodes": done.episodes, "steps": done.steps}
+        stdout().document({**facts, "return_mean": done.return_mean})
+        return
+    stdout().line(f"{dataset}: {done.episodes} episodes, {done.steps:,} steps, mean return {done.return_mean:,.1f}")
+    stdout().line(f"  {done.path}")
 
 
 def _load(

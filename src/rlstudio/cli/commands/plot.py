@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.filters import Algos, Envs, Groups, States, Tags
+from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
 from rlstudio.cli.arguments.options import RunsDir
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen import text
@@ -25,7 +25,7 @@ STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
 
 def plot(
-    runs: Groups = None,
+    runs: RunWords = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
@@ -38,7 +38,7 @@ def plot(
     tag: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Draw learning curves, one for each group, with a band over its runs.
+    """Draw learning curves, with a band over the runs of each group.
 
     \b
     rlctl plot last

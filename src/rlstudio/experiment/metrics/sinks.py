@@ -15,9 +15,13 @@ from typing import Protocol
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.host.installation import remedy
 from rlstudio.experiment.config.sections import SinkConfig
+from rlstudio.experiment.folder.run_folder import LARGEST_FILE, STATUS
+from rlstudio.experiment.folder.status import parse_status
 from rlstudio.experiment.metrics.records import Record
 from rlstudio.storage.folder import Folder, ensure_directory
 from rlstudio.storage.jsonl import LineWriter
+
+EVENTS_FOLDER = "artifacts/tensorboard"
 
 
 class Sink(Protocol):
@@ -44,8 +48,25 @@ def csv_sink(cfg: SinkConfig, run_dir: Path) -> CsvSink:
 
 
 def tensorboard_sink(cfg: SinkConfig, run_dir: Path) -> TensorBoardSink:
-    """Event files for TensorBoard, in `artifacts/tensorboard`."""
-    return TensorBoardSink(run_dir)
+    """Event files for TensorBoard, in `artifacts/tensorboard/NAME-seedSEED`."""
+    return TensorBoardSink(event_folder(run_dir))
+
+
+def event_folder(run_dir: Path) -> Path:
+    """Where the event files of a run lie. TensorBoard calls a run by the path of this folder, so its name and seed are
+    in it. A run that was begun before they were goes on where it began: in another folder it would be another run."""
+    folder = Folder(run_dir)
+    above = run_dir / EVENTS_FOLDER
+    if folder.kind(EVENTS_FOLDER) == "other":
+        raise StorageError(f"{above}: is a link; remove it")
+    status = parse_status(folder.read(STATUS, limit=LARGEST_FILE) or b"")
+    begun = any(folder.kind(f"{EVENTS_FOLDER}/{name}") == "file" for name in folder.names(EVENTS_FOLDER))
+    return above if status is None or begun else above / seed_label(status.name, status.seed)
+
+
+def seed_label(name: str, seed: int) -> str:
+    """A run as TensorBoard is to call it."""
+    return f"{name}-seed{seed}"
 
 
 class CsvSink:
@@ -99,19 +120,18 @@ class CsvSink:
 
 
 class TensorBoardSink:
-    """Event files under `artifacts/tensorboard`, written by TensorBoard's own writer.
+    """Event files in one folder, written by TensorBoard's own writer.
 
     Event files cannot be cut. On resume a new one begins with a mark that hides everything from that step on.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, path: Path) -> None:
         try:
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
             raise UserError(f"tracking: tensorboard is not installed; {remedy('', 'tensorboard')}") from error
         self._events, self._summaries = event_pb2, summary_pb2
-        path = run_dir / "artifacts" / "tensorboard"
         if path.is_symlink():
             raise StorageError(f"{path}: is a link; remove it")
         ensure_directory(path)

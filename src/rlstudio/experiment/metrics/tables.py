@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol
 
+from rlstudio.core.errors import UserError
 from rlstudio.core.host.extras import Extra
 from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.metrics.sinks import TensorBoardSink, seed_label
+from rlstudio.storage.folder import is_directory
 from rlstudio.storage.writers import translated_os_errors
 
 PYARROW = Extra("parquet", "pyarrow")
@@ -30,6 +33,10 @@ CHUNK_ROWS = 100_000
 """Rows that are given to Parquet at once."""
 
 Value = float | int | str | None
+
+
+class TextOutput(Protocol):
+    def write(self, text: str, /) -> object: ...
 
 
 class NamedRun(NamedTuple):
@@ -76,7 +83,7 @@ class MetricTable:
             yield [step, *(values.get(metric) for metric in self.metrics)]
 
 
-def write_csv(table: MetricTable, file: TextIO) -> None:
+def write_csv(table: MetricTable, file: TextOutput) -> None:
     """Floats with all their digits; a value that is missing is an empty field."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(table.columns)
@@ -96,3 +103,18 @@ def write_parquet(table: MetricTable, path: Path) -> None:
             columns = zip(*chunk, strict=True)
             arrays = [arrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+
+
+def write_event_files(run: NamedRun, folder: Path) -> Path:
+    """The metrics of a run as TensorBoard's event files, in a folder of its own below `folder`."""
+    target = folder / f"{seed_label(run.name, run.seed)}-{run.id.rpartition('-')[2]}"
+    if is_directory(target):
+        raise UserError(
+            f"{target}: is there already, and would show each point twice; remove it or name another folder"
+        )
+    sink = TensorBoardSink(target)
+    try:
+        sink.write(list(read_metrics(run.path)))
+    finally:
+        sink.close()
+    return target

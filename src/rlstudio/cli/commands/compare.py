@@ -1,24 +1,99 @@
-"""`diff`: what tells two runs apart, and where their metrics part. Nothing here imports torch."""
+"""`compare`: what groups of runs earned, side by side. `diff`: what tells two runs apart, and where their metrics part.
+Nothing here imports torch."""
 
 from __future__ import annotations
 
 import json as json_text
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
 from rlstudio.cli.arguments.options import RUN_HELP, Json, Run, RunsDir
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
+    from rlstudio.experiment.analysis.compare_groups import GroupComparison
     from rlstudio.experiment.analysis.compare_runs import Difference, MetricsComparison
+    from rlstudio.ops.statistics import IntervalEstimate
 
 DIFFERENT = 1
 """As diff(1) has it: 0 for equal, 1 for different, more for trouble."""
+
+
+def compare(
+    runs: RunWords = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="KEY", help="For example train/kl.  [default: evaluation return]")
+    ] = None,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Compare groups of runs: mean, interval, probability of improvement.
+
+    A group is the runs that share a name. Intervals are 95 % bootstrap intervals over runs; each run counts by its last
+    value. What makes the groups hard to compare (other environments, other steps, few runs) is said below the table.
+
+    \b
+    rlctl compare lr1e-3 lr1e-4
+    rlctl compare --env CartPole-v1 --state completed
+    rlctl compare lr1e-3 lr1e-4 --metric train/kl --minimize --json
+    """
+    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.select import Filters
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.analysis.compare_groups import compare_groups
+
+    filters = Filters(state or (), env or (), algo or (), tag or ())
+    groups = measured_groups(Workspace(runs_dir), runs or (), filters)
+    comparison = compare_groups(groups, metric, minimize=minimize)
+    if json:
+        stdout().document(comparison.to_json())
+    else:
+        _print_groups(stdout(), comparison)
+
+
+def _print_groups(out: Terminal, comparison: GroupComparison) -> None:
+    first, *others = comparison.groups
+    envs = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.envs))
+    algos = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.algos))
+    better = ", less is better" if comparison.minimize else ""
+    out.line(f"{comparison.metric} at the end of each run{better}; {algos} on {envs}", "bold")
+    header = ["group", "n", "IQM", "95 %", "mean", "95 %", *([f"P(better than {first.name})"] if others else [])]
+    rows = []
+    for group in comparison.groups:
+        improvement = [_improvement(group.improvement)] if others else []
+        rows.append([group.name, str(group.n), *_estimate(group.iqm), *_estimate(group.mean), *improvement])
+    out.table(header, rows)
+    for note in comparison.notes:
+        out.line(f"note: {note}", "yellow")
+
+
+def _estimate(estimate: IntervalEstimate | None) -> list[str]:
+    if estimate is None:
+        return ["-", "-"]
+    return [text.number(estimate.value), _interval(estimate, text.number)]
+
+
+def _improvement(estimate: IntervalEstimate | None) -> str:
+    if estimate is None:
+        return "-"
+    return f"{estimate.value:.2f} {_interval(estimate, '{:.2f}'.format)}"
+
+
+def _interval(estimate: IntervalEstimate, number: Callable[[float], str]) -> str:
+    """`-` where one run has no interval."""
+    return "-" if math.isnan(estimate.low) else f"[{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def diff(

@@ -1,0 +1,127 @@
+"""`metrics`: what runs measured, as a table or as event files for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
+from rlstudio.cli.arguments.options import RunsDir
+from rlstudio.cli.screen.terminal import Terminal, stdout
+from rlstudio.cli.screen.text import safe
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.workspace import Entry
+    from rlstudio.experiment.metrics.tables import NamedRun
+
+CSV, PARQUET = ".csv", ".parquet"
+
+
+def metrics(
+    runs: RunWords = None,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, on standard output or with --out.  [default]")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="As a Parquet file; needs --out and pyarrow.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="A row per step and a column per metric, instead of a row per value.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the table here: .csv or .parquet.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", metavar="KEY", help="Only this metric. May be repeated.")
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option("--tensorboard", metavar="DIR", help="As event files, a folder for each run.")
+    ] = None,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Write the metrics of runs as CSV, Parquet or TensorBoard files.
+
+    With several runs each row begins with the id, name and seed of its run.
+
+    \b
+    rlctl metrics last --wide > last.csv
+    rlctl metrics lr1e-3 lr1e-4 --wide --out lr.parquet
+    rlctl metrics lr1e-3 --tensorboard events
+    """
+    from rlstudio.control.runs.select import Filters, select
+    from rlstudio.control.workspace import Workspace
+
+    kind = _kind(csv, parquet, out)
+    if tensorboard is not None and (csv or parquet or wide or out or metric):
+        raise UserError("--tensorboard: event files have all metrics; leave the options of a table out")
+    workspace = Workspace(runs_dir)
+    entries = select(workspace, runs or (), Filters(state or (), env or (), algo or (), tag or ()))
+    named = _named(entries)
+    if not named:
+        workspace.folder_to_read(entries[0].id)
+    if tensorboard is not None:
+        from rlstudio.experiment.metrics.tables import write_event_files
+
+        for run in named:
+            stdout().line(str(write_event_files(run, tensorboard)))
+        return
+    _write_table(named, kind, out, wide=wide, keys=metric)
+
+
+def _kind(csv: bool, parquet: bool, out: Path | None) -> str:
+    from rlstudio.storage.output_file import output_path
+
+    if csv and parquet:
+        raise UserError("--csv and --parquet exclude each other; leave one out")
+    if parquet and out is None:
+        raise UserError("--parquet: name the file with --out FILE.parquet")
+    allowed = [CSV] if csv else [PARQUET] if parquet else [CSV, PARQUET]
+    return CSV if out is None else output_path(out, allowed).suffix.lower()
+
+
+def _named(entries: Sequence[Entry]) -> tuple[NamedRun, ...]:
+    from rlstudio.experiment.metrics.tables import NamedRun
+
+    return tuple(
+        NamedRun(entry.folder.path, entry.id, entry.status.name, entry.status.seed)
+        for entry in entries
+        if entry.has_folder
+    )
+
+
+def _write_table(
+    runs: tuple[NamedRun, ...], kind: str, out: Path | None, *, wide: bool, keys: Sequence[str] | None
+) -> None:
+    from rlstudio.experiment.analysis.curves import choose_metric
+    from rlstudio.experiment.metrics.tables import MetricTable, write_csv, write_parquet
+    from rlstudio.storage.output_file import written_whole
+
+    every = MetricTable(runs, wide).metrics
+    for key in keys or (None,):
+        choose_metric(every, key)  # refuses what none of them has
+    table = MetricTable(runs, wide, keys)
+    if out is None:
+        write_csv(table, _Lines(stdout()))
+        return
+    with written_whole(out) as partial:
+        if kind == PARQUET:
+            write_parquet(table, partial)
+        else:
+            with partial.open("w", encoding="utf-8", newline="") as file:
+                write_csv(table, file)
+    stdout().line(str(out))
+
+
+class _Lines:
+    """Rows on standard output, as they are; on a terminal without what could move its cursor."""
+
+    def __init__(self, out: Terminal) -> None:
+        self._out = out
+
+    def write(self, text: str, /) -> None:
+        self._out.raw(f"{safe(text.removesuffix(chr(10)))}\n" if self._out.is_live else text)
