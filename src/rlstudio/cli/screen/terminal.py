@@ -6,16 +6,19 @@ import errno
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import NamedTuple, TextIO
 
-from rlstudio.cli.screen.text import safe
+from rlstudio.cli.screen.text import cut, safe
 from rlstudio.core.errors import StorageError
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+SEPARATOR = "  "
 
 STATE_STYLES = {
     "COMPLETED": "green",
@@ -72,18 +75,27 @@ class Terminal:
     def line(self, text: str = "", style: str = "") -> None:
         self._write(self.style(safe(text), style) + "\n")
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
-        """Columns under their names, as wide as they need to be."""
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str | Cell]],
+        *,
+        shrinking: Mapping[str, int] | None = None,
+    ) -> None:
+        """Columns under their names, as wide as they need to be. `shrinking`: columns that are cut, down to so many
+        characters, where the table would be wider than the terminal."""
         cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
         cells = [[Cell(safe(cell.text), cell.style) for cell in row] for row in cells]
         cells.insert(0, [Cell(name, "dim") for name in header])
-        widths = [max(len(row[i].text) for row in cells) for i in range(len(header))]
+        widths = {name: max(len(row[i].text) for row in cells) for i, name in enumerate(header)}
+        if shrinking is not None:
+            _shrink(widths, shrinking, shutil.get_terminal_size().columns)
         for row in cells:
             padded = [
-                self.style(cell.text, cell.style) + " " * (width - len(cell.text))
-                for cell, width in zip(row, widths, strict=True)
+                self.style(cut(cell.text, width), cell.style) + " " * (width - len(cell.text))
+                for cell, width in zip(row, widths.values(), strict=True)
             ]
-            self._write("  ".join(padded).rstrip() + "\n")
+            self._write(SEPARATOR.join(padded).rstrip() + "\n")
 
     def document(self, value: object) -> None:
         """One JSON document; a value that JSON does not have (NaN, infinity) is null."""
@@ -121,6 +133,16 @@ class Terminal:
             raise StorageError(f"output: {error.strerror or error}") from error
         except ValueError as error:  # of a stream that was closed
             raise OutputClosed from error
+
+
+def _shrink(widths: dict[str, int], least: Mapping[str, int], columns: int) -> None:
+    """Take from the column that has most to give, until the row fits or none can give more."""
+    excess = sum(widths.values()) + len(SEPARATOR) * (len(widths) - 1) - columns
+    for _ in range(excess):
+        widest = max(least, key=lambda name: widths[name] - least[name])
+        if widths[widest] <= least[widest]:
+            return
+        widths[widest] -= 1
 
 
 def stdout() -> Terminal:
