@@ -45,7 +45,7 @@ def summary_line(returns: Sequence[float]) -> str:
     """`over_seeds` for a person; there must be at least one."""
     summary = over_seeds(returns) or {}
     bounds = text.interval((summary["ci_low"], summary["ci_high"]))
-    return f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {summary['seeds']} seeds"
+    return f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {text.plural(summary['seeds'], 'seed')}"
 
 
 def seeds_document(outcomes: Sequence[SeedResult]) -> dict[str, object]:

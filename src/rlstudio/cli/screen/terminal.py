@@ -96,13 +96,14 @@ class Terminal:
         cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
         cells = [[Cell(safe(cell.text), cell.style) for cell in row] for row in cells]
         cells.insert(0, [Cell(name, "dim") for name in header])
-        widths = {name: max(len(row[i].text) for row in cells) for i, name in enumerate(header)}
+        widths = [max(len(row[i].text) for row in cells) for i in range(len(header))]
         if shrinking is not None:
-            _shrink(widths, shrinking, shutil.get_terminal_size().columns)
+            least = {header.index(name): width for name, width in shrinking.items()}
+            _shrink(widths, least, shutil.get_terminal_size().columns)
         for row in cells:
             padded = [
                 self.style(cut(cell.text, width), cell.style) + " " * (width - len(cell.text))
-                for cell, width in zip(row, widths.values(), strict=True)
+                for cell, width in zip(row, widths, strict=True)
             ]
             self._write(SEPARATOR.join(padded).rstrip() + "\n")
 
@@ -149,11 +150,11 @@ class Terminal:
             raise OutputClosed from error
 
 
-def _shrink(widths: dict[str, int], least: Mapping[str, int], columns: int) -> None:
+def _shrink(widths: list[int], least: Mapping[int, int], columns: int) -> None:
     """Take from the column that has most to give, until the row fits or none can give more."""
-    excess = sum(widths.values()) + len(SEPARATOR) * (len(widths) - 1) - columns
+    excess = sum(widths) + len(SEPARATOR) * (len(widths) - 1) - columns
     for _ in range(excess):
-        widest = max(least, key=lambda name: widths[name] - least[name])
+        widest = max(least, key=lambda column: widths[column] - least[column])
         if widths[widest] <= least[widest]:
             return
         widths[widest] -= 1
