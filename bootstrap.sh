@@ -75,7 +75,7 @@ sys.exit(version("torch").split("+")[0] != sys.argv[1])' "$version" 2>/dev/null;
 case $profile in
     user) project=. within="user envs dev" ;;
     envs) project=".[envs]" within="envs dev" ;;
-    dev) project=".[dev,envs,envpool,postgres,sweep,export,minari]" within=dev ;;
+    dev) project=".[dev,envs,envpool,postgres,sweep,export,minari,parquet]" within=dev ;;
     *) fail "unknown profile '$profile'; use ./bootstrap.sh, ./bootstrap.sh envs or ./bootstrap.sh dev" ;;
 esac
 

@@ -13,7 +13,7 @@ from benchmarks.defaults_cells import CELLS, DefaultsCell
 from benchmarks.page import replace_between, table
 from benchmarks.settings import OURS, REFERENCE, TITLES
 from benchmarks.venvs import ROOT
-from rlstudio.ops.statistics import bootstrap_interval
+from rlstudio.ops.statistics import bootstrap_interval, probability_of_improvement
 
 PAGE = ROOT / "docs" / "defaults.md"
 RESAMPLES = 10_000
@@ -45,25 +45,9 @@ def interval(means: NDArray[np.float64]) -> Interval:
 
 
 def improvement(cells: Sequence[Sides]) -> Interval:
-    """The probability that a seed of ours ends above one of theirs, in a cell drawn at random (Agarwal et al. 2021); an
-    equal return counts one half. Seeds are resampled within their cell and side."""
-    generator = np.random.default_rng(0)
-    drawn = [np.empty(0)] * len(cells)
-    for number, sides in enumerate(cells):
-        mine, theirs = (
-            side[generator.integers(len(side), size=(RESAMPLES, len(side)))] for side in (sides[OURS], sides[REFERENCE])
-        )
-        drawn[number] = _share_above(mine, theirs)
-    means = np.mean(drawn, axis=0)
-    value = np.mean([_share_above(sides[OURS][None], sides[REFERENCE][None])[0] for sides in cells])
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Interval(float(value), float(low), float(high))
-
-
-def _share_above(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Over all pairs of the last axes: [resamples]."""
-    first, second = mine[:, :, None], theirs[:, None, :]
-    return np.asarray(((first > second) + 0.5 * (first == second)).mean(axis=(1, 2)))
+    """The probability that a seed of ours ends above one of theirs, in a cell drawn at random."""
+    tasks = [(sides[OURS], sides[REFERENCE]) for sides in cells]
+    return Interval(*probability_of_improvement(tasks, np.random.default_rng(0), resamples=RESAMPLES))
 
 
 def seeds_of(cell: DefaultsCell, lines: Lines) -> Sides:

@@ -51,6 +51,8 @@ def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
     assert "trial 0: train.lr=" in done.out
     assert "mine: 3/3 trials" in done.out
     assert "best: trial" in done.out
+    assert "over 1 seed\n" in done.out
+    assert all(f" mine-{number} " in done.out for number in range(3))  # what the runs of a trial are called
     shown = rlctl("sweep", "show", "mine", "--out", "found")
     assert shown.code == 0, shown.err
     assert "found/best.yaml" in shown.out
@@ -177,7 +179,7 @@ def test_mistakes_are_answered_in_one_line(rlctl: Rlctl, file: Path) -> None:
     assert f"{file}:7:3: space.train.lrr: unknown key; did you mean lr?" in bad.err
     assert not Path("runs").exists()
     file.write_text(SWEEP)
-    assert rlctl("sweep", "-f", file, "--dry-run").out == "mine: 3 trials of 1 runs; the file is valid\n"
+    assert rlctl("sweep", "-f", file, "--dry-run").out == "mine: 3 trials of 1 run; the file is valid\n"
     assert not Path("runs").exists()
     assert "the sweep goes on as it was begun" in rlctl("sweep", "--resume", "mine", "--deterministic").err
     assert "'mine'" in rlctl("sweep", "--resume", "mine").err

@@ -85,7 +85,8 @@ def test_found_by_id_beginning_name_and_last(workspace: Workspace) -> None:
     for run_id in ids:
         assert workspace.find(run_id).id == run_id
         assert workspace.find(run_id[:-1]).id == run_id
-    assert workspace.find("alpha").id == third.id  # the newest of that name
+    with pytest.raises(RunNotFound, match=r"'alpha': 2 runs have this name \(.*\); name one of them"):
+        workspace.find("alpha")  # never silently the newest of them
     assert workspace.find("beta").id == second.id
     assert workspace.find("last").id == third.id
     assert [entry.id for entry in workspace.entries()] == [third.id, second.id, first.id]

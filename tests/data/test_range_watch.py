@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rlstudio.core.spaces import Box, Dict, Discrete
-from rlstudio.data.collect.range_watch import RangeWatch
+from rlstudio.data.checks.range_watch import RangeWatch
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.env_toys import register_toys
 from support.experiments import tiny
@@ -33,15 +34,15 @@ def test_row_27_a_little_outside_is_nothing(values: tuple[float, float]) -> None
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ((1e6, 0), "observation of env 1 has 1e+06 at element 0, its space says -4.8 to 4.8"),
-        ((0, 3e38), "observation of env 1 has 3e+38 at element 1, its space says -3.4e+38 to 3.4e+38"),
-        ((-14.5, 0), "observation of env 1 has -14.5 at element 0, its space says -4.8 to 4.8"),
+        ((1e6, 0), "observation[0] is 1e+06, its space says -4.8 to 4.8"),
+        ((0, 3e38), "observation[1] is 3e+38, its space says -3.4e+38 to 3.4e+38"),
+        ((-14.5, 0), "observation[0] is -14.5, its space says -4.8 to 4.8"),
     ],
 )
 def test_row_27_far_outside_is_named_once(values: tuple[float, float], text: str) -> None:
     watch = RangeWatch(CART)
     assert watch.look(block(0, 0)) is None
-    assert watch.look(block(*values)) == text
+    assert watch.look(block(*values)) == (1, 1, text)
     assert watch.look(block(*values)) is None
 
 
@@ -59,7 +60,7 @@ def test_row_27_each_entry_of_a_dict_has_its_own_range() -> None:
     doors = np.full((2, 2), 2)
     assert watch.look({"arm": block(1.5), "door": doors}) is None
     found = watch.look({"arm": block(100), "door": doors})
-    assert found == "observation 'arm' of env 1 has 100 at element 0, its space says 0 to 1"
+    assert found == (1, 1, "observation 'arm'[0] is 100, its space says 0 to 1")
 
 
 def test_row_27_a_run_says_so_and_goes_on(tmp_path: Path) -> None:
@@ -70,4 +71,6 @@ def test_row_27_a_run_says_so_and_goes_on(tmp_path: Path) -> None:
     assert [report.outside is None for report in reports] == [False, True]
     events = list(RunFolder(next(tmp_path.glob("2*"))).events())
     reasons = [event["reason"] for event in events if event["kind"] == "observations_outside"]
-    assert reasons == ["observation of env 0 has 3e+38 at element 0, its space says -1e+06 to 1e+06"]
+    (reason,) = reasons
+    number = r"observation\[0\] is 3e\+38, its space says -1e\+06 to 1e\+06"
+    assert re.fullmatch(rf"env 0, episode 0 \(seed \d+\), step 30: {number}; action \d", reason)

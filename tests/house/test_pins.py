@@ -27,7 +27,11 @@ EXTRAS = PROJECT["optional-dependencies"]
 FAMILIES = ("box2d", "mujoco", "minigrid", "atari")
 PINNED = [
     *PROJECT["dependencies"],
-    *(text for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "minari", "dev") for text in EXTRAS[name]),
+    *(
+        text
+        for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "minari", "parquet", "dev")
+        for text in EXTRAS[name]
+    ),
 ]
 
 
@@ -45,9 +49,10 @@ def test_the_code_names_the_extras_as_the_project_does() -> None:
     from rlstudio.delivery.graphs import ONNX, ONNXRUNTIME, ONNXSCRIPT
     from rlstudio.envs.envpool.envpool_env import ENVPOOL
     from rlstudio.envs.extras import EXTRAS as KNOWN
+    from rlstudio.experiment.metrics.tables import PYARROW
 
     assert tuple(extra.name for extra in KNOWN) == FAMILIES
-    for extra in (*KNOWN, ENVPOOL, MINARI, OPTUNA, CMAES, ONNX, ONNXSCRIPT, ONNXRUNTIME):
+    for extra in (*KNOWN, ENVPOOL, MINARI, PYARROW, OPTUNA, CMAES, ONNX, ONNXSCRIPT, ONNXRUNTIME):
         assert extra.name in EXTRAS
 
 

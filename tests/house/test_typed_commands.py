@@ -56,7 +56,7 @@ ELSEWHERE = {
 }
 """Pages whose lines another test types."""
 
-HOWTO = ("config", "environments", "export", "memory", "metrics", "offline", "own-env", "own-world", "planning")
+HOWTO = ("config", "environments", "export", "ipd", "memory", "metrics", "offline", "own-env", "own-world", "planning")
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
 
 

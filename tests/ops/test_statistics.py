@@ -11,6 +11,7 @@ from rlstudio.ops.statistics import (
     iqm,
     lower_confidence_bound,
     mean,
+    probability_of_improvement,
     summarize,
 )
 
@@ -192,3 +193,24 @@ def test_summary_needs_no_torch_and_no_scipy() -> None:
 
     code = "import sys, rlstudio.ops.statistics; sys.exit('torch' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- probability of improvement -------------------------------------------------------------------------------------
+
+
+def test_improvement_counts_pairs_and_half_of_the_ties_on_each_task() -> None:
+    certain = probability_of_improvement([([2, 3], [0, 1])], generator())
+    assert certain == (1.0, 1.0, 1.0)
+    assert probability_of_improvement([([1, 1], [1, 1])], generator()) == (0.5, 0.5, 0.5)
+    assert probability_of_improvement([([0, 2, 4], [1, 3])], generator()).value == pytest.approx(3 / 6)
+    two_tasks = probability_of_improvement([([0, 2], [1, 1]), ([5, 5], [1, 1])], generator())
+    assert two_tasks.value == 0.75
+    assert two_tasks.low == 0.5  # both resampled runs of the first task may be the lower one
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=9), st.lists(st.floats(-9, 9), min_size=1, max_size=9))
+def test_improvement_of_one_side_is_what_the_other_lacks(mine: list[float], theirs: list[float]) -> None:
+    forth = probability_of_improvement([(mine, theirs)], generator(), resamples=50)
+    back = probability_of_improvement([(theirs, mine)], generator(), resamples=50)
+    assert forth.value + back.value == pytest.approx(1.0)
+    assert 0.0 <= forth.low <= forth.high <= 1.0

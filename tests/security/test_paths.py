@@ -582,7 +582,7 @@ REFUSED = {
     # What a link in this place must keep from working, because it would have to be followed.
     "": {"show", "logs", "plot", "diff", "eval", "fork", "resume", "rm"},
     "config.yaml": {"diff", "eval", "fork", "resume"},
-    "status.json": {"plot", "resume"},
+    "status.json": {"resume"},
     "metrics.jsonl": {"plot"},  # elsewhere a run without metrics
     "events.jsonl": {"logs", "resume"},
     "checkpoints": {"show", "eval", "fork", "resume"},

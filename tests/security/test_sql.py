@@ -193,7 +193,7 @@ def test_no_text_changes_what_is_stored(tmp_path: Path) -> None:
     store = workspace.store
     first = store.create(request())
     for text in INJECTIONS:
-        assert store.runs(name=text) == store.runs(parent=text) == store.runs(starting=text) == []
+        assert store.runs(name=text) == store.runs(parent=text) == store.runs(ids=[text]) == []
         assert store.events(text) == store.checkpoints(text) == []
         assert store.token(text) is None
         refuse_referred(workspace, {text})

@@ -84,6 +84,7 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
     panel = output.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
     print_line = output.say if panel is None else output.note
     refresh_at = line_at = 0.0
+    warned = False
     with (
         HangWatch(session, partial(_report_hang, output)),
         closing(cast("Generator[Tick]", iter(session))) as ticks,
@@ -96,6 +97,9 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
                 over = tick.epoch == progress.epochs
                 if tick.report.outside is not None:
                     _complain(output, f"warning: {tick.report.outside}; correct the space or the environment")
+                if session.collapse.reason is not None and not warned:
+                    warned = True
+                    _complain(output, f"warning: {session.collapse.reason}")
                 fresh = progress.close_epoch(tick.report, session.evaluation)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)

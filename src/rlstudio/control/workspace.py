@@ -11,7 +11,7 @@ calls `reap` first, which records the runs whose process is gone, and changes th
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
+from rlstudio.control.references import References
 from rlstudio.control.store.database import Database, ReadOnlyDatabase
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.reaper import Reaper, as_recorded, is_gone
 from rlstudio.control.store.records import Event, RunRow
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
-from rlstudio.core.errors import RunNotFound, StorageError, UserError, suggest
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder, list_runs, run_ids
 from rlstudio.experiment.folder.status import Status
@@ -201,24 +202,26 @@ class Workspace:
         known = self.records.ids() if ids else set()
         return [run_id for run_id in ids if run_id not in known]
 
-    def find(self, ref: str) -> Entry:
-        """The run with this id, or name (the newest of it), or unique beginning of an id; `last` is the newest."""
+    def references(self) -> References:
+        """What a person may call the runs that are here now."""
         if self.is_empty:
-            raise self._none_yet(ref)
-        unlisted = self.unlisted()
-        if ref == "last":
-            newest = [*map(self.entry, self.records.runs(limit=1)), *unlisted]
-            if newest:
-                return max(newest, key=lambda entry: entry.id)
-        known, begin = self.records.runs(name=ref, limit=1), self.records.runs(starting=ref)
-        named = [*map(self.entry, known), *(e for e in unlisted if e.status.name == ref)]
-        matching = [*map(self.entry, begin), *(e for e in unlisted if e.id.startswith(ref))]
-        exact = [entry for entry in matching if entry.id == ref]
-        if exact or named:
-            return exact[0] if exact else max(named, key=lambda entry: entry.id)
-        if len(matching) == 1 and ref:
-            return matching[0]
-        raise self._not_found(ref, [entry.id for entry in matching] if ref else [])
+            return References((), None, self.given_dir)
+        listed = self.records.names()
+        others = [(entry.id, entry.status.name) for entry in self.unlisted()]
+        newest = max((run_id for run_id, _ in [*listed[-1:], *others]), default=None)
+        return References(sorted([*listed, *others]), newest, self.given_dir)
+
+    def find(self, ref: str) -> Entry:
+        """The one run that a word means (see `references`); a name that several runs have is refused."""
+        known = [] if self.is_empty else self.records.runs(ids=[ref])
+        return self.entry(known[0]) if known else self.entries_of([self.references().one_of(ref)])[0]
+
+    def entries_of(self, run_ids: Sequence[str]) -> list[Entry]:
+        """The runs with these ids, in this order; without those that are gone meanwhile."""
+        entries = {run.id: self.entry(run) for run in self.records.runs(ids=run_ids)}
+        if len(entries) < len(run_ids):
+            entries |= {entry.id: entry for entry in self.unlisted()}
+        return [entries[run_id] for run_id in run_ids if run_id in entries]
 
     def entry(self, run: RunRow) -> Entry:
         """A row of the store, with what its folder and its process say beyond it."""
@@ -227,20 +230,6 @@ class Workspace:
         if is_gone(run):
             return Entry(as_recorded(run, status), self, run, recorded=False)
         return Entry(status, self, run)
-
-    def _not_found(self, ref: str, matching: list[str]) -> RunNotFound:
-        if matching:
-            some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")
-            return RunNotFound(f"run {ref!r}: {len(matching)} ids begin with it ({some}); give more of the id")
-        entries = self.entries()
-        if not entries:
-            return self._none_yet(ref)
-        known = {"last", *(entry.id for entry in entries), *(entry.status.name for entry in entries)}
-        return RunNotFound(f"run {ref!r}: not in {self.given_dir}{suggest(ref, known)}; list the runs with: rlctl ls")
-
-    def _none_yet(self, ref: str) -> RunNotFound:
-        where = f"there are no runs in {self.given_dir} yet"
-        return RunNotFound(f"run {ref!r}: {where}; start one with: rlctl launch -f FILE")
 
     def import_consented(self, run: RunRow | None) -> None:
         """Import what the user let a run import when it was launched here, before anything in its folder is read. A run

@@ -237,6 +237,8 @@ WORLDS = Catalog(
         "rlstudio/CartPoleNoVel-v1": "rlstudio.envs.worlds.cartpole:CartPoleNoVel",
         "rlstudio/Chain-v0": "rlstudio.envs.worlds.chain:Chain",
         "rlstudio/GridWorld-v0": "rlstudio.envs.worlds.gridworld:GridWorld",
+        "rlstudio/IPD-v0": "rlstudio.envs.worlds.ipd.world:IPD",
+        "rlstudio/IPDDuel-v0": "rlstudio.envs.worlds.ipd.world:IPDDuel",
         "rlstudio/Identity-v0": "rlstudio.envs.worlds.identity:Identity",
         "rlstudio/IdentityBox-v0": "rlstudio.envs.worlds.identity:IdentityBox",
         "rlstudio/Recall-v0": "rlstudio.envs.worlds.recall:Recall",

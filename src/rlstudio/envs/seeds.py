@@ -56,6 +56,11 @@ def first_seeds(seed: int, num_envs: int) -> list[int]:
     return [noise.seed(env, 0) for env in range(num_envs)]
 
 
+def episode_name(seed: int, env: int, episode: int) -> str:
+    """How a message names an episode of a plain environment: with the seed that `reset` got."""
+    return f"episode {episode} (seed {EpisodeNoise(seed, env + 1, 1).seed(env, episode)})"
+
+
 def worker_seed(seed: int, first_env: int) -> int:
     """For the global generators of a worker process, by its first environment: no two workers share numbers."""
     return int(Rng(seed).at("workers", first_env).integers(2**32))

@@ -197,6 +197,8 @@ class VecEnvContract:
         assert (vec.exact is None) == self.exact
         assert not vec.restarted
         assert vec.num_envs == B
+        vec.reset()
+        assert vec.describe_episode(B - 1).startswith("episode 0")
 
 
 def check(rows: Array, space: Space) -> None:

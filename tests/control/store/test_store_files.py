@@ -602,7 +602,7 @@ def test_a_newer_store_is_refused_and_unchanged(url, monkeypatch):
     file = Path(url.removeprefix("sqlite:///"))
     content = file.read_bytes() if file.exists() else None
     with pytest.raises(
-        UserError, match=r"version 7, .* knows up to 3; upgrade RLStudio, or set RLSTUDIO_HOME"
+        UserError, match=r"version 7, .* knows up to 4; upgrade RLStudio, or set RLSTUDIO_HOME"
     ) as caught:
         Database(url)
     one_line(caught)

@@ -162,18 +162,46 @@ def test_lists_are_newest_first_and_filtered(store):
     assert store.ids() == set(everything)
 
 
-def test_ids_are_found_by_their_beginning(store):
+def test_runs_by_their_ids(store):
     for run_id in ("20260101-ab", "20260101-ac", "20260102-ab"):
         store.create(request(), run_id=run_id)
 
-    def ids(starting):
-        return [run.id for run in store.runs(starting=starting)]
+    def ids(*wanted):
+        return [run.id for run in store.runs(ids=wanted)]
 
-    assert ids("20260101-a") == ["20260101-ac", "20260101-ab"]
-    assert ids("20260101-ab") == ["20260101-ab"]
-    assert len(ids("")) == 3
-    for nothing in ("x", "2026010_", "2026%", "20260101-AB", "20260101-ab-", "\\", "\0", "20260101-a\0", "\ud800", "'"):
+    assert ids("20260101-ab", "20260102-ab", "20260101-ab") == ["20260102-ab", "20260101-ab"]
+    assert store.names() == [(run_id, "cartpole") for run_id in ("20260101-ab", "20260101-ac", "20260102-ab")]
+    for nothing in ("", "x", "2026010_", "2026%", "20260101-AB", "\\", "\0", "20260101-ab\0", "\ud800", "'"):
         assert ids(nothing) == []
+    assert ids() == []
+
+
+def test_no_two_new_runs_end_alike(store, monkeypatch):
+    """The end of an id is the handle of its run."""
+    from rlstudio.control.store import moves
+
+    ids = iter(["20260101-cart-aaaa", "20260102-cart-aaaa", "20260103-cart-bbbb"])
+    monkeypatch.setattr(moves, "new_run_id", lambda *_: next(ids))
+    assert [store.create(request()).id for _ in range(2)] == ["20260101-cart-aaaa", "20260103-cart-bbbb"]
+
+
+def test_what_a_user_says_of_a_run_disturbs_nobody(store):
+    run = in_state(store, S.RUNNING)
+    assert (run.tags, run.note) == ((), "")
+    said = store.annotate(run.id, tags=["b", "a", "b"], note="näïve\nthree lines\n")
+    assert (said.tags, said.note, said.version, said.token) == (
+        ("b", "a"),
+        "näïve\nthree lines\n",
+        run.version,
+        run.token,
+    )
+    store.beat(run.id, run.token, 1, {"env_steps": 5, "train_return": float("nan")})
+    assert (store.get(run.id).tags, store.get(run.id).train_return) == (("b", "a"), None)
+    assert store.annotate(run.id, tags=()).note == said.note
+    assert store.annotate(run.id) == store.get(run.id)
+    assert_history(store, run.id)
+    with pytest.raises(RunNotFound):
+        store.annotate("20260101-none", note="x")
 
 
 # -- odd words and numbers --------------------------------------------------------------------------------------------

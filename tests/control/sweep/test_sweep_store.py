@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from rlstudio.control.store import sweep_tables, version_3
+from rlstudio.control.store import migrations, sweep_tables
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
@@ -64,12 +64,14 @@ def test_a_store_of_version_1_takes_sweeps_after_the_steps(url: str) -> None:
     database = Database(url)
     with database.write() as connection:
         newer = [("worker", "pid_namespace")]
-        newer += [("run", column) for column in ("pause_at", "imports", "import_path", "pid_namespace")]
+        columns = ("pause_at", "imports", "import_path", "pid_namespace", "tags", "note", "train_return")
+        newer += [("run", column) for column in columns]
         added = [f"ALTER TABLE {table} DROP COLUMN {column}" for table, column in newer]
         for statement in ("DROP TABLE trial", "DROP TABLE sweep", *added):
             connection.execute(text(statement))
         sweep_tables.from_version_1(connection)
-        version_3.from_version_2(connection)
+        for step in (2, 3):
+            migrations.STEPS[step](connection)
     search = search_of(trials=2)
     trials = drive(new_driver(database, search), FakeWorker(database, search))
     assert sorted(trial.state for trial in trials) == ["COMPLETED", "PRUNED"]

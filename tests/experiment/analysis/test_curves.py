@@ -3,8 +3,10 @@
 import errno
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from rlstudio.cli.screen.chart import chart
+from rlstudio.cli.screen.chart import ChartLine, Row, chart
 from rlstudio.core.errors import StorageError, UnknownName, UserError
 from rlstudio.experiment.analysis.curves import Curve, band, choose_metric, plot_runs
 from rlstudio.ops.statistics import iqm
@@ -167,12 +169,20 @@ def test_unknown_metric_suggests() -> None:
 # -- terminal -------------------------------------------------------------------------------------------------------
 
 
+def text_of(rows: list[Row]) -> list[str]:
+    return ["".join(cell.text for cell in row) for row in rows]
+
+
+def drawn(xs: Sequence[float], ys: Sequence[float], **options: Any) -> list[str]:
+    return text_of(chart([ChartLine(xs, ys)], **options))
+
+
 def plot_area(lines: list[str]) -> list[str]:
     return ["".join(c for c in line if BLANK <= c <= chr(0x28FF)) for line in lines if "│" in line or "┤" in line]
 
 
 def test_chart_of_a_rising_line() -> None:
-    lines = chart([0, 50_000], [0.0, 500.0], width=30, height=4, title="return", x_label="steps")
+    lines = drawn([0, 50_000], [0.0, 500.0], width=30, height=4, title="return", x_label="steps")
     area = plot_area(lines)
     assert lines[0] == "return"
     assert [line.split()[0] for line in lines if "┤" in line] == ["500", "188", "0"]
@@ -185,24 +195,24 @@ def test_chart_of_a_rising_line() -> None:
 
 
 def test_chart_gap_at_nan() -> None:
-    area = plot_area(chart(range(9), [1, 1, 1, NAN, NAN, NAN, 1, 1, 1], width=40, height=3))
-    drawn = [i for i, column in enumerate(zip(*area, strict=True)) if set(column) != {BLANK}]
-    gaps = [b - a for a, b in pairwise(drawn) if b - a > 1]
+    area = plot_area(drawn(range(9), [1, 1, 1, NAN, NAN, NAN, 1, 1, 1], width=40, height=3))
+    columns = [i for i, column in enumerate(zip(*area, strict=True)) if set(column) != {BLANK}]
+    gaps = [b - a for a, b in pairwise(columns) if b - a > 1]
     assert len(gaps) == 1
 
 
 @pytest.mark.parametrize("ys", [[], [NAN], [float("inf"), -float("inf")]])
 def test_chart_without_data(ys: list[float]) -> None:
-    assert chart(range(len(ys)), ys, title="t") == ["t", "no data yet"]
+    assert drawn(range(len(ys)), ys, title="t") == ["t", "no data yet"]
 
 
 def test_chart_of_a_constant_runs_through_the_middle() -> None:
-    area = plot_area(chart([1, 2, 3], [7.0, 7.0, 7.0], height=5))
+    area = plot_area(drawn([1, 2, 3], [7.0, 7.0, 7.0], height=5))
     assert [set(row) == {BLANK} for row in area] == [True, True, False, True, True]
 
 
 def test_chart_of_one_point_has_one_dot() -> None:
-    area = "".join(plot_area(chart([3], [4.0])))
+    area = "".join(plot_area(drawn([3], [4.0])))
     assert sum((ord(c) - 0x2800).bit_count() for c in area) == 1
 
 
@@ -213,6 +223,22 @@ def test_chart_of_one_point_has_one_dot() -> None:
     st.sampled_from(["", "a title that is rather long for the width"]),
 )
 def test_chart_takes_anything_and_keeps_its_width(points: list, width: int, height: int, title: str) -> None:
-    lines = chart([x for x, _ in points], [y for _, y in points], width=width, height=height, title=title)
+    lines = drawn([x for x, _ in points], [y for _, y in points], width=width, height=height, title=title)
     assert all(len(line) <= width for line in lines)
     assert len(lines) <= height + 3
+
+
+def test_curves_of_several_groups_share_one_chart_and_its_axes() -> None:
+    """Newcomer S2: in the terminal two curves came as two charts with different axes."""
+    low, high = ChartLine([0, 100], [20.0, 48.0], "A", "cyan"), ChartLine([0, 200], [157.0, 447.0], "B", "yellow")
+    rows = chart([low, high], width=60, height=10)
+    lines = text_of(rows)
+    assert [line.split()[0] for line in lines if "┤" in line] == ["447", "212", "20"]
+    assert lines[-1].split() == ["0", "200"]
+    assert sum("└" in line for line in lines) == 1
+    cells = [(symbol, cell.style) for row in rows for cell in row for symbol in cell.text]
+    assert {style for symbol, style in cells if symbol == "A"} == {"cyan"}
+    assert {style for symbol, style in cells if symbol == "B"} == {"yellow"}
+    area = [line.replace("┤", "│").partition("│")[2] for line in lines]
+    ends = {letter: max(line.rfind(letter) for line in area) for letter in "AB"}
+    assert ends["A"] == pytest.approx(ends["B"] / 2, abs=1)  # each has its letter at its own last step

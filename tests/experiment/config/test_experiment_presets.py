@@ -12,8 +12,9 @@ from rlstudio.experiment.config.presets import FOLDER, find_preset, locate, pres
 @pytest.mark.parametrize("path", presets(), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_shipped_experiment_is_valid(path):
     cfg = load_experiment(path)
-    assert cfg.policy.algo == path.parent.name
-    assert cfg.name == f"{path.parent.name}_{path.stem}"
+    folder, stem = path.parent.name, path.stem
+    assert cfg.policy.algo in (folder, stem)
+    assert cfg.name == (f"{folder}_{stem}" if cfg.policy.algo == folder else f"{stem}_{folder}")
 
 
 def test_presets_are_found_by_algorithm_and_environment():

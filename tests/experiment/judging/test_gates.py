@@ -137,13 +137,13 @@ def test_without_a_goal_nothing_is_counted_or_kept() -> None:
     gates.judge(1, summary(mean=1e9))
     assert not gates.goal_reached()
     assert gates.state_dict() == {"misses": 0}
-    assert gates.completion(1, 2) == ("", "")
+    assert gates.completion(1, 2) is None
 
 
 def test_a_goal_reached_with_the_last_epoch_is_an_ordinary_end() -> None:
     gates = Gates(Rules(stop_at=1, stop_after=2))
     for epoch in (1, 2):
         gates.judge(epoch, summary())
-    assert gates.completion(2, 2) == ("", "")
+    assert gates.completion(2, 2) is None
     text = "reached gates.stop_at=1 in 2 evaluations in a row after 2 of 9 epochs"
     assert gates.completion(2, 9) == ("goal", text)

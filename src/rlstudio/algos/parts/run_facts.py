@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import torch
 
 from rlstudio.core.batch import Batch
@@ -35,6 +37,12 @@ class RunFacts:
 
     def weights_are_finite(self) -> bool:
         return all(bool(torch.isfinite(optimizer.flat.data).all()) for optimizer in self.optimizers)
+
+    def weight_rms(self) -> float:
+        """Of the weights of all optimizers together."""
+        flats = [optimizer.flat.data for optimizer in self.optimizers]
+        squares = sum(float(flat.square().sum()) for flat in flats)
+        return sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
 
     @torch.no_grad()
     def eval_step(self) -> Metrics:

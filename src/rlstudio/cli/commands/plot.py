@@ -1,4 +1,4 @@
-"""`plot`: learning curves in the terminal or as a picture; runs of one experiment become one curve with a band."""
+"""`plot`: learning curves in the terminal or as a picture, one for each group of runs, with a band over its runs."""
 
 from __future__ import annotations
 
@@ -9,84 +9,83 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Runs, RunsDir
-from rlstudio.cli.screen.terminal import stdout
+from rlstudio.cli.arguments.filters import Algos, Envs, Groups, States, Tags
+from rlstudio.cli.arguments.options import RunsDir
+from rlstudio.cli.failures import complain
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from rlstudio.experiment.analysis.curves import Curve
-    from rlstudio.experiment.folder.status import Status
-    from rlstudio.experiment.metrics.reader import Series
 
 MAX_WIDTH = 100
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
 
 def plot(
-    runs: Runs,
+    runs: Groups = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="KEY", help="For example train/kl.  [default: evaluation return]")
     ] = None,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Draw learning curves, with a band over seeds."""
+    """Draw learning curves, one for each group, with a band over its runs.
+
+    \b
+    rlctl plot last
+    rlctl plot lr1e-3 lr1e-4 --out lr.png
+    rlctl plot --algo ppo --state completed
+    """
+    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.select import Filters
     from rlstudio.control.workspace import Workspace
-    from rlstudio.experiment.analysis.curves import SUFFIXES, choose_metric, plot_runs
-    from rlstudio.experiment.metrics.reader import read_series
+    from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
+    from rlstudio.experiment.analysis.groups import curve_metric, curves_of
     from rlstudio.storage.output_file import output_path
 
     if out is not None:
         output_path(out, SUFFIXES)
-    workspace = Workspace(runs_dir)
-    folders = {folder.id: folder for folder in map(workspace.folder_to_read, runs)}
-    read = [(folder.read_status(), read_series(folder.path)) for folder in folders.values()]
-    key = choose_metric((name for _, series in read for name in series), metric)
-    curves = _curves(read, key)
+    filters = Filters(state or (), env or (), algo or (), tag or ())
+    groups = measured_groups(Workspace(runs_dir), runs or (), filters)
+    key, notes = curve_metric(groups, metric)
+    curves, more = curves_of(groups, key)
+    for note in (*notes, *more):
+        complain(f"note: {note}")
     if out is None:
-        _draw(curves, key)
+        _draw(stdout(), curves, key)
     else:
         stdout().line(str(plot_runs(curves, out, metric=key)))
 
 
-def _curves(read: Sequence[tuple[Status, Series]], key: str) -> list[Curve]:
-    """One curve per config hash, called by its runs' name; by id where two curves would be called the same."""
-    from rlstudio.experiment.analysis.curves import Curve
+def _draw(out: Terminal, curves: Sequence[Curve], key: str) -> None:
+    """One chart for all curves, and below it what each is and where it ended."""
+    from rlstudio.cli.screen.chart import ChartLine, chart
+    from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
 
-    groups: dict[str, list[tuple[Status, Series]]] = {}
-    for status, series in read:
-        groups.setdefault(status.config_hash or status.id, []).append((status, series))
-    names = [members[0][0].name for members in groups.values()]
-    curves = []
-    for members in groups.values():
-        status = members[0][0]
-        label = status.name if names.count(status.name) == 1 else status.id
-        curves.append(Curve(label, [series[key] for _, series in members if key in series]))
-    return curves
-
-
-def _draw(curves: Sequence[Curve], key: str) -> None:
-    from rlstudio.cli.screen.chart import chart
-
+    lines, legend = [], []
+    for number, curve in enumerate(curves):
+        several = len(curves) > 1
+        letter, style = (LETTERS[number % len(LETTERS)], STYLES[number % len(STYLES)]) if several else ("", "")
+        over = band_of(curve)
+        series = [finite_points(*run) for run in curve.runs] if over is None else [(over.xs, over.centre)]
+        lines += [ChartLine(xs, ys, letter, style) for xs, ys in series]
+        ends = "" if over is None else f" {text.interval((float(over.low[-1]), float(over.high[-1])))}"
+        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} steps" for xs, ys in series]
+        legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
+        legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
-    terminal = stdout()
-    for curve in curves:
-        xs, ys = _centre(curve)
-        seeds = f", IQM of {len(curve.runs)} runs" if len(curve.runs) > 1 else ""
-        title = f"{curve.label}: {key}{seeds}"
-        for line in chart(xs, ys, width=width, title=title, x_label="environment steps"):
-            terminal.line(line)
-        terminal.line()
-
-
-def _centre(curve: Curve) -> tuple[ArrayLike, ArrayLike]:
-    from rlstudio.core.rng import Rng
-    from rlstudio.experiment.analysis.curves import band
-
-    over = band(curve.runs, Rng(0, "plot/band").generator()) if len(curve.runs) > 1 else None
-    if over is not None:
-        return over.xs, over.centre
-    return curve.runs[0] if curve.runs else ([], [])
+    for row in chart(lines, width=width, title=key, x_label="environment steps"):
+        out.pieces(row)
+    for row in legend:
+        out.pieces(row)
+    if any(len(curve.runs) > 1 for curve in curves):
+        out.line(INTERVAL, "dim")

@@ -90,7 +90,8 @@ def sweep(
     changes |= {"deterministic": True} if deterministic else {}
     search = load_search(str(file), imports=modules or (), changes=changes)
     if dry_run:
-        stdout().line(f"{search.cfg.name}: {search.trials} trials of {len(search.cfg.seeds)} runs; the file is valid")
+        size = f"{text.plural(search.trials, 'trial')} of {text.plural(len(search.cfg.seeds), 'run')}"
+        stdout().line(f"{search.cfg.name}: {size}; the file is valid")
         return 0
     if detach:
         # Left for the process in the background: if none comes to be, `--resume` goes on with it.

@@ -1,12 +1,20 @@
-"""A line chart in braille dots (2 x 4 per character), as lines of text for any terminal. Nothing is printed here."""
+"""A line chart in braille dots (2 x 4 per character), as rows of text for any terminal. Nothing is printed here.
+
+Several lines share both axes. Each has a letter on it, so that they can be told apart without colours too.
+"""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+from rlstudio.cli.screen.terminal import Cell
 
 DOT_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Unicode's bit of each dot of a braille cell, by column and by row from the top."""
@@ -14,25 +22,40 @@ DOT_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 MIN_PLOT = 8
 """Cells of width below which the labels of the y axis are left out."""
 
-
 LIMIT = 1e300
 """Magnitude from which differences of two values overflow."""
 
+LETTERS_PER_LINE = 5
+"""Places of a line at which its letter is tried, besides its end."""
+
+Bits = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Row = list[Cell]
+"""Pieces of one row of text; joined they are the row."""
+
+
+class ChartLine(NamedTuple):
+    """One line: a value that is not finite (or too large to scale) leaves a gap in it."""
+
+    xs: ArrayLike
+    ys: ArrayLike
+    letter: str = ""
+    style: str = ""
+
 
 def chart(
-    xs: ArrayLike, ys: ArrayLike, *, width: int = 72, height: int = 12, title: str = "", x_label: str = ""
-) -> list[str]:
-    """`ys` over `xs` as `height` rows with both axes, at most `width` (and never under 2) characters wide.
-
-    A value that is not finite (or too large to scale) leaves a gap in the line.
-    """
-    x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
-    drawable = (np.abs(x) < LIMIT) & (np.abs(y) < LIMIT)
-    head = [title[: max(width, 2)]] if title else []
-    if not drawable.any():
-        return [*head, "no data yet"[: max(width, 2)]]
-    left, right = float(x[drawable].min()), float(x[drawable].max())
-    low, high = _range(float(y[drawable].min()), float(y[drawable].max()))
+    lines: Sequence[ChartLine], *, width: int = 72, height: int = 12, title: str = "", x_label: str = ""
+) -> list[Row]:
+    """The lines as `height` rows with both axes, at most `width` (and never under 2) characters wide."""
+    points = [_Points(np.asarray(line.xs, np.float64), np.asarray(line.ys, np.float64)) for line in lines]
+    head = [[Cell(title[: max(width, 2)])]] if title else []
+    xs = np.concatenate([each.xs[each.drawable] for each in points] or [np.empty(0)])
+    ys = np.concatenate([each.ys[each.drawable] for each in points] or [np.empty(0)])
+    if not len(xs):
+        return [*head, [Cell("no data yet"[: max(width, 2)])]]
+    left, right = float(xs.min()), float(xs.max())
+    low, high = _range(float(ys.min()), float(ys.max()))
 
     ticks = _y_labels(low, high, height)
     gutter = max(len(label) for label in ticks.values())
@@ -40,17 +63,62 @@ def chart(
         ticks, gutter = {}, 0
     cells = max(width - gutter - 2, 1) if gutter else max(width - 1, 1)
 
-    columns = np.zeros(len(x)) if right == left else (x - left) / (right - left) * (2 * cells - 1)
-    rows = (high - y) / (high - low) * (4 * height - 1)
-    canvas = _draw(columns, rows, drawable, cells, height)
+    canvases = []
+    for each in points:
+        columns = np.zeros(len(each.xs)) if right == left else (each.xs - left) / (right - left) * (2 * cells - 1)
+        rows = (high - each.ys) / (high - low) * (4 * height - 1)
+        canvases.append(_draw(columns, rows, each.drawable, cells, height))
 
-    lines = []
-    for row, bits in enumerate(canvas):
+    body = []
+    for row, pieces in enumerate(_joined(lines, canvases)):
         label = ticks.get(row)
         prefix = f"{label or '':>{gutter}} " if gutter else ""
-        lines.append(prefix + ("┤" if label else "│") + "".join(chr(0x2800 + int(bit)) for bit in bits))
+        body.append([Cell(prefix + ("┤" if label else "│")), *pieces])
     indent = " " * (gutter + 1) if gutter else ""
-    return [*head, *lines, indent + "└" + "─" * cells, *_x_axis(indent, cells, left, right, x_label)]
+    axis = [indent + "└" + "─" * cells, *_x_axis(indent, cells, left, right, x_label)]
+    return [*head, *body, *([Cell(text)] for text in axis)]
+
+
+class _Points(NamedTuple):
+    xs: Floats
+    ys: Floats
+
+    @property
+    def drawable(self) -> Flags:
+        return np.asarray((np.abs(self.xs) < LIMIT) & (np.abs(self.ys) < LIMIT))
+
+
+def _joined(lines: Sequence[ChartLine], canvases: Sequence[Bits]) -> list[Row]:
+    """All canvases in one: where lines cross, a cell has the dots of both and the style of the later one."""
+    symbols = np.bitwise_or.reduce(canvases) + 0x2800
+    owners = np.full(symbols.shape, -1)
+    for number, canvas in enumerate(canvases):
+        owners[canvas > 0] = number
+    for (row, column), number in _letters(lines, canvases).items():
+        symbols[row, column], owners[row, column] = ord(lines[number].letter), number
+    return [
+        [
+            Cell("".join(chr(symbol) for _, symbol in piece), lines[owner].style if owner >= 0 else "")
+            for owner, piece in groupby(zip(*pair, strict=True), key=itemgetter(0))
+        ]
+        for pair in zip(owners.tolist(), symbols.tolist(), strict=True)
+    ]
+
+
+def _letters(lines: Sequence[ChartLine], canvases: Sequence[Bits]) -> dict[tuple[int, int], int]:
+    """Cells that hold the letter of a line, with the number of the line: its last one, and some on the way, at other
+    columns than those of the other lines. A cell that has a letter keeps it."""
+    letters: dict[tuple[int, int], int] = {}
+    for number, (line, canvas) in enumerate(zip(lines, canvases, strict=True)):
+        drawn = np.flatnonzero(canvas.any(axis=0))
+        if not line.letter or not len(drawn):
+            continue
+        shares = (np.arange(LETTERS_PER_LINE) + (number + 1) / (len(lines) + 1)) / LETTERS_PER_LINE
+        for column in (int(drawn[-1]), *(shares * canvas.shape[1]).astype(int).tolist()):
+            own = np.flatnonzero(canvas[:, column])
+            if len(own):
+                letters.setdefault((int(own[len(own) // 2]), column), number)
+    return letters
 
 
 def _range(low: float, high: float) -> tuple[float, float]:
@@ -61,7 +129,7 @@ def _range(low: float, high: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw(columns: np.ndarray, rows: np.ndarray, drawable: np.ndarray, cells: int, height: int) -> np.ndarray:
+def _draw(columns: Floats, rows: Floats, drawable: Flags, cells: int, height: int) -> Bits:
     """The bits of each cell: every drawable point, and a straight line between neighbours that are both drawable."""
     canvas = np.zeros((height, cells), np.int64)
 

@@ -52,10 +52,14 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
         state = Cell(run["state"], STATE_STYLES.get(run["state"], ""))
         rows.append([str(run["seed"]), state, f"{run['env_steps']:,}", text.number(run["eval_return"]), run["id"]])
     out.table(["seed", "state", "steps", "return", "run"], rows)
-    summary = over_seeds(_returns(outcomes))
+    returns = _returns(outcomes)
+    summary = over_seeds(returns)
     if summary is not None:
         bounds = text.interval((summary["ci_low"], summary["ci_high"]))
-        out.line(f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {summary['seeds']} seeds", "bold")
+        out.line(
+            f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {text.plural(len(returns), 'seed')}",
+            "bold",
+        )
     ids = " ".join(outcome.run["id"] for outcome in outcomes)
     out.line(f"try next: rlctl plot {ids}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
 

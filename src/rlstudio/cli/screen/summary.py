@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 def header(session: Session, origin: str) -> list[str]:
     cfg, topology = session.cfg, session.topology
-    steps = f"{_plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
+    steps = f"{text.plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
     lines = [
         f"run         {session.folder.id}",
         f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
         f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
-        f"environment {_world(session)}, {_plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
-        f"machine     {topology['device']}, {_plural(topology['threads'], 'thread')}"
+        f"environment {_world(session)}, {text.plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
+        f"machine     {topology['device']}, {text.plural(topology['threads'], 'thread')}"
         + (", portable numerics" if cfg.runtime.numerics == "portable" else ""),
     ]
     if session.status.env_steps:
@@ -77,7 +77,7 @@ def advice(session: Session) -> list[str]:
         f"  rlctl play {run} --video out.mp4",
         f"  rlctl plot {run}",
         f"  rlctl show {run}",
-        f"  rlctl {longer}",
+        *([] if session.status.reason == Reason.COLLAPSED else [f"  rlctl {longer}"]),
     ]
 
 
@@ -95,9 +95,5 @@ def evaluation_text(evaluation: Evaluation | None, mean: float | None, bounds: t
     summary = evaluation.summary
     return (
         f"mean {text.number(summary.mean)}, IQM {text.number(summary.iqm)},"
-        f" 95 % interval {text.interval((summary.ci_low, summary.ci_high))} over {_plural(summary.n, 'episode')}"
+        f" 95 % interval {text.interval((summary.ci_low, summary.ci_high))} over {text.plural(summary.n, 'episode')}"
     )
-
-
-def _plural(count: object, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -79,7 +79,9 @@ def headline(driver: Driver, snapshot: SweepProgress) -> str:
     total = max(driver.search.trials, len(snapshot.trials))
     running = sum(run.is_owned for run in snapshot.runs)
     best_text = "none yet" if best is None else f"{text.number(_bound(best, driver))} (trial {best.number})"
-    return f"{driver.sweep.name}: {ended}/{total} trials, {running} runs at work, best so far {best_text}"
+    return (
+        f"{driver.sweep.name}: {ended}/{total} trials, {text.plural(running, 'run')} at work, best so far {best_text}"
+    )
 
 
 def _table(driver: Driver, snapshot: SweepProgress) -> Group:
@@ -112,14 +114,15 @@ def print_sweep(out: Terminal, summary: SweepSummary) -> None:
     paused = sum(run.is_paused for run in summary.runs)
     if paused and sweep.is_driven:
         out.line(f"{paused} of its runs are paused by their user; go on with each: rlctl resume RUN", "yellow")
-    out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "settings"], trial_rows(summary, best))
+    out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "runs", "settings"], trial_rows(summary, best))
     for path, share in importance(summary).items():
         out.line(f"  {share:4.2f}  {path}", "dim")
     if best is None:
         out.line("no trial has completed", "yellow")
         return
     value = text.number(summary.value(best))
-    out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {len(summary.cfg.seeds)} seeds", "green")
+    seeds = text.plural(len(summary.cfg.seeds), "seed")
+    out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {seeds}", "green")
     out.line(f"  {settings(best)}")
 
 
@@ -131,6 +134,7 @@ def trial_rows(summary: SweepSummary, best: Trial | None) -> list[list[str | Cel
             f"{max(trial.results, default=0)}/{summary.epochs}",
             text.number(summary.value(trial)),
             text.number(summary.bound(trial)),
+            summary.cfg.run_name(trial.number),
             settings(trial),
         ]
         for trial in summary.trials

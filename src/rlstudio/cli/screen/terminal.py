@@ -15,7 +15,16 @@ from typing import NamedTuple, TextIO
 from rlstudio.cli.screen.text import safe
 from rlstudio.core.errors import StorageError
 
-STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 
 STATE_STYLES = {
     "COMPLETED": "green",
@@ -84,6 +93,11 @@ class Terminal:
                 for cell, width in zip(row, widths, strict=True)
             ]
             self._write("  ".join(padded).rstrip() + "\n")
+
+    def pieces(self, row: Sequence[Cell]) -> None:
+        """One line of several pieces, each in its own style; spaces at its end are left out."""
+        text = "".join(self.style(safe(cell.text), cell.style) for cell in row)
+        self._write(text.rstrip() + "\n")
 
     def document(self, value: object) -> None:
         """One JSON document; a value that JSON does not have (NaN, infinity) is null."""

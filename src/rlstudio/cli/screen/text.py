@@ -29,6 +29,10 @@ def number(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+def plural(count: object, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def interval(bounds: tuple[float, float] | None) -> str:
     return f"[{number(bounds[0])}, {number(bounds[1])}]" if bounds else "-"
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from rlstudio.control.store import schema
 from rlstudio.core.errors import StorageError, UserError
 
-VERSION = 3
+VERSION = 4
 
 
 def _to_version_2(connection: Connection) -> None:
@@ -33,7 +33,14 @@ def _to_version_3(connection: Connection) -> None:
     version_3.from_version_2(connection)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2, 2: _to_version_3}
+def _to_version_4(connection: Connection) -> None:
+    """What a user says about a run, and its return during training."""
+    connection.execute(text("ALTER TABLE run ADD COLUMN tags TEXT DEFAULT '[]' NOT NULL"))
+    connection.execute(text("ALTER TABLE run ADD COLUMN note TEXT DEFAULT '' NOT NULL"))
+    connection.execute(text("ALTER TABLE run ADD COLUMN train_return FLOAT"))
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {1: _to_version_2, 2: _to_version_3, 3: _to_version_4}
 
 # Plain SQL: SQLAlchemy's inspector takes longer to load than all else that a command asks the store.
 _HAS_TABLE = {

@@ -15,9 +15,10 @@ from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
 from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
-from rlstudio.experiment.folder.run_folder import new_run_id
+from rlstudio.experiment.folder.run_folder import ENDING_LENGTH, new_run_id
 
 SELECTED_COLUMNS = [runs.c[name] for name in RUN_COLUMNS]
+ID_ATTEMPTS = 10  # how often a new id is drawn before giving up
 
 
 def get_run(connection: Connection, run_id: str, lock: bool = False) -> RunRow:
@@ -63,7 +64,7 @@ def insert_run(
 ) -> RunRow:
     if run_id is not None and connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).first():
         raise taken(run_id)
-    run_id = run_id or new_run_id(request.algo, request.env_id)
+    run_id = run_id or _unused_id(connection, request)
     moment = timestamp()
     values = request_as_columns(request) | {"id": run_id, "state": str(RunState.QUEUED), "version": 1, "token": token}
     values |= {"created_at": moment, "updated_at": moment, "is_managed": owner is None}
@@ -74,6 +75,16 @@ def insert_run(
         connection.execute(insert(keys).values(key=key, run_id=run_id, config_hash=request.config_hash))
     run = get_run(connection, run_id)
     return run if owner is None else claim_run(connection, run, owner, has_process=True)
+
+
+def _unused_id(connection: Connection, request: RunRequest) -> str:
+    """A new id whose random end no other run of the store has, so that it can be the run's handle."""
+    ends = {run_id[-ENDING_LENGTH:] for run_id in connection.execute(select(runs.c.id)).scalars()}
+    for _ in range(ID_ATTEMPTS):
+        run_id = new_run_id(request.algo, request.env_id)
+        if run_id[-ENDING_LENGTH:] not in ends:
+            break
+    return run_id  # with tens of thousands of runs, perhaps one whose end is not its own
 
 
 def claim_run(connection: Connection, run: RunRow, owner: Owner, *, has_process: bool = False) -> RunRow:

@@ -33,26 +33,24 @@ class StoreReader:
         self,
         *,
         states: Collection[RunState] | None = None,
+        ids: Collection[str] | None = None,
         name: str | None = None,
         parent: str | None = None,
-        starting: str | None = None,
         sweep: str | None = None,
         limit: int | None = None,
     ) -> list[RunRow]:
-        """Newest first. `starting`: ids that begin so."""
+        """Newest first."""
         query = select(*SELECTED_COLUMNS).order_by(runs.c.seq.desc()).limit(limit)
         if states is not None:
             query = query.where(runs.c.state.in_([str(state) for state in states]))
+        if ids is not None:
+            query = query.where(runs.c.id.in_(ids))
         if name is not None:
             query = query.where(runs.c.name == name)
         if parent is not None:
             query = query.where(runs.c.parent_id == parent)
         if sweep is not None:
             query = query.where(runs.c.sweep == sweep)
-        if starting is not None:
-            # Not LIKE, which means other things to other databases.
-            begins = func.substr(runs.c.id, 1, len(starting), type_=runs.c.id.type)
-            query = query.where(begins == starting)
         with self.database.read() as connection:
             return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
 
@@ -74,6 +72,12 @@ class StoreReader:
     def ids(self) -> set[str]:
         with self.database.read() as connection:
             return set(connection.execute(select(runs.c.id)).scalars())
+
+    def names(self) -> list[tuple[str, str]]:
+        """Id and name of every run, oldest first."""
+        with self.database.read() as connection:
+            query = select(runs.c.id, runs.c.name).order_by(runs.c.seq)
+            return [(run_id, name) for run_id, name in connection.execute(query)]
 
     def count(self) -> int:
         with self.database.read() as connection:

@@ -108,6 +108,9 @@ class RunRow:
     exact_reason: str
     pause_at: int = 0  # the epoch after which it is to wait for more; 0: none
     pid_namespace: int = 0
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    train_return: float | None = None
 
     @classmethod
     def from_row(cls, row: RowMapping) -> RunRow:
@@ -115,6 +118,7 @@ class RunRow:
         values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
         values["reason"] = Reason(values["reason"])
         values |= {name: bool(values[name]) for name in ("is_managed", "has_process", "exact")}
+        values["tags"] = tuple(json.loads(values["tags"]))
         return cls(**values)
 
     @property

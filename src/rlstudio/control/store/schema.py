@@ -118,6 +118,10 @@ runs = Table(
     Column("imports", Words, nullable=False, server_default="[]"),
     Column("import_path", Words, nullable=False, server_default="[]"),
     _whole("pid_namespace"),  # with host, boot_id, pid and pid_start: who has it
+    # what its user says about it: a JSON list of words, and a text
+    Column("tags", Words, nullable=False, server_default="[]"),
+    _text("note"),
+    Column("train_return", Float, nullable=True),  # of the episodes of the last epoch that ended some
     _one_of("state", RunState),
     _one_of("desired", Desired),
     Index("run_by_state", "state"),

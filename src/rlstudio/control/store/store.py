@@ -7,6 +7,7 @@ rows are for people.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.lifecycle import ENDED, Desired, outcome_of_stop
 from rlstudio.control.store.moves import (
+    ID_ATTEMPTS,
     change_state,
     claim_run,
     failed,
@@ -38,7 +40,6 @@ from rlstudio.core.run_state import OWNED, Reason, RunState
 Fence = Callable[[Connection], None]
 
 LONGEST_KEY = 200
-ID_ATTEMPTS = 10  # how often a new id is drawn before giving up
 
 
 class Store(StoreReader):
@@ -103,6 +104,17 @@ class Store(StoreReader):
             if run.is_owned:
                 raise Conflict(f"run {run_id}: is {run.state}; end it first with: rlctl stop {run_id}")
             connection.execute(delete(runs).where(runs.c.id == run_id))
+
+    def annotate(self, run_id: str, *, tags: Sequence[str] | None = None, note: str | None = None) -> RunRow:
+        """What its user says about a run; None leaves it as it is. It is no part of the run's history, and its owner is
+        not disturbed."""
+        given = {} if tags is None else {"tags": json.dumps(list(dict.fromkeys(tags)))}
+        given |= {} if note is None else {"note": note}
+        with self.database.write() as connection:
+            run = get_run(connection, run_id, lock=True)
+            if given:
+                update_run(connection, run, **given)
+            return get_run(connection, run_id)
 
     # -- ownership --------------------------------------------------------------------------------------------------
 

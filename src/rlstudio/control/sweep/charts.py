@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKS = {TrialState.COMPLETED: "o", TrialState.PRUNED: "x", TrialState.RUNNING: "."}
+MOST_TICKS = 4
+"""Labels that fit below one small picture."""
 
 
 def draw(summary: SweepSummary, folder: Path, suffix: str = ".svg") -> list[Path]:
@@ -71,7 +73,7 @@ def _parallel(figure: Figure, summary: SweepSummary, trials: list[Trial], paths:
         axes.annotate(f"{value:.4g}", (len(paths), y), xytext=(3, 2), textcoords="offset points", fontsize=7)
     axes.set_xticks(range(len(paths) + 1), [*paths, summary.cfg.metric], rotation=20, ha="right", fontsize=8)
     axes.set_yticks([])
-    axes.set_title(f"{summary.sweep.name}: {len(trials)} trials (dotted: given up early)", loc="left", fontsize=10)
+    axes.set_title(_title(summary, trials, "dotted"), loc="left", fontsize=10)
 
 
 def _scatter(figure: Figure, summary: SweepSummary, trials: list[Trial], paths: list[str]) -> None:
@@ -89,10 +91,27 @@ def _scatter(figure: Figure, summary: SweepSummary, trials: list[Trial], paths: 
             axes.plot(xs, ys, mark, color=colour, markersize=4)
         if dimension.log:
             axes.set_xscale("log")
+            ticks = log_ticks(float(dimension.low or 0), float(dimension.high or 0))
+            axes.set_xticks(ticks, [_number_text(tick) for tick in ticks])
+            axes.xaxis.minorticks_off()  # their labels are formulas, which STYLE does not typeset
         if dimension.choices is not None:
-            axes.set_xticks(range(len(dimension.choices)), [_short(choice) for choice in dimension.choices], fontsize=7)
+            axes.set_xticks(range(len(dimension.choices)), [_short(choice) for choice in dimension.choices])
+        axes.tick_params(labelsize=7)
         axes.set_xlabel(path, fontsize=8)
         axes.set_ylabel(summary.cfg.metric, fontsize=8)
+    figure.suptitle(_title(summary, trials, "x"), x=0.01, ha="left", fontsize=10)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, at most `MOST_TICKS`: powers of ten, in a narrow range also multiples of
+    them; both ends where there is no room even for those."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1,), (1, 2, 5), range(1, 10)):
+        candidates = [float(f"{factor}e{exponent}") for exponent in exponents for factor in factors]
+        ticks = [tick for tick in candidates if low <= tick <= high]
+        if len(ticks) >= 3:
+            return ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
+    return [low, high]
 
 
 def _number(dimension: Dimension, value: object) -> float:
@@ -111,7 +130,21 @@ def _height(dimension: Dimension, value: object) -> float:
 def _labels(dimension: Dimension) -> list[tuple[float, str]]:
     if dimension.choices is not None:
         return [(_height(dimension, choice), _short(choice)) for choice in dimension.choices]
-    return [(0.0, f"{dimension.low:g}"), (1.0, f"{dimension.high:g}")]
+    return [(0.0, _number_text(dimension.low or 0)), (1.0, _number_text(dimension.high or 0))]
+
+
+def _title(summary: SweepSummary, trials: list[Trial], pruned: str) -> str:
+    """`pruned` is how trials that were given up are drawn."""
+    key = f" ({pruned}: given up early)" if any(trial.state == TrialState.PRUNED for trial in trials) else ""
+    return f"{summary.sweep.name}: {len(trials)} trial{'s' * (len(trials) != 1)}{key}"
+
+
+def _number_text(value: float) -> str:
+    """As people write settings: 0.05, 256, 3e-4."""
+    if not value or 1e-2 <= abs(value) < 1e5:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.5e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def _short(value: object) -> str:

@@ -190,6 +190,10 @@ class SweepConfig(Config):
     space: dict[str, Dimension] = Field(min_length=1, max_length=100)
     """Dotted path of a setting -> what it may be."""
 
+    def run_name(self, trial: int) -> str:
+        """What the runs of a trial are called, one for each seed."""
+        return f"{self.name}-{trial}"
+
     @field_validator("name")
     @classmethod
     def _plain_name(cls, value: str) -> str:

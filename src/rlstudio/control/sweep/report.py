@@ -76,6 +76,7 @@ class SweepSummary:
         own = [run for run in self.runs if run.trial == trial.number]
         return {
             "number": trial.number,
+            "name": self.cfg.run_name(trial.number),
             "state": trial.state,
             "params": dict(trial.params),
             "value": self.value(trial),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.rungs import brackets_of, ladder
 from rlstudio.control.sweep.space import Params, Space
 from rlstudio.core.config import parse
-from rlstudio.core.errors import ConfigError
+from rlstudio.core.errors import ConfigError, Notice
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import import_stored
@@ -71,7 +72,7 @@ class SweepSearch:
 
     def experiment(self, params: Params, seed: int, number: int) -> ExperimentConfig:
         """What a run of a trial is. A ConfigError where the parameters do not go together."""
-        named = {"env.seed": seed, "name": f"{self.cfg.name}-{number}"}
+        named = {"env.seed": seed, "name": self.cfg.run_name(number)}
         return experiment_from(self.data, f"trial {number}", overrides({**params, **named}), stored=True)
 
     def to_json(self) -> str:
@@ -113,7 +114,20 @@ def load_search(
     problems = list(_problems(search, document))
     if problems:
         raise ConfigError("\n".join(problems))
+    _say_if_random(search)
     return search
+
+
+def _say_if_random(search: SweepSearch) -> None:
+    """`tpe` begins with trials chosen at random; a sweep may end before it has begun."""
+    sampler = search.cfg.sampler
+    if sampler.kind == "tpe" and search.trials <= sampler.startup_trials:
+        warnings.warn(
+            f"sampler: tpe chooses its first {sampler.startup_trials} trials at random (sampler.startup_trials) and"
+            f" trials is {search.trials}, so this is a random search; raise trials or lower startup_trials",
+            Notice,
+            stacklevel=3,
+        )
 
 
 def _experiment(cfg: SweepConfig, document: Document) -> Document:

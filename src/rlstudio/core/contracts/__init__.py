@@ -11,7 +11,7 @@ from rlstudio.core.contracts.acting import Acted, Agent, Explore, NoiseBlock, Pl
 from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, State, Stateful
 from rlstudio.core.contracts.data import DataSource, Group, PriorityPlan, ReplayBuffer, ReplayPlan, Runtime, Tally
 from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, VecEnv, World
-from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer
+from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
     Dynamics,
@@ -64,5 +64,6 @@ __all__ = [
     "Trainer",
     "Transition",
     "VecEnv",
+    "WeighsItself",
     "World",
 ]

@@ -21,13 +21,14 @@ class Tally(NamedTuple):
     """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
 
-    returns: list[float]
+    returns: list[float]  # NaN of an episode with a reward that cannot be used
     lengths: list[int]
     bad_rows: int  # that learning does not see,
     bad: dict[str, int]  # and how often for which reason
     infos: dict[str, list[float]]  # what each of the episodes gave last for each chosen key; NaN where it never did
     restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
     outside: str | None = None  # the first observation far outside its space, once
+    bad_row: str | None = None  # the first bad row since the last report: where it is, and what is wrong with it
 
 
 class DataSource(Stateful, Protocol):

@@ -54,6 +54,11 @@ class VecEnv(Protocol):
         """Why workers were replaced; whoever reads them empties the list. None: there are no workers."""
         ...
 
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        """How a message names the open episode of an environment, or that so many before it: its number and its seed,
+        `episode 3 (seed 1608637542)`."""
+        ...
+
     def reset(self) -> Array:
         """Every environment at the start of its episode 0, whatever it did before."""
         ...

@@ -52,6 +52,15 @@ class Trainer(Protocol):
     def stateful(self) -> dict[str, Stateful]: ...
 
 
+@runtime_checkable
+class WeighsItself(Protocol):
+    """A Trainer that says how large its weights are, so that training which went wrong is noticed."""
+
+    def weight_rms(self) -> float:
+        """Root mean square of what it learns; 0 where it learns nothing. Asked once per epoch."""
+        ...
+
+
 class Algorithm(Protocol):
     """What the catalog `ALGOS` holds: the class of a Trainer, and what is known of it before there is one.
 

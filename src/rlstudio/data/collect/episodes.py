@@ -89,6 +89,19 @@ class EpisodeLog:
         self.open_returns += totals_TB[-1]
         self.open_lengths += len(rewards_TB)
 
+    def add_flawed(
+        self,
+        rewards_TB: np.ndarray,
+        terminated_TB: np.ndarray,
+        truncated_TB: np.ndarray,
+        active_TB: np.ndarray | None = None,
+        infos_TB: Mapping[str, np.ndarray] = NO_INFOS,
+    ) -> None:
+        """The same for a block with rewards that cannot be used, given as NaN: an episode with one of them has the
+        return NaN, and the others keep theirs."""
+        dones_TB = terminated_TB | truncated_TB
+        self._add_active(rewards_TB, dones_TB, np.ones_like(dones_TB) if active_TB is None else active_TB, infos_TB)
+
     def _add_active(
         self,
         rewards_TB: np.ndarray,

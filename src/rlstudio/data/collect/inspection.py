@@ -5,48 +5,73 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State, Tally
-from rlstudio.core.spaces import Spaces
+from rlstudio.core.contracts import State, Tally, VecEnv
+from rlstudio.data.checks.flawed_rows import FlawedRow, describe
+from rlstudio.data.checks.guard import RowGuard
+from rlstudio.data.checks.range_watch import RangeWatch
 from rlstudio.data.collect.episodes import EpisodeLog
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.packer import Packer
-from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Inspection:
-    """Bad rows lose their weight, observations far outside their space are noted, episodes that ended are recorded."""
+    """Bad rows lose their weight, observations far outside their space are noted, episodes that ended are recorded.
 
-    def __init__(self, spaces: Spaces, num_envs: int, guard: RowGuard) -> None:
+    `first_env`: what the first of these environments is in the whole run, for messages.
+    """
+
+    def __init__(self, env: VecEnv, guard: RowGuard, first_env: int = 0) -> None:
         self.guard = guard
-        self.episodes = EpisodeLog(num_envs, spaces.infos)
-        self._spaces = spaces
-        self._ranges = RangeWatch(spaces.observation)
+        self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
+        self._env = env
+        self._first_env = first_env
+        self._ranges = RangeWatch(env.spaces.observation)
         self._outside: str | None = None
+        self._bad_row: str | None = None  # the first one since the last report
 
     def __call__(self, packer: Packer) -> Batch:
         """The block as learning may see it."""
-        rollout = self.guard(packer.batch(), self._spaces.action)
-        self._outside = self._ranges.look(packer.successors) or self._outside
-        # After the guard: a reward that is no number would spoil the sums of every later episode in the block.
-        self.episodes.add(packer.rewards, packer.terminated, packer.truncated, packer.active, packer.infos)
+        rollout = self.guard(packer.batch(), self._env.spaces.action)
+        if outside := self._ranges.look(packer.successors):
+            self._outside = self._describe(FlawedRow(*outside, rollout.actions[outside[:2]].tolist()), packer)
+        columns = packer.terminated, packer.truncated, packer.active, packer.infos
+        if self.guard.rewards is None:
+            self.episodes.add(packer.rewards, *columns)
+        else:
+            # None where only agents that are gone have bad rows.
+            if self.guard.first is not None and self._bad_row is None:
+                self._bad_row = self._describe(self.guard.first, packer)
+            self.episodes.add_flawed(self.guard.rewards, *columns)
         return rollout
 
-    def take(self, restart_reasons: list[str] | None) -> Tally:
-        """What there is to report since the last call; the reasons are taken too."""
-        restarts = None if restart_reasons is None else list(restart_reasons)
-        if restart_reasons:
-            restart_reasons.clear()
+    def _describe(self, row: FlawedRow, packer: Packer) -> str:
+        """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
+        open_length = int(self.episodes.open_lengths[row.env])
+        dones_TB = packer.terminated | packer.truncated
+        return describe(row, self._env, self._first_env + row.env, dones_TB, open_length)
+
+    def take(self) -> Tally:
+        """What there is to report since the last call."""
+        reasons = self._env.restart_reasons
+        restarts = None if reasons is None else list(reasons)
+        if reasons:
+            reasons.clear()
         outside, self._outside = self._outside, None
+        bad_row, self._bad_row = self._bad_row, None
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside)
+        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside, bad_row)
 
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""
         self.episodes.forget(envs)
 
     def state_dict(self) -> State:
-        return {"episodes": self.episodes.state_dict(), "guard": self.guard.state_dict()}
+        return {
+            "episodes": self.episodes.state_dict(),
+            "guard": self.guard.state_dict(),
+            **({} if self._bad_row is None else {"bad_row": self._bad_row}),
+        }
 
     def load_state_dict(self, state: State) -> None:
         self.episodes.load_state_dict(state["episodes"])
         self.guard.load_state_dict(state["guard"])
+        self._bad_row = state.get("bad_row")

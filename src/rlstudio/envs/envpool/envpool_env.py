@@ -81,6 +81,9 @@ class EnvPoolVecEnv:
 
     # -- the vector contract ----------------------------------------------------------------------------------------
 
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        return f"episode {int(self._episodes[env]) - ago}"  # EnvPool seeds no episode
+
     def reset(self) -> Array:
         self._episodes[:] = 0
         self.restarted = ()

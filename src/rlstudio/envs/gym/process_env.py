@@ -25,7 +25,7 @@ from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
 from rlstudio.envs.gym.worker import SharedRows, spaces_from_json
 from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
-from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.envs.seeds import EpisodeNoise, episode_name
 
 CLOSE_GRACE = 2.0  # seconds all workers together get to close their envs
 
@@ -127,6 +127,9 @@ class ProcessVecEnv:
             return self._quiet
         rows.complete_successors(ended)
         return self._quiet._replace(successors=rows.successors)
+
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        return episode_name(self._seed, env, int(self._journal.episodes[env]) - ago)
 
     @property
     def restarted(self) -> Sequence[int]:

@@ -14,6 +14,7 @@ from rlstudio.envs.gym.recipe import Recipe, close_quietly
 from rlstudio.envs.gym.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.seeds import episode_name
 
 
 class GymnasiumVecEnv:
@@ -51,6 +52,9 @@ class GymnasiumVecEnv:
             return self._quiet
         self._rows.complete_successors(ended)
         return self._quiet._replace(successors=self._rows.successors)
+
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        return episode_name(self._made_from[2], env, int(self._journal.episodes[env]) - ago)
 
     @property
     def restarted(self) -> Sequence[int]:

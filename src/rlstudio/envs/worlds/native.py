@@ -34,6 +34,7 @@ class NativeVecEnv:
         self.agents = world.agents
         self.num_envs = num_envs * world.agents
         self._worlds = num_envs
+        self._seed = seed
         self._world: World[np.ndarray] = world
         p = parameters(world, params or {}, num_envs)
         self._p_of = by_rows(p)
@@ -52,6 +53,9 @@ class NativeVecEnv:
         self._eventful = self._quiet._replace(
             successors=self._successors, terminated=kernel.terminated, truncated=self._truncated
         )
+
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        return f"episode {int(self._episodes[env // self.agents]) - ago} (of env.seed {self._seed})"
 
     def reset(self) -> Array:
         self._episodes[:] = 0

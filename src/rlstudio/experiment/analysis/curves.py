@@ -1,5 +1,5 @@
-"""Learning curves as a picture: one line per run, or the interquartile mean and its 95 % band where several seeds share
-a config. Matplotlib is imported when a picture is asked for, and its global state is left alone."""
+"""Learning curves as a picture: one line per group of runs, with the interquartile mean and its 95 % band where a group
+has several runs. Matplotlib is imported when a picture is asked for, and its global state is left alone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+Points = tuple[Floats, Floats]
+"""Steps and values."""
 
-DEFAULT_METRICS = ("eval/return_mean", "rollout/return_mean")
+EVALUATION_RETURN, TRAINING_RETURN = DEFAULT_METRICS = ("eval/return_mean", "rollout/return_mean")
 SUFFIXES = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 """Okabe and Ito's palette: distinct with any colour vision, and in print."""
@@ -35,6 +37,8 @@ INSIDE = 4
 """Lines whose legend still finds room inside the picture."""
 
 RESAMPLES = 1000
+INTERVAL = "IQM of n runs, 95 % bootstrap interval"
+"""What a line with a band is."""
 
 STYLE: dict[Any, object] = {
     "font.family": "DejaVu Sans",
@@ -53,7 +57,7 @@ STYLE: dict[Any, object] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of the picture: the runs of one config, each as (steps, values)."""
+    """One line of the picture: the runs of one group, each as (steps, values)."""
 
     label: str
     runs: Sequence[tuple[ArrayLike, ArrayLike]]
@@ -107,22 +111,20 @@ def plot_runs(
         single = len(curves) == 1 and not title
         heading = curves[0].label if single else title
         axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", color="#222222", pad=12)
-        if "band" in drawn:
-            axes.set_title("IQM and its 95% interval over seeds", loc="right", fontsize=8, color="#777777", pad=12)
         axes.set_xlabel(x_label)
         axes.set_ylabel(metric)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
         axes.margins(x=0.02, y=0.08)
         if not single or "band" in drawn:
-            _legend(figure, axes, below)
+            _legend(figure, axes, below, INTERVAL if "band" in drawn else "")
         _save(figure, target)
     return target
 
 
 def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Generator) -> Band | None:
     """The band over several runs; runs logged at different steps are interpolated. None where they never overlap."""
-    series = [_finite(xs, ys) for xs, ys in runs]
+    series = [finite_points(xs, ys) for xs, ys in runs]
     series = [(xs, ys) for xs, ys in series if len(xs)]
     if not series:
         return None
@@ -138,19 +140,29 @@ def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Gener
     return Band(grid, iqm(values), ends[:, 0], ends[:, 1])
 
 
+def band_of(curve: Curve) -> Band | None:
+    """The band that is drawn of a curve; None for one run, or where runs never overlap. Always the same."""
+    return band(curve.runs, Rng(0, "plot/band").generator()) if len(curve.runs) > 1 else None
+
+
+def legend_label(curve: Curve) -> str:
+    return f"{curve.label} (n={len(curve.runs)})"
+
+
 def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "band"]:
     """Draw one curve, and say as what."""
     colour, dashes = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
-    series = [(xs, ys) for xs, ys in (_finite(xs, ys) for xs, ys in curve.runs) if len(xs)]
-    over = band(series, Rng(0, "plot/band").generator()) if len(series) > 1 else None
+    series = [(xs, ys) for xs, ys in (finite_points(xs, ys) for xs, ys in curve.runs) if len(xs)]
+    whole = Curve(curve.label, series)
+    over, label = band_of(whole), legend_label(whole)
     if over is None:
         for i, (xs, ys) in enumerate(series):
-            _line(axes, xs, ys, colour, dashes, curve.label if i == 0 else None)
+            _line(axes, xs, ys, colour, dashes, label if i == 0 else None)
         return "line" if series else ""
     for xs, ys in series:
         axes.plot(xs, ys, color=colour, linewidth=0.7, alpha=0.25)
     axes.fill_between(over.xs, over.low, over.high, color=colour, alpha=0.18, linewidth=0)
-    _line(axes, over.xs, over.centre, colour, dashes, f"{curve.label} ({len(series)} seeds)")
+    _line(axes, over.xs, over.centre, colour, dashes, label)
     return "band"
 
 
@@ -159,9 +171,10 @@ def _line(axes: Axes, xs: Floats, ys: Floats, colour: str, dashes: str, label: s
     axes.plot(xs, ys, linewidth=1.8, marker=marker, markersize=3.5, color=colour, linestyle=dashes, label=label)
 
 
-def _legend(figure: Figure, axes: Axes, rows_below: int) -> None:
+def _legend(figure: Figure, axes: Axes, rows_below: int, title: str) -> None:
     """Inside where there is room; a long list goes below the picture, where it hides nothing."""
-    style = {"fontsize": 9, "labelcolor": "#333333", "edgecolor": "none", "framealpha": 0.85}
+    style: dict[str, Any] = {"fontsize": 9, "labelcolor": "#333333", "edgecolor": "none", "framealpha": 0.85}
+    style |= {"title": title, "title_fontsize": 8, "alignment": "left"}
     if rows_below:
         figure.legend(loc="outside lower center", ncols=2, **style)
     else:
@@ -175,7 +188,7 @@ def _save(figure: Figure, target: Path) -> None:
         figure.savefig(partial, format=kind, metadata=undated)
 
 
-def _finite(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
+def finite_points(xs: ArrayLike, ys: ArrayLike) -> Points:
     """The finite points in step order; of several at one step, the last written counts."""
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
     finite = np.isfinite(x) & np.isfinite(y)

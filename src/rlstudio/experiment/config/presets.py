@@ -1,4 +1,5 @@
-"""The experiments that ship with RLStudio: `rlstudio/configs/<algo>/<world>.yaml`; in a checkout also `configs/`."""
+"""The experiments that ship with RLStudio: `rlstudio/configs/<algo>/<world>.yaml`, or `<world>/<algo>.yaml` for a study
+of one world; in a checkout also `configs/`."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from rlstudio.storage.writers import is_full
 
 RUN_ID = re.compile(r"[0-9a-z][0-9a-z-]{7,63}")
 LONGEST_SLUG = 37  # what a time and four digits leave of the 64 characters
+ENDING_LENGTH = 4  # random hexadecimal digits at the end of an id
 CONFIG, STATUS, EVENTS = "config.yaml", "status.json", "events.jsonl"
 TRACEBACK = "traceback.txt"
 LARGEST_FILE = 1 << 20
@@ -208,7 +209,7 @@ def new_run_id(algo: str, env_id: str) -> str:
     a script makes several runs within a millisecond, and the random digits would decide their order."""
     slug = re.sub(r"[^0-9a-z]+", "-", f"{algo} {env_id}".lower()).strip("-")[:LONGEST_SLUG].strip("-")
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S%f")
-    return "-".join(filter(None, (moment, slug, secrets.token_hex(2))))
+    return "-".join(filter(None, (moment, slug, secrets.token_hex(ENDING_LENGTH // 2))))
 
 
 def _build(runs: Folder, status: Status, config_yaml: str, now: datetime, ids: Iterable[str]) -> str:

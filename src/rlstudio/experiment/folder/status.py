@@ -21,6 +21,7 @@ FACTS = (
     "total_epochs",
     "eval_return",
     "eval_interval",
+    "train_return",
     "state_hash",
     "exact",
     "exact_reason",
@@ -44,6 +45,7 @@ class Status:
     total_epochs: int = 0
     eval_return: float | None = None
     eval_interval: tuple[float, float] | None = None
+    train_return: float | None = None  # of the episodes of the last epoch that ended some
     state_hash: str | None = None
     exact: bool = True
     exact_reason: str = ""

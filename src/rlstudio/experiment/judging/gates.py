@@ -65,10 +65,10 @@ class Gates:
         broken = self._broken(summary)
         return GateVerdict(not broken, bool(broken), (*broken, f"epoch {epoch}: final evaluation") if broken else ())
 
-    def completion(self, epoch: int, epochs: int) -> tuple[Reason, str]:
-        """Why a run that ends after `epoch` is completed, for its status."""
+    def completion(self, epoch: int, epochs: int) -> tuple[Reason, str] | None:
+        """Why a run that ends after `epoch` is completed before its last, for its status."""
         if epoch >= epochs or not self.goal_reached():
-            return Reason.NONE, ""
+            return None
         held = f" in {self.rules.stop_after} evaluations in a row" if self.rules.stop_after > 1 else ""
         return Reason.GOAL, f"reached gates.stop_at={self.rules.stop_at:g}{held} after {epoch} of {epochs} epochs"
 

@@ -26,11 +26,7 @@ class Guardrails:
         if bad > self.cfg.max_bad_rows:
             if self._is_policys_fault(report, trainer):
                 return f"{bad:.0%} of the rows have actions of the policy that are not finite or do not exist"
-            listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
-            raise EnvFault(
-                f"{bad:.1%} of epoch {report.epoch}'s rows were bad ({listing} since the start),"
-                f" more than guardrails.max_bad_rows = {self.cfg.max_bad_rows:.1%}; check the environment"
-            )
+            raise EnvFault(self._too_many_bad_rows(bad, report))
         skipped = report.metrics["guard/skipped_share"]
         if skipped > self.cfg.max_skipped:
             return f"{skipped:.0%} of the updates were skipped (limit {self.cfg.max_skipped:.0%})"
@@ -41,6 +37,15 @@ class Guardrails:
             if reason := self._beyond(name, value):
                 return reason
         return None
+
+    def _too_many_bad_rows(self, share: float, report: Report) -> str:
+        listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
+        percent, limit = _percentages(share, self.cfg.max_bad_rows)
+        first = "" if report.bad_row is None else f"; the first: {report.bad_row}"
+        return (
+            f"{percent} of epoch {report.epoch}'s rows were bad ({listing} since the start), more than"
+            f" guardrails.max_bad_rows = {limit}{first}; correct the environment, and try it out with: rlctl check"
+        )
 
     def _is_policys_fault(self, report: Report, trainer: Trainer) -> bool:
         """A bad observation makes a bad action, and counts at least as often: what is left over is the policy's own. An
@@ -65,3 +70,9 @@ class Guardrails:
         if limit is not None and abs(value) > limit:
             return f"{name} is {value:.4g}, beyond guardrails.limits ({limit:g})"
         return None
+
+
+def _percentages(share: float, limit: float) -> tuple[str, str]:
+    """Two shares as percentages with as many digits as it takes to see which is larger."""
+    texts = ((f"{share:.{digits}%}", f"{limit:.{digits}%}") for digits in range(1, 12))
+    return next((pair for pair in texts if pair[0] != pair[1]), (f"{share}", f"{limit}"))

@@ -46,7 +46,9 @@ class Continuation:
             session.writer.mark_inexact("config.yaml was edited")
             session.writer.update(config_hash=self.stored.hash_of(self.cfg))
         if self.extended:
-            session.extend(to_yaml(self.cfg), config_hash(self.cfg))
+            self.folder.write_config(to_yaml(self.cfg))
+            session.writer.update(config_hash=config_hash(self.cfg), total_epochs=self.cfg.train.epochs)
+            self.folder.event("extended", total_epochs=self.cfg.train.epochs)
 
 
 def continuation_of(

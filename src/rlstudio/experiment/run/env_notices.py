@@ -1,5 +1,5 @@
 """What an epoch noticed of the environment: each replaced worker is an event, and their number is a metric; the first
-observation far outside its space is an event."""
+observation far outside its space is an event, and so is the first bad row of an epoch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> Non
     a worker dies is chance, so its metric is outside of what is promised; the trajectory is the same without it."""
     if report.outside is not None:
         folder.event("observations_outside", env_steps=report.env_steps, reason=report.outside)
+    if report.bad_row is not None:
+        without = int(report.metrics.get("rollout/episodes_without_return", 0))
+        folder.event("bad_rows", env_steps=report.env_steps, first=report.bad_row, episodes_without_return=without)
     if report.restarts is None:
         return
     for reason in report.restarts[:MOST_EVENTS]:

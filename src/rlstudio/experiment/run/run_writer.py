@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import isfinite
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
@@ -18,6 +19,7 @@ from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
+from rlstudio.experiment.training.loop import Report
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
@@ -41,6 +43,7 @@ class _Progress(TypedDict, total=False):
     env_steps: int
     gradient_steps: int
     epoch: int
+    train_return: float | None
     state_hash: str | None
 
 
@@ -195,6 +198,16 @@ class RunWriter:
         self.status = replace(self.status, **fields)
         self.folder.write_status(self.status)
         self.lease.tell(self.status.facts())
+
+    def close_epoch(self, report: Report) -> None:
+        """How far the run is. An epoch in which no episode ended leaves the return of the one before."""
+        returned = report.metrics["rollout/return_mean"]
+        self.update(
+            env_steps=report.env_steps,
+            gradient_steps=report.gradient_steps,
+            epoch=report.epoch,
+            train_return=returned if isfinite(returned) else self.status.train_return,
+        )
 
     def set_evaluation(self, summary: Summary) -> None:
         self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))

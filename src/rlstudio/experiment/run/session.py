@@ -30,6 +30,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import SEEDED, RunFolder
 from rlstudio.experiment.folder.status import Status
+from rlstudio.experiment.judging.collapse import CollapseWatch
 from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
@@ -118,12 +119,6 @@ class Session:
         """The last one of this session."""
         return self._evaluations.latest
 
-    def extend(self, config_yaml: str, config_hash: str) -> None:
-        """The run goes on longer than it was launched for."""
-        self.folder.write_config(config_yaml)
-        self.writer.update(config_hash=config_hash, total_epochs=self.cfg.train.epochs)
-        self.folder.event("extended", total_epochs=self.cfg.train.epochs)
-
     # -- building and restoring -------------------------------------------------------------------------------------
 
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
@@ -132,6 +127,7 @@ class Session:
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
         where = self.cfg.runtime
         self.topology = topology(self.trainer, self.runtime, where.threads, where.lane, where.numerics)
+        self.collapse = CollapseWatch(self.trainer, self.runtime.spaces.action)
 
     def _parts(self) -> dict[str, Stateful]:
         return {"position": self.position, "gates": self.gates, "session": self.milestones}
@@ -148,6 +144,7 @@ class Session:
             self.folder.event("metrics_missing", sink=sink, amount=amount)
         if damaged := self.recorder.damaged_lines():
             self.folder.event("metrics_damaged", lines=damaged)
+        self.collapse.read(self.folder.path)
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
 
@@ -217,6 +214,8 @@ class Session:
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
         record_notices(report, self.folder, self.recorder)
+        if self.collapse.add(report.metrics):
+            self.folder.event("collapsed", epoch=epoch, env_steps=report.env_steps, reason=self.collapse.reason)
         due, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
         best = due and self._evaluations.during_training(agent, report, self.milestones, self.gates)
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
@@ -228,7 +227,7 @@ class Session:
             self._save()
         else:
             self.recorder.flush()
-        self.writer.update(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
+        self.writer.close_epoch(report)
         return True
 
     def _roll_back(self, report: Report, why: str) -> None:
@@ -262,7 +261,8 @@ class Session:
         self.gates.judge_final(epoch, Summary(**self.milestones.final["summary"])).enforce()
         if self.finalize is not None:
             self.finalize()
-        self.writer.set_state(RunState.COMPLETED, *self.gates.completion(epoch, self.cfg.train.epochs))
+        completion = self.gates.completion(epoch, self.cfg.train.epochs)
+        self.writer.set_state(RunState.COMPLETED, *(completion or self.collapse.completion()))
 
     # -- saving and leaving -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ class Report:
     bad: dict[str, int] = field(default_factory=dict)  # rows since the start that learning did not see, by reason
     restarts: list[str] | None = None  # of environment workers, why; None: there are none
     outside: str | None = None  # the first observation far outside its space, once
+    bad_row: str | None = None  # the first of this epoch: where it is, and what is wrong with it
 
 
 class Position:
@@ -45,10 +46,13 @@ class Position:
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = trainer.gradient_steps - self.gradient_steps
         skipped, lr = trainer.skipped, trainer.lr
+        returns = [value for value in tally.returns if not isnan(value)]
+        unusable = len(tally.returns) - len(returns)
         metrics |= {
-            "rollout/return_mean": float(np.mean(tally.returns)) if tally.returns else nan,
+            "rollout/return_mean": float(np.mean(returns)) if returns else nan,
             "rollout/length_mean": float(np.mean(tally.lengths)) if tally.lengths else nan,
             "rollout/episodes": float(len(tally.returns)),
+            **({"rollout/episodes_without_return": float(unusable)} if unusable else {}),
             **{f"rollout/{key}": mean_given(values) for key, values in tally.infos.items()},
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
@@ -56,7 +60,8 @@ class Position:
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad, tally.restarts, tally.outside)
+        noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""

@@ -22,13 +22,14 @@ class RangeWatch:
             name: _Limits(leaf) for name, leaf in entries if isinstance(leaf, Box) and leaf.dtype.startswith("float")
         }
 
-    def look(self, observations: Array) -> str | None:
-        """What is far outside in this block [T, B, ...], the first time that something is."""
+    def look(self, observations: Array) -> tuple[int, int, str] | None:
+        """What is far outside in this block [T, B, ...], the first time that something is: time, env and the number."""
         for name, limits in self._leaves.items():
             block = observations[name] if isinstance(observations, dict) else observations
-            if limits.may_exceed(block) and (text := limits.excess(block)):
+            if limits.may_exceed(block) and (excess := limits.excess(block)):
                 self._leaves = {}
-                return f"observation{f' {name!r}' if name else ''} {text}"
+                time, env, text = excess
+                return time, env, f"observation{f' {name!r}' if name else ''}{text}"
         return None
 
 
@@ -51,12 +52,14 @@ class _Limits:
             flat = (block * self._per_limit).reshape(-1)
             return not flat.dot(flat) < 1.0
 
-    def excess(self, block: np.ndarray) -> str:
-        """The first number outside, and where it is; empty where there is none."""
+    def excess(self, block: np.ndarray) -> tuple[int, int, str] | None:
+        """The first number outside: its time, its env, and in words its element, itself and its range."""
         rows = block.reshape(*block.shape[:2], -1)
         places = np.argwhere((rows < self._lowest) | (rows > self._highest))
         if not len(places):
-            return ""
+            return None
         time, env, element = places[0].tolist()
         low, high = self._low[element], self._high[element]
-        return f"of env {env} has {rows[time, env, element]:g} at element {element}, its space says {low:g} to {high:g}"
+        index = [int(part) for part in np.unravel_index(element, block.shape[2:])]
+        number = f"{index if index else ''} is {rows[time, env, element]:g}"
+        return time, env, f"{number}, its space says {low:g} to {high:g}"

@@ -2,7 +2,7 @@
 
 A bad row keeps its place in the rollout (episodes stay whole) but gets weight zero and harmless numbers, and counts
 once in `bad_rows` and once per reason in `counts`. Rewards may be clipped here. Everything is one
-vectorised look at a finished block.
+vectorised look at a finished block; what exactly is bad is looked for only where something is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ import torch
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
 from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Space
+from rlstudio.data.checks.flawed_rows import FlawedRow, first_bad_row
+
+OF_REWARDS = ("rewards", "reward_range")
+"""Reasons why a reward itself cannot be used."""
 
 
 @dataclass
@@ -28,10 +32,13 @@ class RowGuard:
     def __post_init__(self) -> None:
         self.bad_rows = 0
         self.counts = {"observations": 0, "rewards": 0, "reward_range": 0, "actions": 0}
+        self.first: FlawedRow | None = None  # of the last rollout
+        self.rewards: np.ndarray | None = None  # the same, if rows of it were bad: as they came, NaN if unusable
 
     def __call__(self, rollout: Batch, action_space: Space) -> Batch:
         """The rollout as learning may see it, with a `weights` column only where something had to be left out."""
-        bad = None
+        bad, self.first, self.rewards = None, None, None
+        unusable: list[np.ndarray] = []
         with np.errstate(invalid="ignore", over="ignore"):  # what is looked for
             findings = self._findings(rollout, action_space)
         active = rollout.active.numpy() if "active" in rollout else True  # of who is gone nothing is learned anyway
@@ -39,8 +46,13 @@ class RowGuard:
             if mask.any():
                 self.counts[reason] += int((mask & active).sum())
                 bad = mask if bad is None else bad | mask
+                unusable += [mask] if reason in OF_REWARDS else []
         if bad is not None:
             self.bad_rows += int((bad & active).sum())
+            self.first = first_bad_row(rollout, bad & active, self.reward_range) if (bad & active).any() else None
+            self.rewards = rollout.rewards.numpy().copy()
+            for mask in unusable:
+                self.rewards[mask] = np.nan
             _neutralise(rollout, bad)
             rollout = rollout.with_(weights=torch.from_numpy((~bad).astype(np.float32)))
         if self.reward_clip is not None:
