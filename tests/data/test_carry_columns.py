@@ -8,9 +8,9 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.batch import Batch
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete
+from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.batcher import Batcher
 from rlstudio.data.collect.collector import Collector
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.models.build import build_policy_value

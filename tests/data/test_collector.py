@@ -14,11 +14,11 @@ from rlstudio.core.contracts import Place, ReplayPlan
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
+from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.batcher import Batcher
 from rlstudio.data.collect.collector import Collector
 from rlstudio.data.collect.episodes import EpisodeLog
 from rlstudio.data.collect.explore import EpsilonGreedy
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.noise import BLOCK, NoiseBlocks
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.source import ReplaySource

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstudio.core.spaces import Box, Dict, Discrete
-from rlstudio.data.collect.range_watch import RangeWatch
+from rlstudio.data.checks.range_watch import RangeWatch
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.env_toys import register_toys
 from support.experiments import tiny

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from rlstudio.core.contracts import Agent, DataSource, Explore, Group, ReplayPlan, State, VecEnv
 from rlstudio.core.rng import Rng
+from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.collector import Collector
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.env_facts import EnvDescription
 from rlstudio.envs.config import EnvConfig

@@ -112,7 +112,7 @@ def test_the_share_has_enough_digits_to_be_more_than_its_limit(share: float, per
 def test_numbers_far_outside_an_image_like_space_have_their_whole_index() -> None:
     import numpy as np
 
-    from rlstudio.data.collect.range_watch import RangeWatch
+    from rlstudio.data.checks.range_watch import RangeWatch
 
     block = np.zeros((1, 1, 2, 3), np.float32)
     block[0, 0, 1, 2] = 1e6

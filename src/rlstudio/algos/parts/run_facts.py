@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import sqrt
 
 import torch
 
@@ -42,7 +42,7 @@ class RunFacts:
         """Of the weights of all optimizers together."""
         flats = [optimizer.flat.data for optimizer in self.optimizers]
         squares = sum(float(flat.square().sum()) for flat in flats)
-        return math.sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
+        return sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
 
     @torch.no_grad()
     def eval_step(self) -> Metrics:

@@ -14,8 +14,8 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
+from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.carry import without_rows
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.data.collect.packer import Packer
@@ -43,7 +43,7 @@ class Collector:
         self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
         self.explore = explore
-        self.inspection = Inspection(env, self._envs, guard or RowGuard())
+        self.inspection = Inspection(env, guard or RowGuard(), first_env)
         self.vector_steps = 0
         self.carry: Carried | None = None
         self.observations: Array | None = None

@@ -6,21 +6,24 @@ import numpy as np
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State, Tally, VecEnv
+from rlstudio.data.checks.flawed_rows import FlawedRow, describe
+from rlstudio.data.checks.guard import RowGuard
+from rlstudio.data.checks.range_watch import RangeWatch
 from rlstudio.data.collect.episodes import EpisodeLog
-from rlstudio.data.collect.flawed_rows import FlawedRow, describe
-from rlstudio.data.collect.guard import RowGuard
 from rlstudio.data.collect.packer import Packer
-from rlstudio.data.collect.range_watch import RangeWatch
 
 
 class Inspection:
-    """Bad rows lose their weight, observations far outside their space are noted, episodes that ended are recorded."""
+    """Bad rows lose their weight, observations far outside their space are noted, episodes that ended are recorded.
 
-    def __init__(self, env: VecEnv, numbers: np.ndarray, guard: RowGuard) -> None:
-        """`numbers`: of the environments in the whole run."""
+    `first_env`: what the first of these environments is in the whole run, for messages.
+    """
+
+    def __init__(self, env: VecEnv, guard: RowGuard, first_env: int = 0) -> None:
         self.guard = guard
         self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
-        self._env, self._numbers = env, numbers
+        self._env = env
+        self._first_env = first_env
         self._ranges = RangeWatch(env.spaces.observation)
         self._outside: str | None = None
         self._bad_row: str | None = None  # the first one since the last report
@@ -40,8 +43,14 @@ class Inspection:
             self.episodes.add_flawed(self.guard.rewards, *columns)
         return rollout
 
+    def _describe(self, row: FlawedRow, packer: Packer) -> str:
+        """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
+        open_length = int(self.episodes.open_lengths[row.env])
+        dones_TB = packer.terminated | packer.truncated
+        return describe(row, self._env, self._first_env + row.env, dones_TB, open_length)
+
     def take(self) -> Tally:
-        """What there is to report since the last call; the reasons for restarts are taken too."""
+        """What there is to report since the last call."""
         reasons = self._env.restart_reasons
         restarts = None if reasons is None else list(reasons)
         if reasons:
@@ -51,19 +60,16 @@ class Inspection:
         returns, lengths, infos = self.episodes.take()
         return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside, bad_row)
 
-    def _describe(self, row: FlawedRow, packer: Packer) -> str:
-        """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
-        open_length = int(self.episodes.open_lengths[row.env])
-        dones = packer.terminated | packer.truncated
-        return describe(row, self._env, int(self._numbers[row.env]), dones, open_length)
-
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""
         self.episodes.forget(envs)
 
     def state_dict(self) -> State:
-        first = {} if self._bad_row is None else {"bad_row": self._bad_row}
-        return {"episodes": self.episodes.state_dict(), "guard": self.guard.state_dict(), **first}
+        return {
+            "episodes": self.episodes.state_dict(),
+            "guard": self.guard.state_dict(),
+            **({} if self._bad_row is None else {"bad_row": self._bad_row}),
+        }
 
     def load_state_dict(self, state: State) -> None:
         self.episodes.load_state_dict(state["episodes"])

@@ -9,7 +9,7 @@ from rlstudio.core.catalog import LANES
 from rlstudio.core.contracts import Lane, Runtime, Trainer
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.guard import RowGuard
+from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig

@@ -17,7 +17,7 @@ import torch
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
 from rlstudio.core.spaces import Box, Discrete, MultiDiscrete, Space
-from rlstudio.data.collect.flawed_rows import FlawedRow, first_bad_row
+from rlstudio.data.checks.flawed_rows import FlawedRow, first_bad_row
 
 OF_REWARDS = ("rewards", "reward_range")
 """Reasons why a reward itself cannot be used."""

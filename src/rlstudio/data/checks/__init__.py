@@ -1,0 +1,1 @@
+"""What rows of a rollout are checked for before learning sees them."""
