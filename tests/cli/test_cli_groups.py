@@ -1,207 +1,189 @@
-"""Groups of runs, drawn, compared and exported by their names. No run here was trained."""
+"""Groups on the command line: names of several runs, handles, paths, filters, tags and notes."""
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
-from rlstudio import orchestrator
-from rlstudio.core.errors import Notice
+from rlstudio.cli.arguments import completion
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.run_state import RunState
 from support.cli_scenario import Rlctl
-from support.measured_runs import learning, measured_run
-
-RUNS = Path("runs")
-
-
-@pytest.fixture(scope="module")
-def twenty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
-    """A runs folder with ten runs of each of two groups, for tests that read; the second group earns about 300 instead
-    of 200."""
-    folder = tmp_path_factory.mktemp("twenty") / "runs"
-    groups = (("lr1e-3", 200.0, 1e-3), ("lr1e-4", 300.0, 1e-4))
-    return folder, {
-        name: [measured_run(folder, name, seed, learning(best, seed), lr=lr) for seed in range(10)]
-        for name, best, lr in groups
-    }
+from support.control_world import S, in_state
 
 
 @pytest.fixture
-def two_groups(twenty: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Ids of the runs by their group."""
-    monkeypatch.setenv("RLSTUDIO_RUNS_DIR", str(twenty[0]))
-    return twenty[1]
+def workspace(place: Path) -> Iterator[Workspace]:
+    workspace = Workspace(place / "runs")
+    engine = workspace.store.database.engine  # without waiting for the disk
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+    engine.dispose()
+    yield workspace
+    workspace.store.database.close()
 
 
-# -- plot -------------------------------------------------------------------------------------------------------------
+def group(workspace: Workspace, name: str, *states: RunState, **more: object) -> list[str]:
+    return [in_state(workspace.store, state, name=name, seed=seed, **more).id for seed, state in enumerate(states)]
 
 
-def test_a_name_draws_all_its_runs_with_a_band_and_their_number(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:
-    """Newcomer S2: `rlctl plot NAME NAME` silently drew one seed of each."""
-    done = rlctl("plot", "lr1e-3", "lr1e-4", "--out", "bands.svg")
-    assert (done.code, done.out, done.err) == (0, "bands.svg\n", "")
-    picture = Path("bands.svg").read_text()
-    for words in ("lr1e-3 (n=10)", "lr1e-4 (n=10)", "IQM of n runs, 95 % bootstrap interval", "eval/return_mean"):
-        assert f"<!-- {words} -->" in picture
-    assert "FillBetweenPolyCollection_2" in picture  # two bands
+def states(workspace: Workspace, ids: list[str]) -> list[str]:
+    return [workspace.records.get(run_id).state for run_id in ids]
 
 
-def test_the_terminal_has_one_chart_with_a_legend(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:
-    """Newcomer S2: in the terminal the two curves came as two charts with different axes."""
-    done = rlctl("plot", "lr1e-3", "lr1e-4")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.count("environment steps") == 1
-    *_, first, second, interval = done.out.splitlines()
-    assert first.startswith("A lr1e-3 (n=10): 198.9 [")
-    assert second.startswith("B lr1e-4 (n=10): 296.0 [")
-    assert second.endswith(" at 10,000 steps")
-    assert interval == "IQM of n runs, 95 % bootstrap interval"
+# -- ls and show ------------------------------------------------------------------------------------------------------
 
 
-def test_groups_by_filters_paths_and_handles(rlctl: Rlctl, place: Path) -> None:
-    first, second = (measured_run(RUNS, "pole", seed, learning(9.0, seed)) for seed in (0, 1))
-    measured_run(RUNS, "moon", 0, learning(5.0, 0), env_id="LunarLander-v3")
-    assert "moon (n=1): " in rlctl("plot", "--env", "lunarlander-v3").out
-    assert "pole (n=2): " in rlctl("plot", f"runs/{first}", second[-4:]).out
-    assert rlctl("plot").err.startswith("rlctl: no run is named; give RUN")
-    assert "there are: 3 completed" in rlctl("plot", "--state", "failed").err
-
-
-def test_few_evaluations_draw_the_training_return_and_say_so(rlctl: Rlctl, place: Path) -> None:
-    """Newcomer S4: curves start at the first evaluation, and there may be one or two of them."""
-    measured_run(RUNS, "short", 0, learning(50.0, 0, evaluations=2))
-    done = rlctl("plot", "short")
-    assert done.out.startswith("rollout/return_mean\n")
-    assert done.err == (
-        "rlctl: note: short: at most 2 evaluations of each run, too few for a curve, so the training return"
-        " (rollout/return_mean) is drawn; --metric eval/return_mean draws the evaluations\n"
-    )
-    asked = rlctl("plot", "short", "--metric", "eval/return_mean")
-    assert (asked.err, asked.out.splitlines()[0]) == ("", "eval/return_mean")
-
-
-def test_runs_of_one_name_and_different_settings_are_different_curves(rlctl: Rlctl, place: Path) -> None:
-    for seed, lr in ((0, 1e-3), (1, 1e-3), (0, 1e-4)):
-        measured_run(RUNS, "cartpole", seed, learning(50.0, seed), lr=lr)
-    out = rlctl("plot", "cartpole").out
-    assert "A cartpole train.lr=0.001 (n=2): " in out
-    assert "B cartpole train.lr=0.0001 (n=1): " in out
-
-
-def test_runs_that_are_not_drawn_to_their_end_are_named(rlctl: Rlctl, place: Path) -> None:
-    measured_run(RUNS, "group", 0, learning(50.0, 0))
-    shorter = measured_run(RUNS, "group", 1, learning(50.0, 1, evaluations=4))
-    empty = measured_run(RUNS, "group", 2, {}, state=RunState.FAILED)
-    done = rlctl("plot", "group")
-    assert "group (n=2): " in done.out
-    assert done.err.splitlines() == [
-        f"rlctl: note: group: 1 of 3 without eval/return_mean, left out: {empty}",
-        f"rlctl: note: group: the curve ends at 4,000 steps with run {shorter}; the longest run has 10,000",
-    ]
-
-
-# -- compare ----------------------------------------------------------------------------------------------------------
-
-
-def test_twenty_runs_of_two_groups_are_compared_by_name_in_one_command(
-    rlctl: Rlctl, two_groups: dict[str, list[str]]
+def test_newcomer_s4_the_list_fits_80_columns_and_has_seed_algorithm_and_live_return(
+    rlctl: Rlctl, workspace: Workspace
 ) -> None:
-    """Newcomer S2: no table over existing runs, no `rlctl compare`."""
-    done = rlctl("compare", "lr1e-3", "lr1e-4")
-    assert (done.code, done.err) == (0, "")
-    heading, header, first, second = done.out.splitlines()
-    assert heading == "eval/return_mean at the end of each run; ppo on CartPole-v1"
-    assert header.split() == ["group", "n", "IQM", "95", "%", "mean", "95", "%", "P(better", "than", "lr1e-3)"]
-    assert first.split()[:3] == ["lr1e-3", "10", "198.9"]
-    assert first.endswith("  -")
-    assert second.split()[:3] == ["lr1e-4", "10", "296.0"]
-    assert second.endswith("1.00 [1.00, 1.00]")
-    document = rlctl("compare", "lr1e-4", "lr1e-3", "--json").document
-    assert (document["metric"], document["direction"], document["notes"]) == ("eval/return_mean", "maximize", [])
-    better, worse = document["groups"]
-    assert (better["name"], better["n"], better["improvement"]) == ("lr1e-4", 10, None)
-    assert worse["improvement"] == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert [run["id"] for run in worse["runs"]] == two_groups["lr1e-3"]
-    assert better["iqm"]["low"] < better["iqm"]["value"] < better["iqm"]["high"]
-    less = rlctl("compare", "lr1e-4", "lr1e-3", "--minimize", "--json").document
-    assert less["groups"][1]["improvement"]["value"] == 1.0
+    """Newcomer S4: `ls` was 97 columns wide, without seed, algorithm and the return during training."""
+    env = "AVeryLongPackage/AnEnvironmentWithALongName-v12"
+    ids = group(
+        workspace, f"qrdqn_{env.replace('/', '-')}", *[S.FAILED] * 10, algo="qrdqn", env_id=env, total_epochs=10**6
+    )
+    ids += group(workspace, "short", *[S.COMPLETED] * 9, S.RUNNING)
+    run = workspace.records.get(ids[-1])
+    facts = {"env_steps": 10**8, "epoch": 7, "train_return": -12345.678, "eval_return": 1.5e-7}
+    workspace.store.beat(run.id, run.token, 1, facts)
+    lines = rlctl("ls").out.splitlines()
+    assert len(lines) == 21
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["run", "name", "algo", "seed", "state", "age", "epoch", "return", "eval"]
+    newest = lines[1].split()
+    assert (newest[:5], newest[6:]) == (
+        [ids[-1][-4:], "short", "ppo", "9", "RUNNING"],
+        ["7/0", "-12,345.7", "1.50e-07"],
+    )
+    assert lines[20].split()[:4] == [ids[0][-4:], lines[20].split()[1], "qrdqn", "0"]
+    assert lines[20].split()[1].startswith("qrdqn_AVery")
+    assert lines[20].split()[1].endswith("…")
+    documents = rlctl("ls", "--json").document
+    assert [document["handle"] for document in documents] == [run_id[-4:] for run_id in reversed(ids)]
+    assert documents[0]["train_return"] == -12345.678
 
 
-def test_what_makes_groups_hard_to_compare_is_said(rlctl: Rlctl, place: Path) -> None:
-    for seed in (0, 0):
-        measured_run(RUNS, "pole", seed, learning(50.0, seed))
-    measured_run(RUNS, "moon", 0, learning(50.0, 0, evaluations=4), env_id="Moon-v0", state=RunState.FAILED)
-    empty = measured_run(RUNS, "moon", 1, {}, env_id="Moon-v0")
-    notes = [line for line in rlctl("compare", "pole", "moon").out.splitlines() if line.startswith("note: ")]
-    assert notes == [
-        f"note: moon: 1 of 2 without eval/return_mean, left out: {empty}",
-        "note: environments differ, so the values do not compare (pole: CartPole-v1; moon: Moon-v0)",
-        "note: the last values are of different steps, from 4,000 to 10,000",
-        "note: 1 of 3 runs did not come to their end (1 FAILED)",
-        "note: pole: several runs of seed 0, which are not independent",
-        "note: pole: intervals from fewer than 5 runs are too narrow; launch more seeds",
-    ]
-    moon = rlctl("compare", "pole", "moon", "--json").document["groups"][1]
-    assert (moon["n"], moon["mean"]["low"], moon["improvement"]["low"]) == (1, None, None)
+def test_filters_of_the_list(rlctl: Rlctl, workspace: Workspace) -> None:
+    failed, done = group(workspace, "one", S.FAILED), group(workspace, "two", S.COMPLETED, S.COMPLETED, algo="dqn")
+    for given, wanted in {
+        "--state failed": failed,
+        "--algo dqn": done,
+        "two": done,
+        "two one --env CartPole-v1": failed + done,
+    }.items():
+        assert sorted(run["id"] for run in rlctl("ls", *given.split(), "--json").document) == sorted(wanted)
+    nothing = rlctl("ls", "--state", "queued")
+    assert (nothing.code, nothing.err) == (0, "")
+    assert nothing.out == "--state queued: none of the 3 runs; there are: 2 completed, 1 failed\n"
+    assert rlctl("ls", "--state", "queued", "--json").document == []
+    assert "did you mean failed" in rlctl("ls", "--state", "faild").err
+    assert rlctl("ls", "nobody").code == 2
+    limited = rlctl("ls", "two", "-n", 1).out.splitlines()
+    assert limited[-1].startswith("1 older ones")
 
 
-def test_without_evaluations_the_training_return_is_compared(rlctl: Rlctl, place: Path) -> None:
-    measured_run(RUNS, "early", 0, learning(50.0, 0, evaluations=0))
-    measured_run(RUNS, "late", 0, learning(60.0, 0))
-    done = rlctl("compare", "early", "late", "--json").document
-    assert done["metric"] == "rollout/return_mean"
-    assert done["notes"][0] == "early: no evaluation yet, so the training return (rollout/return_mean) is compared"
-    assert "no metric 'eval/retrun'" in rlctl("compare", "late", "--metric", "eval/retrun").err
+@pytest.mark.parametrize("word", ["ID", "HANDLE", "runs/ID", "runs/ID/", "./runs/ID", "last", "mine"])
+def test_newcomer_s4_a_run_is_named_by_handle_and_by_the_path_that_launch_prints(
+    word: str, rlctl: Rlctl, workspace: Workspace
+) -> None:
+    """Newcomer S4: `rlctl eval runs/<id>`, the path that launch prints, was refused."""
+    (run_id,) = group(workspace, "mine", S.COMPLETED)
+    reference = word.replace("ID", run_id).replace("HANDLE", run_id[-4:])
+    assert rlctl("show", reference, "--json").document["id"] == run_id
 
 
-def test_the_same_from_python(two_groups: dict[str, list[str]], place: Path) -> None:
-    comparison = orchestrator.compare("lr1e-3", "lr1e-4", envs=["CartPole-v1"])
-    first, second = comparison.groups
-    assert (first.name, first.n, second.improvement) == ("lr1e-3", 10, (1.0, 1.0, 1.0))
-    ends = [learning(200.0, seed)["eval/return_mean"][-1][1] for seed in range(10)]
-    assert first.mean is not None
-    assert first.mean.value == pytest.approx(sum(ends) / 10)
-    measured_run(RUNS, "short", 0, learning(50.0, 0, evaluations=2))
-    with pytest.warns(Notice, match="too few for a curve"):
-        picture = orchestrator.plot("short", out="short.png", runs_dir="runs")
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_a_group_is_shown_as_a_table_with_its_mean(rlctl: Rlctl, workspace: Workspace) -> None:
+    ids = group(workspace, "many", S.RUNNING, S.RUNNING)
+    for run_id, mean in zip(ids, (10.0, 20.0), strict=True):
+        run = workspace.records.get(run_id)
+        workspace.store.move(run_id, run.token, S.COMPLETED, facts={"eval_return": mean, "eval_interval": (mean, mean)})
+    shown = rlctl("show", "many").out.splitlines()
+    assert [line.split()[0] for line in shown[1:3]] == [run_id[-4:] for run_id in ids], "seed by seed"
+    assert shown[3].startswith("many: IQM 15.00, 95 % interval [10.00, 20.00] over 2 seeds")
+    assert [run["id"] for run in rlctl("show", "many", "--json").document] == ids
+    refused = rlctl("show", "many", "--lineage")
+    assert (refused.code, "--lineage: 2 runs are selected" in refused.err) == (2, True)
 
 
-# -- metrics ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["logs many", "fork many", "pause many", "play many -o x.mp4", "export many -o x"])
+def test_newcomer_s2_a_name_given_twice_is_ambiguous_where_one_run_is_needed(
+    command: str, rlctl: Rlctl, workspace: Workspace
+) -> None:
+    """Newcomer S2: two runs of one name were allowed, and the name silently meant the newest."""
+    ids = group(workspace, "many", S.COMPLETED, S.COMPLETED)
+    refused = rlctl(*command.split())
+    assert refused.code == 2
+    listed = ", ".join(run_id[-4:] for run_id in ids)
+    assert refused.err == f"rlctl: run 'many': 2 runs have this name ({listed}); name one of them\n"
 
 
-def rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
+def test_without_a_run_and_without_a_filter_nothing_is_done(rlctl: Rlctl, workspace: Workspace) -> None:
+    ids = group(workspace, "one", S.COMPLETED)
+    for command in ("show", "stop", "cancel", "rm --yes", "tag x"):
+        refused = rlctl(*command.split())
+        assert (refused.code, "no run is named; give RUN" in refused.err) == (2, True)
+    assert states(workspace, ids) == ["COMPLETED"]
 
 
-def test_metrics_of_a_group_as_one_wide_table(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:
-    done = rlctl("metrics", "lr1e-3", "--csv", "--wide", "--metric", "eval/return_mean")
-    table = rows(done.out)
-    assert (done.code, done.err, len(table)) == (0, "", 100)
-    assert list(table[0]) == ["id", "name", "seed", "step", "eval/return_mean"]
-    assert {row["id"] for row in table} == set(two_groups["lr1e-3"])
-    one = two_groups["lr1e-3"][0]
-    assert rlctl("metrics", one, "--out", "one.csv").out == "one.csv\n"
-    long = rows(Path("one.csv").read_text())
-    assert (list(long[0]), len(long)) == (["ts", "step", "key", "value", "tags"], 30)
-    parquet = rlctl("metrics", one, "--parquet")
-    assert (parquet.code, parquet.err) == (2, "rlctl: --parquet: name the file with --out FILE.parquet\n")
-    assert "must end with .parquet" in rlctl("metrics", one, "--parquet", "--out", "one.csv").err
-    assert "did you mean eval/return_mean?" in rlctl("metrics", one, "--metric", "eval/return_meen").err
+# -- acting on groups -------------------------------------------------------------------------------------------------
 
 
-def test_event_files_are_made_afterwards(rlctl: Rlctl, place: Path) -> None:
-    """Newcomer S4: TensorBoard files could not be made afterwards from metrics.jsonl."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+def test_a_group_is_stopped_cancelled_and_removed_as_one(rlctl: Rlctl, workspace: Workspace) -> None:
+    ids = group(workspace, "many", S.QUEUED, S.COMPLETED, S.QUEUED)
+    other = group(workspace, "other", S.QUEUED)
+    stopped = rlctl("stop", "many")
+    assert (stopped.code, stopped.err) == (0, "")
+    assert [line.split(":")[0] for line in stopped.out.splitlines()] == [f"run {ids[0]}", f"run {ids[2]}"]
+    assert states(workspace, ids) == ["INTERRUPTED", "COMPLETED", "INTERRUPTED"]
+    assert all(workspace.records.get(run_id).is_paused for run_id in (ids[0], ids[2]))
+    again = rlctl("stop", "many")
+    assert (again.code, "there is nothing to stop" in again.err) == (2, True)
+    assert rlctl("cancel", "many").out.count("CANCELLED") == 2
+    assert rlctl("cancel", "many").code == 2
+    refused = rlctl("rm", "many", "nobody", "--yes")
+    assert (refused.code, workspace.store.count()) == (2, 4)
+    assert rlctl("rm", "--state", "cancelled", "--yes").out.count("removed") == 2
+    assert rlctl("rm", "many", "--yes").out == f"run {ids[1]}: removed\n"
+    assert states(workspace, other) == ["QUEUED"]
 
-    run_id = measured_run(RUNS, "lr1e-3", 4, learning(50.0, 4))
-    folder = f"events/lr1e-3-seed4-{run_id[-4:]}"
-    assert rlctl("metrics", "lr1e-3", "--tensorboard", "events").out == f"{folder}\n"
-    events = EventAccumulator(folder)
-    events.Reload()
-    assert [event.step for event in events.Scalars("eval/return_mean")] == list(range(1000, 10_001, 1000))
-    again = rlctl("metrics", "lr1e-3", "--tensorboard", "events")
-    assert (again.code, "is there already" in again.err) == (2, True)
+
+# -- tags and notes ---------------------------------------------------------------------------------------------------
+
+
+def test_tags_and_notes(rlctl: Rlctl, workspace: Workspace) -> None:
+    ids, other = group(workspace, "many", S.COMPLETED, S.RUNNING), group(workspace, "other", S.FAILED)
+    assert rlctl("tag", "paper", "many").out == "".join(f"run {run_id}: tags paper\n" for run_id in ids)
+    assert rlctl("tag", "table-1", "--tag", "paper").out.count("tags paper, table-1") == 2
+    assert [run["id"] for run in rlctl("ls", "--tag", "paper", "--json").document] == ids[::-1]
+    assert rlctl("tag", "paper", ids[0], "--remove").out == f"run {ids[0]}: tags table-1\n"
+    assert (
+        rlctl("ls", "--tag", "papr").out
+        == "--tag papr: none of the 3 runs; did you mean paper?; there are: 2 table-1, 1 paper\n"
+    )
+    for bad in ("", "two words", "-x", "a" * 65, "a\nb"):
+        assert rlctl("tag", "--", bad, "many").code == 2
+    assert rlctl("note", other[0]).out == f"run {other[0]}: no note\n"
+    assert rlctl("note", "other", "lost its bits").out == f"run {other[0]}: lost its bits\n"
+    shown = rlctl("show", "other").out
+    assert "note          lost its bits" in shown
+    assert rlctl("show", ids[1], "--json").document["tags"] == ["paper", "table-1"]
+    assert rlctl("note", "other", "").out == f"run {other[0]}: no note\n"
+    assert "10,001 characters" in rlctl("note", "other", "x" * 10_001).err
+
+
+def test_what_tab_offers(workspace: Workspace) -> None:
+    ids = group(workspace, "many", S.COMPLETED, S.FAILED)
+    workspace.store.annotate(ids[0], tags=["paper"])
+
+    class Context:
+        params: dict[str, object] = {}
+
+    offers = dict(completion.runs(Context(), ""))  # type: ignore[arg-type]
+    assert list(offers) == ["last", "many", ids[1][-4:], ids[0][-4:]]
+    assert (offers["many"], offers[ids[0][-4:]]) == ("2 runs", "many: completed, ppo on CartPole-v1, seed 0")
+    assert [name for name, _ in completion.runs(Context(), ids[0][:9])] == ids[::-1]  # type: ignore[arg-type]
+    assert completion.tags(Context(), "p") == [("paper", "")]  # type: ignore[arg-type]
+    assert completion.run_envs(Context(), "") == [("CartPole-v1", "")]  # type: ignore[arg-type]
+    assert completion.states("can") == [("cancelled", "")]

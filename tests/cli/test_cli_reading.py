@@ -35,6 +35,8 @@ ACTING = {
     "rollback",
     "adopt",
     "rm",
+    "tag",
+    "note",
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
@@ -42,8 +44,18 @@ ELSEWHERE = {"play", "record", "serve-policy", "import"}
 """They write films, datasets and bundles where they are told to."""
 
 READING = {
-    "ls": ["", "--json", "--limit 1", "--limit 0"],
-    "show": ["RUN", "RUN --json", "RUN --lineage", "RUN --lineage --json", "last", "nobody"],
+    "ls": ["", "--json", "--limit 1", "--limit 0", "tiny", "--state completed --tag none"],
+    "show": [
+        "RUN",
+        "dead tiny",
+        "--algo ppo",
+        "--algo ppo --json",
+        "RUN --json",
+        "RUN --lineage",
+        "RUN --lineage --json",
+        "last",
+        "nobody",
+    ],
     "logs": ["RUN", "RUN --json"],
     "plot": ["tiny", "tiny --out OUT/curve.svg", "RUN"],
     "compare": ["tiny", "tiny RUN --json"],
@@ -123,7 +135,8 @@ def tab(words: str, folder: Path, before: Sequence[str] = ()) -> list[str]:
 
 def test_tab_changes_nothing(place: Path, world: ReadingWorld) -> None:
     before = tree(place / "runs")
-    assert {"last", "dead", world.dead, world.folder_only} <= set(tab("rlctl show ", place))
+    assert {"last", "dead", world.dead[-4:], world.folder_only[-4:]} <= set(tab("rlctl show ", place))
+    assert world.dead in tab(f"rlctl show {world.dead[:9]}", place)
     assert tab("rlctl sweep show ", place) == ["found"]
     for words in ("rlctl logs d", "rlctl rm ", "rlctl stop ", "rlctl resume dea", "rlctl diff last "):
         assert "dead" in tab(words, place)
@@ -132,11 +145,12 @@ def test_tab_changes_nothing(place: Path, world: ReadingWorld) -> None:
 
 def test_a_run_whose_process_is_gone_is_told_as_what_will_be_recorded(rlctl: Rlctl, world: ReadingWorld) -> None:
     lines = {line.split()[0]: line for line in rlctl("ls").out.splitlines()}
-    assert "INTERRUPTED: orphaned (not yet recorded)" in lines[world.dead]
-    assert "INTERRUPTED: orphaned (not yet recorded)" in lines[world.dead_folder_only]
-    assert "CANCELLED: user (not yet recorded)" in lines[world.dead_cancelled]
+    assert "INTERRUPTED*: orp" in lines[world.dead[-4:]]
+    assert "INTERRUPTED*: orp" in lines[world.dead_folder_only[-4:]]
+    assert "CANCELLED*: user" in lines[world.dead_cancelled[-4:]]
+    assert "process is gone, which is not yet recorded; do that with: rlctl queue --reap" in lines["*"]
     for run_id in (world.living, world.elsewhere):  # of another host nothing can be said in one look
-        assert " RUNNING " in lines[run_id]
+        assert " RUNNING " in lines[run_id[-4:]]
     documents = {entry["id"]: entry for entry in rlctl("ls", "--json").document}
     recorded = {run_id: (entry["state"], entry["recorded"]) for run_id, entry in documents.items()}
     assert recorded[world.dead] == ("INTERRUPTED", False)
@@ -209,7 +223,7 @@ def test_folders_without_a_store_do_not_get_one(rlctl: Rlctl, place: Path, train
     (entry,) = rlctl("ls", "--json").document
     for line in ("show last", "logs last", "queue", "models", "sweep ls", "gc"):
         assert rlctl(*line.split()).code == 0
-    assert entry["id"] in tab("rlctl show ", place)
+    assert entry["handle"] in tab("rlctl show ", place)
     assert tree(place / "runs") == before
 
 

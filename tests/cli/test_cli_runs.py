@@ -52,7 +52,9 @@ def test_newest_first_and_no_more_than_asked(rlctl: Rlctl, place: Path) -> None:
     runs = [make(place, f"run{i}") for i in range(25)]
     newest = [run.id for run in reversed(runs)]
     lines = rlctl("ls").out.splitlines()
-    assert [line.split()[0] for line in lines[1:21]] == newest[:20]
+    assert [line.split()[:2] for line in lines[1:21]] == [
+        [run.id[-4:], f"run{24 - n}"] for n, run in enumerate(runs[:4:-1])
+    ]
     assert lines[21].startswith("5 older ones")
     assert len(rlctl("ls", "--limit", 0).out.splitlines()) == 26
     assert [run["id"] for run in rlctl("ls", "--json").document] == newest

@@ -53,7 +53,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Judge": {"eval": "evaluate:evaluate", "play": "evaluate:play", "record": "evaluate:record"},
     "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
-    "Keep": {"adopt": "runs:adopt", "rm": "runs:rm", "gc": "queue:gc"},
+    "Keep": {"tag": "runs:tag", "note": "runs:note", "adopt": "runs:adopt", "rm": "runs:rm", "gc": "runs:gc"},
     "Choose": {
         "algos": "catalogs:algos",
         "envs": "catalogs:envs",

@@ -40,6 +40,10 @@ class RunNotFound(UserError):
     """No run, or more than one, answers to the given name."""
 
 
+class NoMatch(RunNotFound):
+    """There are runs, but none that passes the filters."""
+
+
 class RunBusy(UserError):
     """Another process owns the run folder."""
 

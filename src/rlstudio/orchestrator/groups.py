@@ -63,7 +63,8 @@ def _groups(
     runs: Sequence[str | Run], filters: tuple[Sequence[str], ...], runs_dir: str | Path | None
 ) -> tuple[RunGroup, ...]:
     from rlstudio.control.runs.measured import measured_groups
-    from rlstudio.control.runs.select import Filters
+    from rlstudio.control.runs.select import Filters, select
 
     words = [run.id if isinstance(run, Run) else run for run in runs]
-    return measured_groups(Workspace(Path(runs_dir or usual_runs_dir())), words, Filters(*filters))
+    workspace = Workspace(Path(runs_dir or usual_runs_dir()))
+    return measured_groups(select(workspace, words, Filters(*filters)))

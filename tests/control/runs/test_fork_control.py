@@ -11,9 +11,9 @@ import pytest
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs import fork as forking
-from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fork import fork, fork_later
 from rlstudio.control.runs.relatives import relatives_of
+from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots
@@ -49,7 +49,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 @pytest.fixture
 def parent(workspace: Workspace) -> RunRow:
-    return known_run(workspace, "parent")
+    return workspace.store.runs(name="parent")[-1]  # the first one: tests train others of the name
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -81,6 +81,23 @@ def test_a_child_registers_its_policy_where_its_experiment_says_so(workspace: Wo
     child = train(fork(workspace, parent, "last", ["train.epochs=4", "register.model=forked"]))
     (version,) = Releases(workspace).registry.versions("forked")
     assert (version.model, version.run_id) == ("forked", child)
+
+
+def test_newcomer_s2_a_name_goes_on_to_mean_the_parent_after_a_fork(workspace: Workspace, parent: RunRow) -> None:
+    """Newcomer S2: `fork` kept its parent's name, so that `diff NAME last` compared the child with itself."""
+    made = []
+    for of_fork, more in ((False, ()), (False, ()), (True, ()), (False, ("name=mine",))):
+        forked = workspace.store.get(made[0]) if of_fork else parent
+        session = fork(workspace, forked, "last", ["train.epochs=9", *more])
+        session.close()
+        made.append(session.folder.id)
+    names = [workspace.store.get(run_id).name for run_id in made]
+    assert names == ["parent-fork", "parent-fork2", "parent-fork3", "mine"]
+    assert [workspace.folder(run_id).read_status().name for run_id in made] == names
+    long = workspace.store.create(request(name="x" * 64))
+    assert forking._free_name(workspace, long) == "x" * 59 + "-fork"
+    for run_id in (*reversed(made), long.id):
+        remove(workspace, workspace.find(run_id))
 
 
 def test_a_child_in_the_queue_is_trained_by_a_scheduler(workspace: Workspace, parent: RunRow) -> None:

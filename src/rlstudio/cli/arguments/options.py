@@ -11,7 +11,7 @@ from rlstudio.cli.arguments import completion
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import RUNS_DIR_VARIABLE
 
-RUN_HELP = "Id, unique beginning of one, name, or `last`."
+RUN_HELP = "Id, its handle or beginning, name, path, or `last`."
 LONGEST_STEP = 18
 OVERRIDES_HELP = "Settings by their path in the file, for example train.lr=1e-3."
 
@@ -30,6 +30,30 @@ RunOrBundle = Annotated[
     ),
 ]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+RunWords = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN]...", help=f"{RUN_HELP[:-1]}; a name means all runs that have it.", autocompletion=completion.runs
+    ),
+]
+"""Runs, groups or, with a filter, nothing: for `selected`."""
+
+States = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only runs in this state.", autocompletion=completion.states),
+]
+Envs = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="ENV", help="Only runs on this environment.", autocompletion=completion.run_envs),
+]
+Algos = Annotated[
+    list[str] | None,
+    typer.Option("--algo", metavar="ALGO", help="Only runs of this algorithm.", autocompletion=completion.algos),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Only runs with this tag.", autocompletion=completion.tags),
+]
 SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
 Imports = Annotated[

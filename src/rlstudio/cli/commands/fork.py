@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_text
 from typing import Annotated
 
 import typer
@@ -21,6 +22,9 @@ def fork(
             "--at", metavar="last|best|STEP", help="Which checkpoint to begin at.", callback=checkpoint_choice
         ),
     ] = "last",
+    name: Annotated[
+        str | None, typer.Option("--name", help="What the child is called.  [default: RUN's, -fork]")
+    ] = None,
     empty_replay: EmptyReplay = False,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -32,7 +36,7 @@ def fork(
 
     \b
     rlctl fork last train.lr=1e-4 train.epochs=100
-    rlctl fork ppo_cartpole --at best env.seed=7 --detach
+    rlctl fork ppo_cartpole --at best env.seed=7 --name again --detach
     """
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
@@ -42,12 +46,13 @@ def fork(
     workspace = Workspace(runs_dir)
     parent = known_run(workspace, run)
     style = OutputStyle(quiet, json)
+    settings = [*(overrides or ()), *([] if name is None else [f"name={json_text.dumps(name)}"])]
     from rlstudio.control.runs import fork as forking
 
     if detach:
-        child = forking.fork_later(workspace, parent, at, overrides or (), empty_replay=empty_replay)
+        child = forking.fork_later(workspace, parent, at, settings, empty_replay=empty_replay)
         return print_queued(workspace, [child], style)
     from rlstudio.cli.watch import run_seeds
 
-    session = forking.fork(workspace, parent, at, overrides or (), empty_replay=empty_replay)
+    session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay)
     return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)

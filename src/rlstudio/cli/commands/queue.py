@@ -1,15 +1,15 @@
-"""`stop`, `pause`, `cancel`, `queue`, `worker` and `gc`: commands for runs in other processes."""
+"""`stop`, `pause`, `cancel`, `queue` and `worker`: commands for runs in other processes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Json, Run, Runs, RunsDir
+from rlstudio.cli.arguments.options import Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -19,7 +19,6 @@ from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
-    from rlstudio.control.lifecycle import Desired
     from rlstudio.control.queue.scheduler import Observed
     from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.store.records import RunRow as StoredRun
@@ -34,27 +33,48 @@ ELSEWHERE_SECONDS = 20.0
 POLL_SECONDS = 0.1
 
 
-def stop(runs: Runs, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """End running runs at their next safe point; they can be resumed."""
+def stop(
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """End running runs at their next safe point; they can be resumed. Of a group, those that wait in the queue are held
+    back."""
     from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    workspace.reap()
-    entries = {entry.id: entry for entry in (workspace.find(run) for run in runs)}
-    for entry in entries.values():
-        _refuse_still(entry)
-    for after in _end(workspace, entries, Desired.STOP):
+    selection = Selection(words, states, envs, algos, tags)
+    entries = selection.acting_on(workspace)
+    going = [entry for entry in entries if _is_going(entry)]
+    if not selection.is_group(entries) or not going:
+        for entry in entries:
+            _refuse_still(entry)
+    requests = [EndRequest(workspace, entry.id, Desired.STOP, pause=_waits(entry)) for entry in going]
+    for after in wait_until_ended(workspace, requests):
         status = after.status
         again = "" if status.state == "COMPLETED" else f"; go on with: rlctl resume {after.id}{in_runs_dir(runs_dir)}"
         stdout().line(f"run {after.id}: {status.state} at {status.env_steps:,} steps{again}")
 
 
-def _refuse_still(entry: Entry) -> None:
+def _waits(entry: Entry) -> bool:
+    return entry.status.state == RunState.QUEUED
+
+
+def _is_going(entry: Entry) -> bool:
+    """Whether it runs, waits in the queue, or waits to be tried again."""
     waits_for_retry = entry.run is not None and entry.run.is_managed and entry.run.may_retry
-    if entry.status.state not in OWNED and not waits_for_retry:
+    return entry.status.state in OWNED or _waits(entry) or waits_for_retry
+
+
+def _refuse_still(entry: Entry) -> None:
+    if not _is_going(entry) or _waits(entry):
         hold = f"; hold it back with: rlctl pause {entry.id}, or take it out of the queue with: rlctl cancel {entry.id}"
-        hint = hold if entry.status.state == "QUEUED" else ""
+        hint = hold if _waits(entry) else ""
         raise UserError(f"run {entry.id}: is not running ({entry.status.state}); there is nothing to stop{hint}")
 
 
@@ -77,23 +97,27 @@ def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) ->
     stdout().line(f"run {run_id}: {state} at {after.status.env_steps:,} steps{again}")
 
 
-def cancel(runs: Runs, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+def cancel(
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
     """Take runs out of the queue, or end them for good; what they have written stays."""
     from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    for run_id in dict.fromkeys([workspace.find(run).id for run in runs]):
-        (after,) = _end(
-            workspace, [run_id], Desired.CANCEL
-        )  # one by one: what is refused leaves the others as they are
-        stdout().line(f"run {run_id}: {after.status.state} at {after.status.env_steps:,} steps")
-
-
-def _end(workspace: Workspace, run_ids: Iterable[str], desired: Desired) -> list[Entry]:
-    from rlstudio.control.runs.stop import EndRequest
-
-    return wait_until_ended(workspace, [EndRequest(workspace, run_id, desired) for run_id in run_ids])
+    selection = Selection(words, states, envs, algos, tags)
+    entries = selection.acting_on(workspace)
+    going = [entry for entry in entries if _is_going(entry) or entry.status.state == RunState.INTERRUPTED]
+    for entry in going if going and selection.is_group(entries) else entries:
+        # One by one: what is refused leaves the others as they are.
+        (after,) = wait_until_ended(workspace, [EndRequest(workspace, entry.id, Desired.CANCEL)])
+        stdout().line(f"run {after.id}: {after.status.state} at {after.status.env_steps:,} steps")
 
 
 def wait_until_ended(workspace: Workspace, requests: Sequence[EndRequest]) -> list[Entry]:
@@ -226,45 +250,3 @@ def worker(
         workspace, given, until_idle=until_idle, launcher=starts, tell=print_changes, complain=complain
     )
     served.serve()
-
-
-def gc(
-    keep: Annotated[
-        int, typer.Option("--keep", min=0, help="Number of newest runs to keep, whatever their state.")
-    ] = 0,
-    days: Annotated[float, typer.Option("--days", min=0, help="Runs younger than this stay.")] = 7.0,
-    states: Annotated[
-        str, typer.Option("--states", help="Final states to delete, separated by commas.")
-    ] = "failed,cancelled",
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Delete; without it, only list what would be deleted.")
-    ] = False,
-    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
-    json: Json = False,
-) -> None:
-    """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
-    from rlstudio.control.lifecycle import ENDED
-    from rlstudio.control.runs.remove import Policy, prunable, remove
-    from rlstudio.control.sweep.needed import needed_runs
-    from rlstudio.control.workspace import Entry, Workspace
-
-    known = {state.lower(): state for state in RunState if state in ENDED}
-    chosen = [name.strip().lower() for name in states.split(",")]
-    for name in chosen:
-        if name not in known:
-            raise UserError(f"--states {name}: not a final state of a run; choose from {', '.join(sorted(known))}")
-    workspace = Workspace(runs_dir)
-    if yes:
-        workspace.reap()
-    policy = Policy(keep, days, frozenset(known[name] for name in chosen))
-    going = [] if workspace.is_empty else prunable(workspace, policy, needed=partial(needed_runs, workspace.records))
-    out = stdout()
-    for run in going:
-        if yes:
-            remove(workspace, Entry(run.status, workspace, run))  # the row itself: a reference could match another run
-        if not json:
-            out.line(f"run {run.id}: {run.state}, {text.age(run.created_at)} old{': removed' if yes else ''}")
-    if json:
-        out.document({"removed" if yes else "would_remove": [run.id for run in going]})
-    elif not yes:
-        out.line(f"{len(going)} runs would be deleted; delete them with --yes" if going else "nothing to delete", "dim")

@@ -1,28 +1,36 @@
-"""`ls`, `show`, `rm` and `adopt`: the runs of a store and their folders. Nothing here imports torch."""
+"""`ls`, `show`, `tag`, `note`, `rm`, `gc` and `adopt`: the runs of a store and their folders, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Json, Run, Runs, RunsDir
-from rlstudio.cli.screen import text
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.options import Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.runs_dir import in_runs_dir
-from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, stdout
-from rlstudio.core.errors import Conflict, RunBusy
+from rlstudio.cli.screen.terminal import stdout
+from rlstudio.core.errors import Conflict, NoMatch, RunBusy, UserError
+from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.control.sweep.needed import Need
-    from rlstudio.control.workspace import Entry
+    from rlstudio.control.workspace import Entry, Workspace
 
 DEFAULT_LIMIT = 20
 
 
 def ls(
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=0, help=f"Newest runs to list; 0: all.  [default: {DEFAULT_LIMIT}]"),
@@ -30,62 +38,140 @@ def ls(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """List the runs, newest first."""
-    from rlstudio.cli.screen.describe import entry_document
+    """List runs, newest first; all of them, or those of a group or a filter.
+
+    \b
+    rlctl ls --state failed --env CartPole-v1
+    """
+    from rlstudio.cli.screen.run_table import print_runs
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
+    selection = Selection(words, states, envs, algos, tags)
     count = limit if limit is not None else (0 if json else DEFAULT_LIMIT)
-    entries = workspace.entries(count or None)
     out = stdout()
+    try:
+        entries, total = _listed(workspace, selection, count or None)
+    except NoMatch as nothing:  # a list without rows is no mistake
+        entries, total = [], 0
+        if not json:
+            out.line(str(nothing))
+            return
     if json:
-        out.document([entry_document(entry) for entry in entries])
+        out.document(_documents(entries, workspace))
     elif not entries:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
-        out.table(["id", "name", "state", "age", "epoch", "steps", "return"], [_row(entry) for entry in entries])
-        older = workspace.count() - len(entries)
-        if older > 0:
-            out.line(f"{older} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
+        print_runs(out, entries, workspace.references())
+        if total > len(entries):
+            out.line(f"{total - len(entries)} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
 
-def _row(entry: Entry) -> list[str | Cell]:
-    from rlstudio.cli.screen.describe import state_text
+def _listed(workspace: Workspace, selection: Selection, limit: int | None) -> tuple[Sequence[Entry], int]:
+    """The newest of the runs that are meant, and how many are meant in all."""
+    if not selection.words and not selection.filters:
+        return workspace.entries(limit), workspace.count()
+    newest = sorted(selection.entries(workspace), key=lambda entry: entry.id, reverse=True)
+    return newest[:limit], len(newest)
 
-    status = entry.status
-    return [
-        status.id,
-        status.name,
-        Cell(state_text(entry), STATE_STYLES.get(status.state, "")),
-        text.age(status.created_at),
-        f"{status.epoch}/{status.total_epochs}",
-        f"{status.env_steps:,}",
-        text.number(status.eval_return),
-    ]
+
+def _documents(entries: Sequence[Entry], workspace: Workspace) -> list[dict[str, object]]:
+    from rlstudio.cli.screen.describe import entry_document
+
+    references = workspace.references()
+    return [{**entry_document(entry), "handle": references.handle(entry.id)} for entry in entries]
 
 
 def show(
-    run: Run,
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
     lineage: Annotated[bool, typer.Option("--lineage", help="Where it comes from and what came of it.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show one run: state, progress, evaluation, hashes, checkpoints."""
-    from rlstudio.cli.screen.describe import entry_document, print_run, run_document
+    """Show a run: state, progress, evaluation, hashes, checkpoints; of several runs, a table and the mean of each
+    group."""
+    from rlstudio.cli.screen.describe import print_run, run_document
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    entry = workspace.find(run)
+    selection = Selection(words, states, envs, algos, tags)
+    entries = selection.entries(workspace)
     if lineage:
         from rlstudio.cli.screen.lineage_view import show_lineage
 
-        show_lineage(workspace, entry, json)
+        show_lineage(workspace, selection.only_one(entries, "--lineage"), json)
         return
-    document = {**run_document(entry.status, entry.folder), **entry_document(entry)}
+    known = zip(entries, _documents(entries, workspace), strict=True)
+    if len(entries) > 1 and not json:
+        _print_groups(workspace, entries)
+        return
+    documents = [{**run_document(entry.status, entry.folder), **document} for entry, document in known]
     if json:
-        stdout().document(document)
+        stdout().document(documents if len(documents) > 1 else documents[0])
     else:
-        print_run(stdout(), document)
+        print_run(stdout(), documents[0])
+
+
+def _print_groups(workspace: Workspace, entries: Sequence[Entry]) -> None:
+    from rlstudio.cli.screen.run_table import print_runs
+    from rlstudio.cli.screen.seeds import summary_line
+    from rlstudio.control.runs.select import by_name
+
+    print_runs(stdout(), entries, workspace.references())
+    for name, group in by_name(entries).items():
+        returns = [entry.status.eval_return for entry in group if entry.status.eval_return is not None]
+        if len(group) > 1 and returns:
+            stdout().line(f"{name}: {summary_line(returns)}", "bold")
+
+
+def tag(
+    tag: Annotated[str, typer.Argument(metavar="TAG", help="The tag.", autocompletion=completion.tags)],
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the tag away.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Give runs a tag, to find them by: `rlctl ls --tag TAG`.
+
+    \b
+    rlctl tag paper lr1e-3
+    """
+    from rlstudio.control.runs.labels import tag_runs
+    from rlstudio.control.workspace import Workspace
+
+    workspace = Workspace(runs_dir)
+    entries = Selection(words, states, envs, algos, tags).entries(workspace)
+    for run in tag_runs(workspace, entries, tag, remove=remove):
+        stdout().line(f"run {run.id}: {'tags ' + ', '.join(run.tags) if run.tags else 'no tags'}")
+
+
+def note(
+    run: Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help='The note; "" removes it; without it, print it.')
+    ] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Write a note on a run, or on all runs of a name; without TEXT, print the notes.
+
+    \b
+    rlctl note last "wider network, same seeds"
+    """
+    from rlstudio.control.runs.labels import write_note
+    from rlstudio.control.workspace import Workspace
+
+    workspace = Workspace(runs_dir)
+    entries = Selection([run]).entries(workspace)
+    rows = [entry.run for entry in entries] if text is None else write_note(workspace, entries, text)
+    for entry, row in zip(entries, rows, strict=True):
+        stdout().line(f"run {entry.id}: {(row and row.note) or 'no note'}")
 
 
 def adopt(
@@ -103,7 +189,11 @@ def adopt(
 
 
 def rm(
-    runs: Runs,
+    words: RunWords = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also runs that a sweep needs; says what it loses.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -114,11 +204,10 @@ def rm(
     from rlstudio.control.runs.remove import refuse_referred, remove
     from rlstudio.control.sweep.needed import needed_runs
     from rlstudio.control.workspace import Workspace
-    from rlstudio.core.run_state import OWNED
 
     workspace = Workspace(runs_dir)
-    workspace.reap()
-    entries = {entry.id: entry for entry in (workspace.find(run) for run in runs)}
+    selected = Selection(words, states, envs, algos, tags).acting_on(workspace)
+    entries = {entry.id: entry for entry in selected}
     needed = needed_runs(workspace.store, [entry.run for entry in entries.values() if entry.run])
     if not force:
         _refuse_needed(needed, runs_dir)  # first: to stop such a run would fail its trial
@@ -146,3 +235,46 @@ def _refuse_needed(needed: Mapping[str, Need], runs_dir: Path) -> None:
             f"run {run_id}: {need.why}; remove the whole sweep with: rlctl sweep rm {need.sweep}{where}, or only"
             f" this run with: rlctl rm {run_id} --force{where} ({need.lost})"
         )
+
+
+def gc(
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Number of newest runs to keep, whatever their state.")
+    ] = 0,
+    days: Annotated[float, typer.Option("--days", min=0, help="Runs younger than this stay.")] = 7.0,
+    states: Annotated[
+        str, typer.Option("--states", help="Final states to delete, separated by commas.")
+    ] = "failed,cancelled",
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete; without it, only list what would be deleted.")
+    ] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
+    from rlstudio.cli.screen.text import age
+    from rlstudio.control.lifecycle import ENDED
+    from rlstudio.control.runs.remove import Policy, prunable, remove
+    from rlstudio.control.sweep.needed import needed_runs
+    from rlstudio.control.workspace import Entry, Workspace
+
+    known = {state.lower(): state for state in RunState if state in ENDED}
+    chosen = [name.strip().lower() for name in states.split(",")]
+    for name in chosen:
+        if name not in known:
+            raise UserError(f"--states {name}: not a final state of a run; choose from {', '.join(sorted(known))}")
+    workspace = Workspace(runs_dir)
+    if yes:
+        workspace.reap()
+    policy = Policy(keep, days, frozenset(known[name] for name in chosen))
+    going = [] if workspace.is_empty else prunable(workspace, policy, needed=partial(needed_runs, workspace.records))
+    out = stdout()
+    for run in going:
+        if yes:
+            remove(workspace, Entry(run.status, workspace, run))  # the row itself: a reference could match another run
+        if not json:
+            out.line(f"run {run.id}: {run.state}, {age(run.created_at)} old{': removed' if yes else ''}")
+    if json:
+        out.document({"removed" if yes else "would_remove": [run.id for run in going]})
+    elif not yes:
+        out.line(f"{len(going)} runs would be deleted; delete them with --yes" if going else "nothing to delete", "dim")

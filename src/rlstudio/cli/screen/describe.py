@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.folder.run_folder import RunFolder
     from rlstudio.experiment.folder.status import Status
 
-STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial")
+STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial", "tags", "note")
 """Fields of a run that only the store has."""
 
 NOT_RECORDED = " (not yet recorded)"
@@ -80,11 +80,15 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
     parent = run.get("parent_id") and f"{run['parent_id']} at {run['parent_step']:,} steps"
     facts = {
+        "handle": run.get("handle"),
+        "tags": ", ".join(run.get("tags", ())),
+        "note": run.get("note"),
         "message": run["message"],
         "algorithm": run["algo"],
         "environment": f"{run['env_id']}, seed {run['seed']}",
         "progress": f"epoch {run['epoch']}/{run['total_epochs']}, {run['env_steps']:,} environment steps,"
         f" {run['gradient_steps']:,} gradient steps",
+        "training": f"return {text.number(run['train_return'])}" if run["train_return"] is not None else None,
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
         "exact resume": exact,
         "numerics": _numerics(run["topology"]),

@@ -41,6 +41,13 @@ def over_seeds(returns: Sequence[float]) -> dict[str, float] | None:
     return {"seeds": len(returns), "mean": mean, "iqm": float(iqm(returns)), "ci_low": low, "ci_high": high}
 
 
+def summary_line(returns: Sequence[float]) -> str:
+    """`over_seeds` for a person; there must be at least one."""
+    summary = over_seeds(returns) or {}
+    bounds = text.interval((summary["ci_low"], summary["ci_high"]))
+    return f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {text.plural(summary['seeds'], 'seed')}"
+
+
 def seeds_document(outcomes: Sequence[SeedResult]) -> dict[str, object]:
     return {"runs": [outcome.document() for outcome in outcomes], "summary": over_seeds(_returns(outcomes))}
 
@@ -52,16 +59,10 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
         state = Cell(run["state"], STATE_STYLES.get(run["state"], ""))
         rows.append([str(run["seed"]), state, f"{run['env_steps']:,}", text.number(run["eval_return"]), run["id"]])
     out.table(["seed", "state", "steps", "return", "run"], rows)
-    returns = _returns(outcomes)
-    summary = over_seeds(returns)
-    if summary is not None:
-        bounds = text.interval((summary["ci_low"], summary["ci_high"]))
-        out.line(
-            f"IQM {text.number(summary['iqm'])}, 95 % interval {bounds} over {text.plural(len(returns), 'seed')}",
-            "bold",
-        )
-    ids = " ".join(outcome.run["id"] for outcome in outcomes)
-    out.line(f"try next: rlctl plot {ids}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
+    if returns := _returns(outcomes):
+        out.line(summary_line(returns), "bold")
+    first = outcomes[0].run  # all have its name
+    out.line(f"try next: rlctl plot {first['name']}{in_runs_dir(Path(first['path']).parent)}")
 
 
 def _returns(outcomes: Sequence[SeedResult]) -> list[float]:

@@ -6,13 +6,14 @@ import errno
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import NamedTuple, TextIO
 
-from rlstudio.cli.screen.text import safe
+from rlstudio.cli.screen.text import cut, safe
 from rlstudio.core.errors import StorageError
 
 STYLES = {
@@ -25,6 +26,8 @@ STYLES = {
     "magenta": "35",
     "cyan": "36",
 }
+
+SEPARATOR = "  "
 
 STATE_STYLES = {
     "COMPLETED": "green",
@@ -81,18 +84,27 @@ class Terminal:
     def line(self, text: str = "", style: str = "") -> None:
         self._write(self.style(safe(text), style) + "\n")
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
-        """Columns under their names, as wide as they need to be."""
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str | Cell]],
+        *,
+        shrinking: Mapping[str, int] | None = None,
+    ) -> None:
+        """Columns under their names, as wide as they need to be. `shrinking`: columns that are cut, down to so many
+        characters, where the table would be wider than the terminal."""
         cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
         cells = [[Cell(safe(cell.text), cell.style) for cell in row] for row in cells]
         cells.insert(0, [Cell(name, "dim") for name in header])
-        widths = [max(len(row[i].text) for row in cells) for i in range(len(header))]
+        widths = {name: max(len(row[i].text) for row in cells) for i, name in enumerate(header)}
+        if shrinking is not None:
+            _shrink(widths, shrinking, shutil.get_terminal_size().columns)
         for row in cells:
             padded = [
-                self.style(cell.text, cell.style) + " " * (width - len(cell.text))
-                for cell, width in zip(row, widths, strict=True)
+                self.style(cut(cell.text, width), cell.style) + " " * (width - len(cell.text))
+                for cell, width in zip(row, widths.values(), strict=True)
             ]
-            self._write("  ".join(padded).rstrip() + "\n")
+            self._write(SEPARATOR.join(padded).rstrip() + "\n")
 
     def pieces(self, row: Sequence[Cell]) -> None:
         """One line of several pieces, each in its own style; spaces at its end are left out."""
@@ -135,6 +147,16 @@ class Terminal:
             raise StorageError(f"output: {error.strerror or error}") from error
         except ValueError as error:  # of a stream that was closed
             raise OutputClosed from error
+
+
+def _shrink(widths: dict[str, int], least: Mapping[str, int], columns: int) -> None:
+    """Take from the column that has most to give, until the row fits or none can give more."""
+    excess = sum(widths.values()) + len(SEPARATOR) * (len(widths) - 1) - columns
+    for _ in range(excess):
+        widest = max(least, key=lambda name: widths[name] - least[name])
+        if widths[widest] <= least[widest]:
+            return
+        widths[widest] -= 1
 
 
 def stdout() -> Terminal:

@@ -19,6 +19,11 @@ def safe(text: str) -> str:
     )
 
 
+def cut(text: str, width: int) -> str:
+    """At most so many characters, with a sign that some are missing."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def number(value: float | None) -> str:
     """About four digits; `-` where there is none."""
     if value is None or not math.isfinite(value):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from itertools import count
 from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
@@ -14,12 +17,14 @@ from rlstudio.core.errors import CheckpointError, Incompatible, UserError
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import Reason
-from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.experiment import LONGEST_NAME, ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
+
+FORK_NAME = re.compile(r"-fork[0-9]*\Z")
 
 
 def fork(
@@ -32,10 +37,12 @@ def fork(
     **origin: Unpack[SweepOrigin],
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
-    if that is damaged. `origin`: its sweep and trial."""
+    if that is damaged. `origin`: its sweep and trial. Without `name=...` among the overrides the child gets a name of
+    its own: its parent's goes on to mean its parent."""
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
-    cfg = read_config(source, overrides)
+    named = any(override.partition("=")[0] == "name" for override in overrides)
+    cfg = read_config(source, overrides if named else [*overrides, f"name={json.dumps(_free_name(workspace, parent))}"])
     require(cfg.runtime.numerics)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
     with recording_failure(workspace.store, child):
@@ -56,6 +63,14 @@ def fork(
         folder.remove()
         workspace.store.remove(child.id)
         raise
+
+
+def _free_name(workspace: Workspace, parent: RunRow) -> str:
+    """`NAME-fork`, `NAME-fork2`, ...: the first that no run has; the same for a fork of a fork."""
+    taken, base = workspace.references().groups, FORK_NAME.sub("", parent.name)
+    endings = (f"-fork{'' if number == 1 else number}" for number in count(1))
+    names = (f"{base[: LONGEST_NAME - len(ending)]}{ending}" for ending in endings)
+    return next(name for name in names if name not in taken)
 
 
 def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed: str) -> Session:

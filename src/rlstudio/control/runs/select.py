@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 
 from rlstudio.control.references import none_yet
 from rlstudio.control.workspace import Entry, Workspace
-from rlstudio.core.errors import RunNotFound, UserError, suggest
+from rlstudio.core.errors import NoMatch, UserError, suggest
 from rlstudio.core.run_state import RunState
 
 
@@ -72,8 +72,8 @@ MOST_LISTED = 6
 def select(workspace: Workspace, words: Collection[str], filters: Filters = EVERYTHING) -> tuple[Entry, ...]:
     """The runs that are meant, each once: those of the words in the order of the words (of a name, the oldest first),
     or without words all runs, oldest first; then only those that pass the filters. At least one: `RunNotFound` says in
-    one line which word or filter names none. Neither words nor filters is a `UserError`: nothing means all by
-    accident."""
+    one line which word names none, `NoMatch` which filter. Neither words nor filters is a `UserError`: nothing means
+    all by accident."""
     if not words and not filters:
         raise UserError(
             "no run is named; give RUN (an id, a handle, a name or `last`), or a filter: --state, --env, --algo, --tag"
@@ -88,7 +88,7 @@ def select(workspace: Workspace, words: Collection[str], filters: Filters = EVER
         raise none_yet(str(filters), workspace.given_dir)
     chosen = tuple(entry for entry in entries if filters.passes(entry))
     if not chosen:
-        raise RunNotFound(filters.no_match(entries))
+        raise NoMatch(filters.no_match(entries))
     return chosen
 
 

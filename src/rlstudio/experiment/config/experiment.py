@@ -49,14 +49,15 @@ from rlstudio.experiment.config.sections import (
 )
 from rlstudio.experiment.folder.new_run import NewRun
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+LONGEST_NAME = 64
+NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 READING_ORDER = ("name", "env", "policy", "train")
 NOT_YET = object()
 
 
 def _derived_name(data: dict[str, Any]) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{data['policy'].algo}_{data['env'].id}")[:64]
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{data['policy'].algo}_{data['env'].id}")[:LONGEST_NAME]
 
 
 def _nothing_given() -> Any:
@@ -131,7 +132,7 @@ with warnings.catch_warnings():
         @classmethod
         def _plain_name(cls, value: str) -> str:
             if not NAME.fullmatch(value):
-                raise ValueError("use 1 to 64 letters, digits, _ - or . (and neither - nor . first)")
+                raise ValueError(f"use 1 to {LONGEST_NAME} letters, digits, _ - or . (and neither - nor . first)")
             if value == "last":
                 raise ValueError("`last` already means the newest run; choose another name")
             return value
