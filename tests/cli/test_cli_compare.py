@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio import orchestrator
+from rlstudio.core.errors import Notice
 from rlstudio.core.run_state import RunState
 from support.cli_scenario import Rlctl
 from support.measured_runs import learning, measured_run
@@ -153,6 +155,19 @@ def test_without_evaluations_the_training_return_is_compared(rlctl: Rlctl, place
     assert done["metric"] == "rollout/return_mean"
     assert done["notes"][0] == "early: no evaluation yet, so the training return (rollout/return_mean) is compared"
     assert "no metric 'eval/retrun'" in rlctl("compare", "late", "--metric", "eval/retrun").err
+
+
+def test_the_same_from_python(two_groups: dict[str, list[str]], place: Path) -> None:
+    comparison = orchestrator.compare("lr1e-3", "lr1e-4", envs=["CartPole-v1"])
+    first, second = comparison.groups
+    assert (first.name, first.n, second.improvement) == ("lr1e-3", 10, (1.0, 1.0, 1.0))
+    ends = [learning(200.0, seed)["eval/return_mean"][-1][1] for seed in range(10)]
+    assert first.mean is not None
+    assert first.mean.value == pytest.approx(sum(ends) / 10)
+    measured_run(RUNS, "short", 0, learning(50.0, 0, evaluations=2))
+    with pytest.warns(Notice, match="too few for a curve"):
+        picture = orchestrator.plot("short", out="short.png", runs_dir="runs")
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------

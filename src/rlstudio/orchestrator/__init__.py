@@ -14,6 +14,9 @@
     for run in runs:
         run.wait()
 
+    orchestrator.compare("lr1e-3", "lr1e-4").groups[1].improvement             # groups of runs, by the names they share
+    orchestrator.plot("lr1e-3", "lr1e-4", out="lr.png")
+
 A configuration is a file, a dict or an `ExperimentConfig`; overrides are written as on the command line. Where runs lie
 is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
 """
@@ -33,13 +36,16 @@ from rlstudio.orchestrator.actions import (
     stop_sweep,
     sweep,
 )
+from rlstudio.orchestrator.groups import compare, plot
 from rlstudio.orchestrator.handle import Run
 
 __all__ = [
     "Run",
+    "compare",
     "get",
     "launch",
     "pause",
+    "plot",
     "promote",
     "remove_sweep",
     "resume",

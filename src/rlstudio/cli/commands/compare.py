@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
-from rlstudio.cli.arguments.options import RUN_HELP, Json, Run, RunsDir
+from rlstudio.cli.arguments.options import RUN_HELP, Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -50,12 +50,11 @@ def compare(
     rlctl compare lr1e-3 lr1e-4 --metric train/kl --minimize --json
     """
     from rlstudio.control.runs.measured import measured_groups
-    from rlstudio.control.runs.select import Filters
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.compare_groups import compare_groups
 
-    filters = Filters(state or (), env or (), algo or (), tag or ())
-    groups = measured_groups(Workspace(runs_dir), runs or (), filters)
+    selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
+    groups = measured_groups(selected)
     comparison = compare_groups(groups, metric, minimize=minimize)
     if json:
         stdout().document(comparison.to_json())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
-from rlstudio.cli.arguments.options import RunsDir
+from rlstudio.cli.arguments.options import Algos, Envs, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.cli.screen.text import safe
 from rlstudio.core.errors import UserError
@@ -53,14 +53,13 @@ def metrics(
     rlctl metrics lr1e-3 lr1e-4 --wide --out lr.parquet
     rlctl metrics lr1e-3 --tensorboard events
     """
-    from rlstudio.control.runs.select import Filters, select
     from rlstudio.control.workspace import Workspace
 
     kind = _kind(csv, parquet, out)
     if tensorboard is not None and (csv or parquet or wide or out or metric):
         raise UserError("--tensorboard: event files have all metrics; leave the options of a table out")
     workspace = Workspace(runs_dir)
-    entries = select(workspace, runs or (), Filters(state or (), env or (), algo or (), tag or ()))
+    entries = Selection(runs, state, env, algo, tag).entries(workspace)
     named = _named(entries)
     if not named:
         workspace.folder_to_read(entries[0].id)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.filters import Algos, Envs, RunWords, States, Tags
-from rlstudio.cli.arguments.options import RunsDir
+from rlstudio.cli.arguments.options import Algos, Envs, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
@@ -46,7 +46,6 @@ def plot(
     rlctl plot --algo ppo --state completed
     """
     from rlstudio.control.runs.measured import measured_groups
-    from rlstudio.control.runs.select import Filters
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
     from rlstudio.experiment.analysis.groups import curve_metric, curves_of
@@ -54,8 +53,8 @@ def plot(
 
     if out is not None:
         output_path(out, SUFFIXES)
-    filters = Filters(state or (), env or (), algo or (), tag or ())
-    groups = measured_groups(Workspace(runs_dir), runs or (), filters)
+    selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
+    groups = measured_groups(selected)
     key, notes = curve_metric(groups, metric)
     curves, more = curves_of(groups, key)
     for note in (*notes, *more):

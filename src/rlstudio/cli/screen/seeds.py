@@ -61,8 +61,8 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
     out.table(["seed", "state", "steps", "return", "run"], rows)
     if returns := _returns(outcomes):
         out.line(summary_line(returns), "bold")
-    ids = " ".join(outcome.run["id"] for outcome in outcomes)
-    out.line(f"try next: rlctl plot {ids}{in_runs_dir(Path(outcomes[0].run['path']).parent)}")
+    first = outcomes[0].run  # all have its name
+    out.line(f"try next: rlctl plot {first['name']}{in_runs_dir(Path(first['path']).parent)}")
 
 
 def _returns(outcomes: Sequence[SeedResult]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The runs that a person names, in groups, with what they measured. It only looks.
+"""Selected runs in groups, with what they measured. It only looks.
 
 A group is a name (decision 0043). Where runs of one name are different experiments (the same file launched with another
 setting), each experiment is a group of its own, called by what differs: a band over both would mean nothing.
@@ -6,10 +6,10 @@ setting), each experiment is a group of its own, called by what differs: a band 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from rlstudio.control.runs.select import EVERYTHING, Filters, by_name, select
-from rlstudio.control.workspace import Entry, Workspace
+from rlstudio.control.runs.select import by_name
+from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.analysis.compare_runs import ABSENT, differences
@@ -23,14 +23,11 @@ MOST_SETTINGS = 2
 """That a label names."""
 
 
-def measured_groups(
-    workspace: Workspace, words: Collection[str], filters: Filters = EVERYTHING
-) -> tuple[RunGroup, ...]:
-    """The groups that are meant, in the order in which they are named. A run without a folder has measured nothing; if
-    that is so for all of them, the first one's reason is raised."""
-    entries = select(workspace, words, filters)
+def measured_groups(entries: Sequence[Entry]) -> tuple[RunGroup, ...]:
+    """The groups of the selected runs, in their order. A run without a folder has measured nothing; if that is so for
+    all of them, the reason of the first one is raised."""
     if not any(entry.has_folder for entry in entries):
-        workspace.folder_to_read(entries[0].id)
+        entries[0].workspace.folder_to_read(entries[0].id)
     return tuple(
         RunGroup(label, tuple(_measured(entry) for entry in members))
         for name, group in by_name(entries).items()
