@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from rlstudio.core.errors import Incompatible
-from rlstudio.delivery.export import export_run
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.run.load import load_run
 from rlstudio.experiment.training.build import build_runtime, build_trainer
@@ -46,11 +44,3 @@ def test_a_run_of_it_can_be_loaded(tmp_path):
     actions = loaded.agent.episode().act(np.zeros((3, 4), np.float32))
     assert actions.shape == (3,)
     assert session.evaluation.summary.mean == pytest.approx(np.mean(session.evaluation.returns))
-
-
-def test_it_cannot_be_exported_and_the_reason_is_told(tmp_path):
-    with start(config(epochs=1, steps_per_epoch=8), tmp_path / "runs") as session:
-        for _ in session:
-            pass
-    with pytest.raises(Incompatible, match="mpc searches ahead in a model at every step, which no graph"):
-        export_run(session.folder, tmp_path / "bundle")

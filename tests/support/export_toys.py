@@ -147,7 +147,7 @@ CASES = [
     Case("bc", "Numbers"),
     Case("bc", "Moves", NORMAL, {"loss": "mse"}),
 ]
-PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans is no graph from observations to actions
+PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans has a plan in its spec, not a Model
 
 
 def config(case: Case, **more: Any) -> ExperimentConfig:

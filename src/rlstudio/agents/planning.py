@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.contracts import Acted, Array, Carried, NoiseBlock, Planner, Score
+from rlstudio.core.contracts import AGE, Acted, Array, Carried, NoiseBlock, Planner, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
-
-AGE = "age"
 
 
 class PlanningAgent(Agent):

@@ -11,6 +11,7 @@ is what a planner, chance or the agent itself does, or a dataset. Dims: H steps 
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 import torch
 from pydantic import Field, PositiveFloat, model_validator
@@ -43,6 +44,8 @@ PLANNED_STARTS = 8
 
 
 class DiffusionConfig(TrajectoryConfig):
+    acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics")
+
     lr: PositiveFloat = Field(1e-3, le=10.0)
     """Learning rate at the start."""
 

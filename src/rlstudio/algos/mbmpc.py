@@ -13,7 +13,7 @@ comes after its horizon, as far as it can be trusted (`models/planning/value.py`
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
@@ -47,6 +47,8 @@ LARGEST_WEIGHT = 20.0
 
 
 class MBMPCConfig(OffPolicyConfig):
+    acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics")
+
     lr: PositiveFloat = Field(1e-3, le=10.0)
     """Learning rate at the start."""
 

@@ -31,6 +31,8 @@ from rlstudio.planners.config import PlannerConfig
 
 
 class MPCConfig(RunLength):
+    acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics")
+
     retired: ClassVar[dict[str, Retired]] = {
         "batch_size": Retired(1, "mpc learns nothing"),
         "lr": Retired(3e-4, "mpc learns nothing"),

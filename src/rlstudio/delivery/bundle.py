@@ -1,9 +1,9 @@
 """A bundle: a trained policy as a folder that can be given away, with everything needed to act.
 
     MANIFEST.json        size and sha256 of every other file, and its own sha256 as last line
-    spec.json            spaces, Model, graph, where it comes from (spec.py)
-    weights.safetensors  the weights of the Model
-    policy.onnx          the greedy policy as a graph, where asked for; also policy.pt2 and policy.ts
+    spec.json            spaces, Model or plan, graph, where it comes from (spec.py)
+    weights.safetensors  the weights of the Model, or of all that a plan is made with
+    policy.onnx          the greedy policy, or one plan, as a graph, where asked for; also policy.pt2 and policy.ts
     config.yaml          the experiment; missing where an imported policy named no environment
     README.md            what it is and how to use it
     example.py           acts: by policy.onnx without RLStudio, or with RLStudio where there is no policy.onnx
@@ -30,6 +30,7 @@ import numpy as np
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Incompatible, StorageError, UserError
 from rlstudio.core.parsing.yaml_file import read_text
+from rlstudio.delivery.plan import PlanSpec, planning_agent
 from rlstudio.delivery.spec import ActingFacts, Spec, derived, read_spec
 from rlstudio.storage.abandoned import sweep_abandoned
 from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
@@ -81,6 +82,9 @@ class Bundle:
         from rlstudio.agents.rebuild import rebuilt
 
         spec = self.spec
+        if spec.plan is not None:
+            return self._planning(spec.plan)
+        assert spec.model is not None  # or there is a plan
         try:
             agent = rebuilt(spec.spaces, spec.model, self.weights())
         except Incompatible as error:
@@ -89,9 +93,22 @@ class Bundle:
             raise BundleError(f"{self.path}: {SPEC}: `derived` does not follow from its Model")
         return agent
 
+    def _planning(self, plan: PlanSpec) -> Agent:
+        from rlstudio.delivery.planned import facts_of
+
+        try:
+            agent = planning_agent(self.spec.algo, plan, self.spec.spaces, self.weights())
+            same = self.spec.derived == derived(self.spec.spaces, None, facts_of(agent))
+        except (UserError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise BundleError(f"{self.path}: {SPEC}: no agent can be built from it: {reason}") from error
+        if not same:
+            raise BundleError(f"{self.path}: {SPEC}: `derived` does not follow from its plan")
+        return agent
+
     def policy(self) -> Agent:
-        """What acts: by the graph where there is one, else the agent built again. Offers `act` and `episode`."""
-        if ONNX not in self.files:
+        """What acts: by the graph where a policy has one, else the agent built again. Offers `act` and `episode`."""
+        if ONNX not in self.files or self.spec.plan is not None:
             return self.agent()
         from rlstudio.delivery.onnx_agent import OnnxAgent
 

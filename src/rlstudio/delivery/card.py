@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import AGE, State
 from rlstudio.core.spaces import describe, from_json
 from rlstudio.delivery.spec import Spec
 
@@ -44,7 +44,7 @@ if __name__ == "__main__":
 '''
 
 EXAMPLE_WITHOUT_ONNX = '''\
-"""Acts with this policy. The bundle has no policy.onnx, so RLStudio runs it from its weights."""
+"""Acts with this policy, which RLStudio builds from its weights."""
 
 from pathlib import Path
 
@@ -63,7 +63,12 @@ for _ in range(3):
 
 
 def example(spec: Spec) -> bytes:
-    return (EXAMPLE if "onnx" in spec.formats else EXAMPLE_WITHOUT_ONNX).encode()
+    return (EXAMPLE if _needs_no_rlstudio(spec) else EXAMPLE_WITHOUT_ONNX).encode()
+
+
+def _needs_no_rlstudio(spec: Spec) -> bool:
+    """A plan needs noise too, which RLStudio draws by the age of an episode."""
+    return "onnx" in spec.formats and spec.plan is None
 
 
 def readme(spec: Spec) -> bytes:
@@ -71,7 +76,7 @@ def readme(spec: Spec) -> bytes:
     observation, action = (describe(from_json(space)) for space in (spec.observation, spec.action))
     origin = spec.origin
     facts = {
-        "policy": f"{spec.algo}, Model `{spec.model.variant}`",
+        "policy": f"{spec.algo}, {_acts_by(spec)}",
         "environment": spec.env_id or "not named",
         "observations": observation,
         "actions": action,
@@ -90,7 +95,7 @@ def readme(spec: Spec) -> bytes:
     return f"""\
 # {spec.name}
 
-A trained policy, exported by RLStudio. It acts greedily: the same observation gives the same action.
+A trained policy, exported by RLStudio. {_how(spec)}
 
 | | |
 |---|---|
@@ -109,11 +114,33 @@ rlctl serve-policy {{this folder}} # over HTTP
 `spec.json` names every input and output with shape and dtype. The batch comes first. Observations are raw (the policy
 normalizes by itself), floats as float32, bytes as uint8, choices as int64 counted from 0. Actions are the environment's
 own: in its numbering and inside its bounds. What is remembered (`carry_*`) starts with zeros in each episode and comes
-back as `carry_*_after`.
+back as `carry_*_after`.{_noise(spec)}
 
 `MANIFEST.json` has the sha256 of every file: `rlctl` refuses a bundle in which a single bit has changed. It is not a
 signature: a program that changes a file can change the manifest too.
 """.encode()
+
+
+def _acts_by(spec: Spec) -> str:
+    if spec.model is not None:
+        return f"Model `{spec.model.variant}`"
+    return "a planner that searches ahead in a model of the world at every step"
+
+
+def _how(spec: Spec) -> str:
+    if spec.plan is None:
+        return "It acts greedily: the same observation gives the same action."
+    return "It plans: the same observation, memory and noise give the same action."
+
+
+def _noise(spec: Spec) -> str:
+    """What the graph of a plan wants besides."""
+    if spec.plan is None:
+        return ""
+    noise = spec.derived["noise"]
+    return f""" `noise` are {noise["kind"]} random numbers that a graph tries sequences
+with, new ones in each step; RLStudio itself takes them by the age of the episode (`{AGE}`). A graph plans for one
+observation at a time."""
 
 
 def _graphs(spec: Spec) -> str:
@@ -126,7 +153,9 @@ Before it was written, every graph in it ({", ".join(sorted(spec.formats))}) was
 
 def _needs(spec: Spec) -> str:
     """What `example.py` imports."""
-    return "NumPy and onnxruntime, nothing else" if "onnx" in spec.formats else "RLStudio: there is no policy.onnx"
+    if _needs_no_rlstudio(spec):
+        return "NumPy and onnxruntime, nothing else"
+    return "RLStudio: there is no policy.onnx" if spec.plan is None else "RLStudio: it plans"
 
 
 def _score(evaluation: State | None) -> str | None:

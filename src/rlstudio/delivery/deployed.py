@@ -23,6 +23,8 @@ from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_
 class Deployed(nn.Module):
     """The greedy agent. Dims: N rows."""
 
+    rows: int | None = None  # any number of them
+
     def __init__(self, agent: Agent) -> None:
         super().__init__()
         model: object = getattr(agent, "model", None)

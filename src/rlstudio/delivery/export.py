@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from rlstudio.agents.agent import Agent
-from rlstudio.agents.rebuild import model_spec
+from rlstudio.agents.planning import PlanningAgent
 from rlstudio.core.config import to_yaml
-from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, to_json
 from rlstudio.core.version import __version__
-from rlstudio.delivery import card, parity
+from rlstudio.delivery import card, parity, plan_parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
-from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
+from rlstudio.delivery.graphs import Exporter, Run, check_formats, file_of, module_run
+from rlstudio.delivery.plan import PlanSpec, planning_agent
+from rlstudio.delivery.planned import DeployedPlan, facts_of
+from rlstudio.delivery.shipping import shipped
 from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
@@ -29,18 +32,22 @@ DEFAULT_FORMATS = ("bundle", "onnx", "torch-export")
 
 
 def export_run(
-    folder: RunFolder, target: Path, *, checkpoint: str = "last", formats: tuple[str, ...] = DEFAULT_FORMATS
+    folder: RunFolder,
+    target: Path,
+    *,
+    checkpoint: str = "last",
+    formats: tuple[str, ...] | None = None,
+    usual: tuple[str, ...] = DEFAULT_FORMATS,
 ) -> Bundle:
-    """The agent of a run as a bundle. The run is only read, and may be training meanwhile."""
-    check_formats(formats)
+    """The agent of a run as a bundle. The run is only read, and may be training meanwhile. Without `formats` those of
+    `usual`, and of an agent that plans the bundle alone: its graph is large, and few programs can use it."""
+    check_formats(formats or usual)
     check_target(target)
     loaded = load_run(folder, checkpoint)
     cfg, info = loaded.cfg, loaded.checkpoint.info
-    if loaded.agent.acting == "planner":
-        raise Incompatible(
-            f"run {folder.id}: {cfg.policy.algo} searches ahead in a model at every step, which no graph from"
-            " observations to actions can hold; act with it in Python (load_agent), or train ppo, dqn or sac to export"
-        )
+    described = shipped(cfg, loaded.agent)
+    if formats is None:
+        formats = ("bundle",) if isinstance(described, PlanSpec) else usual
     origin = BundleOrigin(
         kind="run",
         run_id=folder.id,
@@ -52,7 +59,7 @@ def export_run(
     return export_agent(
         loaded.agent,
         target,
-        model=model_spec(loaded.agent.model),
+        model=described,
         formats=formats,
         name=cfg.name,
         algo=cfg.policy.algo,
@@ -68,7 +75,7 @@ def export_agent(
     agent: Agent,
     target: Path,
     *,
-    model: ModelSpec,
+    model: ModelSpec | PlanSpec,
     formats: tuple[str, ...],
     name: str,
     algo: str,
@@ -81,18 +88,13 @@ def export_agent(
     """Any agent as a bundle, after every graph was checked to act as the agent does."""
     check_formats(formats)
     check_target(target)
-    policy = Deployed(agent)
     seed = 0 if env is None else env.seed
-    recorded = parity.made_up_rows(agent, policy, seed) if env is None else parity.played_rows(agent, policy, env, seed)
-    # The module that is exported, before any exporter: a difference here would be in every format.
-    agreed = {"module": parity.check("module", module_run(policy, policy), policy, recorded, agent.spaces).to_json()}
-    graphs: dict[str, bytes] = {}
-    exporter = Exporter(policy)
-    chosen = [format for format in formats if format != "bundle"]
-    for format in chosen:
-        graph = exporter.graph(format)
-        agreed[format] = parity.check(format, graph.run, policy, recorded, agent.spaces).to_json()
-        graphs[file_of(format)] = graph.data
+    if isinstance(model, PlanSpec):
+        assert isinstance(agent, PlanningAgent)
+        assert env is not None  # a plan comes from a run
+        compared = _compared_plan(agent, algo, model, formats, env, seed)
+    else:
+        compared = _compared(agent, formats, env, seed)
     spec = Spec(
         format=1,
         rlstudio=__version__,
@@ -100,20 +102,78 @@ def export_agent(
         algo=algo,
         env_id=None if env is None else env.id,
         origin=origin,
-        model=model,
+        model=model if isinstance(model, ModelSpec) else None,
+        plan=model if isinstance(model, PlanSpec) else None,
         observation=to_json(agent.spaces.observation),
         action=to_json(agent.spaces.action),
         frame_stack=_frame_stack(agent, env),
         evaluation=None if evaluation is None else dict(evaluation),
         reward_scale=reward_scale,
-        parity={"rows": len(recorded), "batches": list(parity.BATCHES), "formats": agreed},
-        formats={format: file_of(format) for format in chosen},
-        derived=derived(agent.spaces, model, ActingFacts.of(agent.model)),
+        parity={"rows": compared.rows, "batches": list(parity.BATCHES), "formats": compared.agreed},
+        formats={format: file_of(format) for format in formats if format != "bundle"},
+        derived=derived(agent.spaces, model if isinstance(model, ModelSpec) else None, compared.facts),
     )
-    others = {README: card.readme(spec), EXAMPLE: card.example(spec), **graphs}
+    others = {README: card.readme(spec), EXAMPLE: card.example(spec), **compared.graphs}
     if config_yaml is not None:
         others[CONFIG] = config_yaml.encode()
     return write_bundle(target, spec, weights_of(agent), others)
+
+
+class _Compared(NamedTuple):
+    """What a bundle is made of, once it was compared with the agent."""
+
+    rows: int
+    agreed: dict[str, dict[str, float]]
+    graphs: dict[str, bytes]
+    facts: ActingFacts
+
+
+def _compared(agent: Agent, formats: tuple[str, ...], env: EnvConfig | None, seed: int) -> _Compared:
+    policy = Deployed(agent)
+    recorded = parity.made_up_rows(agent, policy, seed) if env is None else parity.played_rows(agent, policy, env, seed)
+
+    def checked(name: str, run: Run) -> dict[str, float]:
+        return parity.check(name, run, policy, recorded, agent.spaces).to_json()
+
+    # The module that is exported, before any exporter: a difference here would be in every format.
+    agreed = {"module": checked("module", module_run(policy, policy))}
+    graphs = _graphs(policy, formats, agreed, checked)
+    return _Compared(len(recorded), agreed, graphs, ActingFacts.of(agent.model))
+
+
+def _compared_plan(
+    agent: PlanningAgent, algo: str, plan: PlanSpec, formats: tuple[str, ...], env: EnvConfig, seed: int
+) -> _Compared:
+    facts = facts_of(agent)
+    has_graphs = any(format != "bundle" for format in formats)
+    policy = DeployedPlan(agent) if has_graphs else None  # refuses before minutes of planning
+    recorded = plan_parity.played_plans(agent, env, seed)
+    rebuilt = planning_agent(algo, plan, agent.spaces, weights_of(agent))
+    agreed = {"bundle": plan_parity.check_rebuilt(agent, rebuilt, recorded, seed).to_json()}
+    graphs: dict[str, bytes] = {}
+    if policy is not None:
+
+        def checked(name: str, run: Run) -> dict[str, float]:
+            return plan_parity.check_graph(name, run, policy, recorded).to_json()
+
+        graphs = _graphs(policy, formats, agreed, checked)
+    return _Compared(sum(len(step.actions) for step in recorded), agreed, graphs, facts)
+
+
+def _graphs(
+    policy: Deployed | DeployedPlan,
+    formats: tuple[str, ...],
+    agreed: dict[str, dict[str, float]],
+    checked: Callable[[str, Run], dict[str, float]],
+) -> dict[str, bytes]:
+    """The files of the formats, each compared."""
+    graphs, exporter = {}, Exporter(policy)
+    for format in formats:
+        if format != "bundle":
+            graph = exporter.graph(format)
+            agreed[format] = checked(format, graph.run)
+            graphs[file_of(format)] = graph.data
+    return graphs
 
 
 def _lineage(folder: RunFolder) -> dict[str, object] | None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from rlstudio.core.errors import UserError, suggest
+from rlstudio.core.errors import Incompatible, UserError, message_of, suggest
 from rlstudio.core.host.extras import Extra
 from rlstudio.delivery.deployed import Deployed
+from rlstudio.delivery.planned import DeployedPlan
 from rlstudio.delivery.ports import Port
 
 if TYPE_CHECKING:
@@ -60,23 +61,39 @@ def check_formats(formats: tuple[str, ...]) -> None:
 class Exporter:
     """One policy in as many formats as asked for; two of them begin with the same program."""
 
-    def __init__(self, policy: Deployed) -> None:
+    def __init__(self, policy: Deployed | DeployedPlan) -> None:
         self.policy = policy
 
     def graph(self, name: str) -> Graph:
         _, make = FORMATS[name]
-        with _quiet():
-            return make(self)
+        try:
+            with _quiet():
+                return make(self)
+        except Exception as error:  # each exporter has errors of its own
+            if not isinstance(self.policy, DeployedPlan):
+                raise
+            reason = message_of(_first_cause(error))
+            raise Incompatible(
+                f"--format {name}: its exporter cannot follow this plan: {reason}; use --format torchscript or bundle"
+            ) from error
 
     @cached_property
     def program(self) -> torch.export.ExportedProgram:
-        batch = torch.export.Dim(BATCH, min=1)
         example = self.example()
+        if self.policy.rows is not None:
+            return torch.export.export(self.policy, example)
+        batch = torch.export.Dim(BATCH, min=1)
         return torch.export.export(self.policy, example, dynamic_shapes=(tuple({0: batch} for _ in example),))
 
     def example(self) -> tuple[torch.Tensor, ...]:
-        ports = self.policy.inputs
-        return tuple(torch.zeros(EXAMPLE_ROWS, *port.shape, dtype=getattr(torch, port.dtype)) for port in ports)
+        ports, rows = self.policy.inputs, self.policy.rows or EXAMPLE_ROWS
+        return tuple(torch.zeros(rows, *port.shape, dtype=getattr(torch, port.dtype)) for port in ports)
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def file_of(name: str) -> str:
@@ -174,7 +191,7 @@ FORMATS: dict[str, tuple[str, Callable[[Exporter], Graph]]] = {
 }
 
 
-def module_run(module: Callable[..., tuple[torch.Tensor, ...]], policy: Deployed) -> Run:
+def module_run(module: Callable[..., tuple[torch.Tensor, ...]], policy: Deployed | DeployedPlan) -> Run:
     """Runs a torch module that takes and gives what the policy does."""
     inputs, outputs = ([port.name for port in ports] for ports in (policy.inputs, policy.outputs))
 

@@ -25,7 +25,7 @@ from rlstudio.delivery.ports import ACTIONS, OUTPUTS
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.judging.evaluate import real_vectorization
-from rlstudio.experiment.judging.play import play
+from rlstudio.experiment.judging.play import Vary, play
 
 ROWS, ENVS = 1024, 8
 RANDOM_SHARE = 0.25
@@ -63,23 +63,28 @@ class Agreement:
 
 def played_rows(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, rows: int = ROWS) -> ParityRecord:
     """Episodes of the environment, played greedily but for a quarter of random actions, so that states vary."""
-    generator = Rng(seed).fork("parity").generator()
-    mask = ActionMask.of(agent.spaces)
     env = make_vec_env(env_cfg, num_envs=ENVS, seed=seed, vectorization=real_vectorization(env_cfg))
-
-    def vary(observations: Array, actions: np.ndarray) -> np.ndarray:
-        varied, replaced = actions.copy(), generator.random(len(actions)) < RANDOM_SHARE
-        varied[replaced] = _random(agent.spaces, mask, observations, actions, generator)[replaced]
-        return varied
-
     table, resets = _Table(policy), []
     try:
-        for played in islice(play(agent, env, env.reset(), vary), -(-rows // env.num_envs)):
+        for played in islice(play(agent, env, env.reset(), varied(agent, seed)), -(-rows // env.num_envs)):
             table.add(agent, played.observations, played.carry, played.acted)
             resets.append(played.lengths == 1)
     finally:
         env.close()
     return table.recorded(np.stack(resets), env.num_envs)
+
+
+def varied(agent: Agent, seed: int) -> Vary:
+    """Replaces a quarter of an agent's actions by random ones."""
+    generator = Rng(seed).fork("parity").generator()
+    mask = ActionMask.of(agent.spaces)
+
+    def vary(observations: Array, actions: np.ndarray) -> np.ndarray:
+        changed, replaced = actions.copy(), generator.random(len(actions)) < RANDOM_SHARE
+        changed[replaced] = _random(agent.spaces, mask, observations, actions, generator)[replaced]
+        return changed
+
+    return vary
 
 
 def made_up_rows(agent: Agent, policy: Deployed, seed: int, rows: int = ROWS) -> ParityRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from rlstudio.core.action_mask import choices
@@ -10,6 +10,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Space, describe
 
 OBSERVATIONS, ACTIONS, OUTPUTS, CARRY, AFTER = "observations", "actions", "outputs", "carry_", "_after"
+NOISE = "noise"
 
 
 class Port(NamedTuple):
@@ -40,9 +41,11 @@ def _own_name(entry: str) -> str:
     return f"observation_{entry}" if entry in (ACTIONS, OUTPUTS) or entry.startswith(CARRY) else entry
 
 
-def carry_ports(carried: Mapping[str, tuple[int, ...]]) -> tuple[Port, ...]:
-    """What is remembered, by its parts; an episode starts with zeros."""
-    return tuple(Port(CARRY + part, shape, "float32", part) for part, shape in carried.items())
+def carry_ports(carried: Mapping[str, tuple[int, ...]], whole: Collection[str] = ()) -> tuple[Port, ...]:
+    """What is remembered, by its parts; an episode starts with zeros. The parts of `whole` are whole numbers."""
+    return tuple(
+        Port(CARRY + part, shape, "int64" if part in whole else "float32", part) for part, shape in carried.items()
+    )
 
 
 def action_port(space: Space) -> Port:

@@ -1,8 +1,9 @@
 """spec.json: everything that a program needs to know about a shipped policy. Free of torch.
 
-Part of it is stated (spaces, Model, where it comes from), part follows from that (inputs and outputs of the graph,
-scaling, mask, carry). A reader derives the second part again and refuses a file that says something else. What only the
-Model itself knows, whether it squashes its actions and what it carries, is compared once the Model is built.
+Part of it is stated (spaces, Model or plan, where it comes from), part follows from that (inputs and outputs of the
+graph, scaling, mask, carry). A reader derives the second part again and refuses a file that says something else. What
+only the agent itself knows, whether it squashes its actions, what it carries and the noise it plans with, is compared
+once it is built.
 """
 
 from __future__ import annotations
@@ -10,23 +11,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import Model, State
+from rlstudio.core.contracts import AGE, Model, State
 from rlstudio.core.errors import BundleError, RLStudioError
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_shape, check_sizes, from_json, to_json
-from rlstudio.delivery.ports import Port, action_port, carry_ports, observation_ports, output_port
+from rlstudio.delivery.plan import PlanSpec
+from rlstudio.delivery.ports import NOISE, Port, action_port, carry_ports, observation_ports, output_port
 from rlstudio.models.spec import ModelSpec
 
-SQUASHED, CLIPPED = "tanh, scaled to the bounds", "clipped to the bounds"
+SQUASHED, CLIPPED, PLANNED = "tanh, scaled to the bounds", "clipped to the bounds", "planned, within the bounds"
+CHOSEN, PLANNED_CHOICE = "highest output of each part", "planned"
+
+
+class NoiseFacts(NamedTuple):
+    """The random numbers of one plan."""
+
+    kind: str  # normal, uniform or gumbel
+    shape: tuple[int, ...]
+
+    def to_json(self) -> State:
+        return {"kind": self.kind, "shape": list(self.shape)}
 
 
 class ActingFacts(NamedTuple):
-    """What only the Model itself knows."""
+    """What only the agent itself knows."""
 
     squashes: bool = False
     carry: Mapping[str, tuple[int, ...]] = {}
+    whole: frozenset[str] = frozenset()  # parts of the carry that are whole numbers
+    noise: NoiseFacts | None = None  # None: it does not plan
 
     @classmethod
     def of(cls, model: Model) -> ActingFacts:
@@ -36,9 +59,32 @@ class ActingFacts(NamedTuple):
     def stated(cls, derived: State) -> ActingFacts:
         """As a file says."""
         carry = {str(part): tuple(entry["shape"]) for part, entry in derived["carry"].items()}
-        for shape in carry.values():
+        whole = frozenset(part for part, entry in derived["carry"].items() if entry.get("dtype") == "int64")
+        noise = None
+        if stated := derived.get("noise"):
+            noise = NoiseFacts(str(stated["kind"]), tuple(stated["shape"]))
+        for shape in (*carry.values(), *(() if noise is None else (noise.shape,))):
             check_shape(shape)
-        return cls(derived["actions"]["rule"] == SQUASHED, carry)
+        return cls(derived["actions"]["rule"] == SQUASHED, carry, whole, noise)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Everything that is carried."""
+        return carry_ports(self.carry, self.whole)
+
+    def inputs(self, spaces: Spaces) -> tuple[Port, ...]:
+        """The inputs of the graph: observations, what is carried, and the noise of a plan."""
+        noise = () if self.noise is None else (Port(NOISE, self.noise.shape, "float32"),)
+        return (*observation_ports(spaces.observation), *self.graph_carry, *noise)
+
+    def outputs(self, spaces: Spaces) -> tuple[Port, ...]:
+        """Actions; what decided, unless a search did; what is carried on."""
+        decided = (output_port(spaces.action),) if self.noise is None else ()
+        return (action_port(spaces.action), *decided, *(port.after for port in self.graph_carry))
+
+    @property
+    def graph_carry(self) -> tuple[Port, ...]:
+        return tuple(port for port in self.ports if self.noise is None or port.part != AGE)
 
 
 class _Part(BaseModel):
@@ -63,7 +109,8 @@ class Spec(_Part):
     algo: str = Field(max_length=200)
     env_id: str | None = Field(None, max_length=200)
     origin: BundleOrigin
-    model: ModelSpec
+    model: ModelSpec | None = None
+    plan: PlanSpec | None = None  # of an agent that plans, in place of `model`
     observation: dict[str, Any]
     action: dict[str, Any]
     frame_stack: dict[str, Any] | None = None
@@ -72,6 +119,19 @@ class Spec(_Part):
     parity: dict[str, Any]
     formats: dict[str, str]
     derived: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _acts_by_one(self) -> Spec:
+        if (self.model is None) == (self.plan is None):
+            raise ValueError("model: a policy has either a model or a plan")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_the_other(self, dump: SerializerFunctionWrapHandler) -> State:
+        """As written before there were plans: older versions refuse a field that they do not know."""
+        fields: State = dump(self)
+        del fields["plan" if self.plan is None else "model"]
+        return fields
 
     @property
     def spaces(self) -> Spaces:
@@ -83,45 +143,49 @@ class Spec(_Part):
 
     @property
     def carry_ports(self) -> tuple[Port, ...]:
-        return carry_ports(ActingFacts.stated(self.derived).carry)
+        return ActingFacts.stated(self.derived).ports
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """The inputs of the graph: observations, then what is carried."""
-        return (*self.observation_ports, *self.carry_ports)
+        """The inputs of the graph."""
+        return ActingFacts.stated(self.derived).inputs(self.spaces)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        action = self.spaces.action
-        return (action_port(action), output_port(action), *(port.after for port in self.carry_ports))
+        return ActingFacts.stated(self.derived).outputs(self.spaces)
 
     def to_bytes(self) -> bytes:
         return (self.model_dump_json(indent=2) + "\n").encode()
 
 
-def derived(spaces: Spaces, model: ModelSpec, facts: ActingFacts) -> State:
-    """What follows from the spaces and the Model, written out for programs that know neither."""
-    action, carry = spaces.action, carry_ports(facts.carry)
-    rule: dict[str, object]
-    if isinstance(action, Box):
-        low, high = ([repr(float(v)) for v in side.ravel()] for side in action.bounds())
-        rule = {"rule": SQUASHED if facts.squashes else CLIPPED, "low": low, "high": high}
-    else:
-        start = list(action.start) if isinstance(action, MultiDiscrete) else getattr(action, "start", 0)
-        rule = {"rule": "highest output of each part", "start": start or 0}
+def derived(spaces: Spaces, model: ModelSpec | None, facts: ActingFacts) -> State:
+    """What follows from the spaces and the Model, or the plan, written out for programs that know neither."""
     mask = ActionMask.of(spaces)
+    carry = {
+        port.part: {"shape": list(port.shape), **({"dtype": port.dtype} if port.part in facts.whole else {})}
+        for port in facts.ports
+    }
     return {
-        "inputs": [port.to_json() for port in (*observation_ports(spaces.observation), *carry)],
-        "outputs": [
-            port.to_json() for port in (action_port(action), output_port(action), *(port.after for port in carry))
-        ],
-        "normalizer": model.network.normalize_observations,
-        "actions": rule,
+        "inputs": [port.to_json() for port in facts.inputs(spaces)],
+        "outputs": [port.to_json() for port in facts.outputs(spaces)],
+        "normalizer": model is not None and model.network.normalize_observations,
+        "actions": _rule(spaces, facts),
         "action_mask": None
         if mask is None
         else {"entry": ACTION_MASK, "rule": "0 forbids a choice; a part with nothing but zeros forbids nothing"},
-        "carry": {port.part: {"shape": list(port.shape), "starts_with": 0} for port in carry},
+        "carry": {part: {**entry, "starts_with": 0} for part, entry in carry.items()},
+        **({} if facts.noise is None else {"noise": facts.noise.to_json()}),
     }
+
+
+def _rule(spaces: Spaces, facts: ActingFacts) -> dict[str, object]:
+    """How actions come about."""
+    action, plans = spaces.action, facts.noise is not None
+    if isinstance(action, Box):
+        low, high = ([repr(float(v)) for v in side.ravel()] for side in action.bounds())
+        return {"rule": PLANNED if plans else SQUASHED if facts.squashes else CLIPPED, "low": low, "high": high}
+    start = list(action.start) if isinstance(action, MultiDiscrete) else getattr(action, "start", 0)
+    return {"rule": PLANNED_CHOICE if plans else CHOSEN, "start": start or 0}
 
 
 def read_spec(data: bytes, label: str) -> Spec:
@@ -131,7 +195,8 @@ def read_spec(data: bytes, label: str) -> Spec:
         spaces = spec.spaces
         for space in (spaces.observation, spaces.action):
             check_sizes(space)
-        same = spec.derived == derived(spaces, spec.model, ActingFacts.stated(spec.derived))
+        facts = ActingFacts.stated(spec.derived)
+        same = spec.derived == derived(spaces, spec.model, facts) and (spec.plan is None) == (facts.noise is None)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -35,6 +35,15 @@ def plain_layers(layers: Layers) -> PlainNetwork:
     return PlainNetwork(encoder, layers.linears, layers.activation, layers.memory)
 
 
+def plain_parts(module: nn.Module) -> None:
+    """Put the plain form in the place of every MLP inside a Module, which is a copy of the caller's own."""
+    for name, child in module.named_children():
+        if isinstance(child, MLP):
+            setattr(module, name, Perceptron(child.linears(), child.activation))
+        else:
+            plain_parts(child)
+
+
 class PlainNetwork(nn.Module):
     """Encoder, memory, linear layers with one activation between them."""
 
@@ -44,7 +53,7 @@ class PlainNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.memory = None if memory is None else _Remembers(memory)
-        self.net = _Perceptron(linears, activation)
+        self.net = Perceptron(linears, activation)
 
     def forward(self, entries: Entries, carry: Entries) -> tuple[Tensor, Entries]:
         features, after = self.encoder(entries), {}
@@ -53,7 +62,9 @@ class PlainNetwork(nn.Module):
         return self.net(features), after
 
 
-class _Perceptron(nn.Module):
+class Perceptron(nn.Module):
+    """Linear layers with one activation between them, over any leading dimensions."""
+
     def __init__(self, linears: Sequence[Linear], activation: str) -> None:
         super().__init__()
         self.layers = nn.ModuleList(_copied_linear(layer) for layer in linears)

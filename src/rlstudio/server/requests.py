@@ -15,6 +15,8 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space
 from rlstudio.delivery.ports import Port
 
+MOST_COUNTED = 10**9
+
 
 class BadInput(UserError):
     """The request does not fit the policy."""
@@ -128,7 +130,7 @@ def _carry(given: object, ports: tuple[Port, ...], batch: int, single: bool) -> 
         raise BadInput(f"carry: must be an object with exactly {', '.join(port.part for port in ports)}")
     held = {}
     for port in ports:
-        rows = _numbers(given[port.part], f"carry.{port.part}").astype(np.float32)
+        rows = _carried(_numbers(given[port.part], f"carry.{port.part}"), port)
         rows = rows[None] if single and rows.shape == port.shape else rows
         if rows.shape != (batch, *port.shape):
             raise BadInput(f"carry.{port.part}: has shape {list(rows.shape)}, expected {[batch, *port.shape]}")
@@ -136,3 +138,10 @@ def _carry(given: object, ports: tuple[Port, ...], batch: int, single: bool) -> 
             raise BadInput(f"carry.{port.part}: must be finite numbers")
         held[port.part] = rows
     return held
+
+
+def _carried(numbers: np.ndarray, port: Port) -> np.ndarray:
+    """Numbers of the port's dtype. Whole ones (the age of an episode, choices) are counted from 0."""
+    if port.dtype == "int64" and (numbers.dtype.kind == "f" or ((numbers < 0) | (numbers > MOST_COUNTED)).any()):
+        raise BadInput(f"carry.{port.part}: must be whole numbers within 0 to {MOST_COUNTED}")
+    return numbers.astype(port.dtype)

@@ -23,6 +23,9 @@ class RunLength(Config):
     """The algorithm's own defaults for other sections of an experiment (`env`, `policy`, `buffer`, ...); a file that
     sets such a field overrules them, field by field."""
 
+    acting_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that `Trainer.build_agent` reads: what a bundle holds, beside the weights, of an agent that plans."""
+
     epochs: PositiveInt = Field(50, le=10**9)
     """Outer units of the run: each reports once."""
 

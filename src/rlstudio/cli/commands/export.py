@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 DEFAULT_FORMATS = "bundle,onnx,torch-export"
 
 Target = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new folder.")]
-Formats = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="LIST",
-        help="Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript.",
-    ),
-]
+FORMATS_HELP = "Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript."
+Formats = Annotated[str, typer.Option("--format", metavar="LIST", help=FORMATS_HELP)]
 
 
 def export(
@@ -41,7 +35,14 @@ def export(
     ],
     output: Target,
     checkpoint: CheckpointChoice = "last",
-    format: Formats = DEFAULT_FORMATS,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="LIST",
+            help=f"{FORMATS_HELP} By default {DEFAULT_FORMATS}; of an agent that plans: bundle.",
+        ),
+    ] = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
@@ -57,11 +58,11 @@ def export(
     from rlstudio.control.workspace import Workspace
 
     if is_reference(run):
-        if (checkpoint, format) != ("last", DEFAULT_FORMATS):
+        if (checkpoint, format) != ("last", None):
             raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
         _print_bundle(_copied(run, output, runs_dir), json)
         return
-    formats = _formats(format)
+    formats = None if format is None else _formats(format)
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)

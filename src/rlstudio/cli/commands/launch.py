@@ -195,11 +195,11 @@ def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle)
 
 def _dry_run(chosen: Chosen, json: bool) -> None:
     """Print what would run, after the same checks that `launch` makes."""
+    from rlstudio.control.runs.start import check
     from rlstudio.core.config import config_hash, to_yaml
-    from rlstudio.experiment.training.build import build
 
     cfg = chosen.experiments[0]
-    build(cfg).close()
+    check(cfg)
     seeds = [experiment.env.seed for experiment in chosen.experiments]
     out = stdout()
     if json:

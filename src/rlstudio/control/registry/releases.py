@@ -97,7 +97,7 @@ class Releases:
 
         check_model(model)
         with self.blobs.unfinished() as place:
-            bundle = export_run(folder, place / "bundle", checkpoint=checkpoint, formats=_formats())
+            bundle = export_run(folder, place / "bundle", checkpoint=checkpoint, usual=_formats())
             return self._register(model, bundle)
 
     def register_bundle(self, model: str, path: Path) -> Version:

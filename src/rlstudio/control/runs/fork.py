@@ -10,7 +10,7 @@ from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
-from rlstudio.control.runs.start import request_of, with_registration
+from rlstudio.control.runs.start import check, request_of, with_registration
 from rlstudio.control.store.records import RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
@@ -44,6 +44,8 @@ def fork(
     named = any(override.partition("=")[0] == "name" for override in overrides)
     cfg = read_config(source, overrides if named else [*overrides, f"name={json.dumps(_free_name(workspace, parent))}"])
     require(cfg.runtime.numerics)
+    if cfg.register.model is not None:
+        check(cfg)
     child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
     with recording_failure(workspace.store, child):
         folder = folder_of(workspace, child)

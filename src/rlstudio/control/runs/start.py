@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Unpack
 
@@ -19,6 +19,7 @@ from rlstudio.core.errors import RunBusy
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.delivery.shipping import check_ships
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -54,8 +55,14 @@ def enqueue(
     workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Unpack[RunOrigin]
 ) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
-    build(cfg).close()
+    check(cfg)
     return workspace.store.create(request_of(cfg, **origin), key=key)
+
+
+def check(cfg: ExperimentConfig) -> None:
+    """Refuse everything that can be refused before there is a run."""
+    with closing(build(cfg)) as built:
+        check_ships(cfg, built.trainer.agent)
 
 
 def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
@@ -64,6 +71,7 @@ def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[
     with ExitStack() as unopened:
         built = build(cfg)
         unopened.callback(built.close)
+        check_ships(cfg, built.trainer.agent)
         request = request_of(cfg, **origin)
         run = workspace.store.create(request, owner=this_process())
         with recording_failure(workspace.store, run):

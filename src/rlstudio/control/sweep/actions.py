@@ -9,7 +9,7 @@ from contextlib import suppress
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.fork import fork
 from rlstudio.control.runs.remove import remove
-from rlstudio.control.runs.start import request_of
+from rlstudio.control.runs.start import check, request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import asked_for, of_this_machine
 from rlstudio.control.sweep.config import DEFAULT_METRIC
@@ -24,7 +24,6 @@ from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.metrics.reader import read_series
-from rlstudio.experiment.training.build import build
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
@@ -87,7 +86,7 @@ def _setting_at(data: object, path: str) -> object:
 def create_sweep(workspace: Workspace, search: SweepSearch) -> Sweep:
     """A new sweep of this process, after everything that can be refused was refused."""
     _require_numerics(search)
-    build(search.base).close()
+    check(search.base)
     cfg, sweeps = search.cfg, Sweeps(workspace.store.database)
     return sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
 

@@ -14,6 +14,7 @@ from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, Vec
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
+    AGE,
     Dynamics,
     Outcome,
     Planned,
@@ -26,6 +27,7 @@ from rlstudio.core.contracts.planning import (
 from rlstudio.core.model.protocol import ForPlanning, Model
 
 __all__ = [
+    "AGE",
     "Acted",
     "Agent",
     "Algorithm",

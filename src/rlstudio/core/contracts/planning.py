@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+AGE = "age"
+"""The part of what an agent that plans carries which is not its planner's: how many steps old the episode is. It only
+chooses the noise of an agent that gets none from outside."""
+
+
 class Outcome(NamedTuple):
     """Where one step of a model leads."""
 
