@@ -17,7 +17,7 @@ from rlstudio.delivery import card, parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
-from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
+from rlstudio.delivery.spec import ActingFacts, BundleOrigin, ReturnStatistics, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -61,6 +61,7 @@ def export_run(
         config_yaml=to_yaml(cfg),
         evaluation=_evaluation(loaded),
         reward_scale=loaded.reward_scale,
+        returns=_returns(loaded),
     )
 
 
@@ -77,6 +78,7 @@ def export_agent(
     config_yaml: str | None = None,
     evaluation: Mapping[str, object] | None = None,
     reward_scale: float | None = None,
+    returns: ReturnStatistics | None = None,
 ) -> Bundle:
     """Any agent as a bundle, after every graph was checked to act as the agent does."""
     check_formats(formats)
@@ -106,6 +108,7 @@ def export_agent(
         frame_stack=_frame_stack(agent, env),
         evaluation=None if evaluation is None else dict(evaluation),
         reward_scale=reward_scale,
+        returns=returns,
         parity={"rows": len(recorded), "batches": list(parity.BATCHES), "formats": agreed},
         formats={format: file_of(format) for format in chosen},
         derived=derived(agent.spaces, model, ActingFacts.of(agent.model)),
@@ -114,6 +117,15 @@ def export_agent(
     if config_yaml is not None:
         others[CONFIG] = config_yaml.encode()
     return write_bundle(target, spec, weights_of(agent), others)
+
+
+def _returns(loaded: LoadedAgent) -> ReturnStatistics | None:
+    """What rewards were scaled by in training, by the name and form that `RewardScale` has in a checkpoint."""
+    state = loaded.checkpoint.content["trainer_state"].get("reward_scale")
+    if not isinstance(state, dict) or not {"count", "mean", "square"} <= state.keys() or float(state["count"]) <= 0:
+        return None
+    count, mean, square = (float(np.asarray(state[name]).reshape(())) for name in ("count", "mean", "square"))
+    return ReturnStatistics(count=count, mean=mean, variance=square / count)
 
 
 def _lineage(folder: RunFolder) -> dict[str, object] | None:

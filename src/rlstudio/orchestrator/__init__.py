@@ -19,6 +19,7 @@ is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
 """
 
 from rlstudio.orchestrator.actions import (
+    fork,
     get,
     launch,
     pause,
@@ -37,6 +38,7 @@ from rlstudio.orchestrator.handle import Run
 
 __all__ = [
     "Run",
+    "fork",
     "get",
     "launch",
     "pause",

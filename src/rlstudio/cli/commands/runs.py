@@ -81,7 +81,8 @@ def show(
 
         show_lineage(workspace, entry, json)
         return
-    document = {**run_document(entry.status, entry.folder), **entry_document(entry)}
+    began_with = {"weights": entry.lineage().get("weights")}
+    document = {**run_document(entry.status, entry.folder), **entry_document(entry), **began_with}
     if json:
         stdout().document(document)
     else:
