@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio import orchestrator
 from rlstudio.control.runs import start as starting
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.store import Store
@@ -345,6 +346,31 @@ def test_resume_and_fork_in_the_queue(rlctl: Rlctl, workspace: Workspace) -> Non
     assert f"{child_id} was forked from it" in refused.err
     assert rlctl("rm", run.id, child_id, "--yes").code == 0
     assert workspace.entries() == []
+
+
+def test_a_bundle_is_forked_by_its_weights(rlctl: Rlctl, workspace: Workspace, place: Path) -> None:
+    assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
+    run = known_run(workspace, "last")
+    assert rlctl("export", "last", "-o", "bundle", "--format", "bundle").code == 0
+    refused = rlctl("fork", "bundle", "--at", "best")
+    assert (refused.code, "leave --at and --empty-replay out" in refused.err) == (2, True)
+    refused = rlctl("fork", "bundle", "policy.network.hidden_sizes=[32]")
+    assert refused.code == 2
+    assert "bundle: its weights are of policy.network.hidden_sizes [8], the run would have [32]" in refused.err
+    children = [rlctl("fork", "bundle", "train.epochs=1", "--detach", "-q").out.split()[-1]]
+    children.append(orchestrator.fork("bundle", "train.epochs=1", name="mine").id)
+    for child_id in children:
+        child = workspace.store.get(child_id)
+        assert (child.state, child.parent_id, child.parent_step) == (S.QUEUED, run.id, run.env_steps)
+        assert child.env_steps == 0
+    document = rlctl("show", children[0], "--json").document
+    assert document["weights"]["bundle"] == str(place / "bundle")
+    assert (document["parent_id"], document["weights"]["checkpoint"]) == (run.id, run.env_steps)
+    text = f"the weights of {place / 'bundle'} (sha256 {document['weights']['sha256'][:12]}, of {run.id} at"
+    assert text in rlctl("show", children[0]).out
+    assert orchestrator.get(children[0]).parent.id == run.id
+    assert rlctl("worker", "--until-idle", "--slots", "cpu=1").code == 0
+    assert {workspace.store.get(child_id).state for child_id in children} == {S.COMPLETED}
 
 
 def test_a_resume_of_a_running_one_is_refused_in_both_ways(rlctl: Rlctl, workspace: Workspace) -> None:

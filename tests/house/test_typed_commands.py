@@ -31,6 +31,7 @@ NOT_RUN = {
     "rlctl serve-policy": "serves until it is stopped",
     "rlctl import sb3": "needs a file of another library, which tests/delivery has",
     "rlctl eval bundles/old": "made from that file",
+    "rlctl fork bundles/cartpole": "trains as long as that run did; tests/cli/test_cli_control.py",
     "rlctl eval PPO_RUN": "needs a trained model of the world, which tests/cli/test_cli_planner.py has",
     "rlctl sweep show": "needs a sweep that has ended, which tests/cli/test_cli_sweep.py has",
     "rlctl launch -f found/best.yaml": "written by that sweep",

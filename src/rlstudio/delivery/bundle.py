@@ -19,7 +19,7 @@ action = policy.act(observation)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -114,7 +114,7 @@ class Bundle:
 
         return OnnxAgent(self.spec, self.read(ONNX), f"{self.path}: {ONNX}")
 
-    def experiment(self, allowed: tuple[str, ...] = ()) -> ExperimentConfig:
+    def experiment(self, allowed: tuple[str, ...] = (), overrides: Sequence[str] = ()) -> ExperimentConfig:
         """The experiment it was trained by. Modules it names are imported only where the user allows each."""
         if CONFIG not in self.files:
             raise UserError(f"{self.path}: names no environment; import it again with --env")
@@ -130,7 +130,7 @@ class Bundle:
             options = " ".join(f"--import {module}" for module in missing)
             raise UserError(f"{self.path}: its environment is registered by {', '.join(missing)}; allow it: {options}")
         import_stored(document)
-        return experiment_from(document, stored=True)
+        return experiment_from(document, overrides=overrides, stored=True)
 
 
 def is_bundle(path: str | Path) -> bool:

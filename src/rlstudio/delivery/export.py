@@ -20,7 +20,7 @@ from rlstudio.delivery.graphs import Exporter, Run, check_formats, file_of, modu
 from rlstudio.delivery.plan import PlanSpec, planning_agent
 from rlstudio.delivery.planned import DeployedPlan, facts_of
 from rlstudio.delivery.shipping import shipped
-from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
+from rlstudio.delivery.spec import ActingFacts, BundleOrigin, ReturnStatistics, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -68,6 +68,7 @@ def export_run(
         config_yaml=to_yaml(cfg),
         evaluation=_evaluation(loaded),
         reward_scale=loaded.reward_scale,
+        returns=_returns(loaded),
     )
 
 
@@ -84,6 +85,7 @@ def export_agent(
     config_yaml: str | None = None,
     evaluation: Mapping[str, object] | None = None,
     reward_scale: float | None = None,
+    returns: ReturnStatistics | None = None,
 ) -> Bundle:
     """Any agent as a bundle, after every graph was checked to act as the agent does."""
     check_formats(formats)
@@ -109,6 +111,7 @@ def export_agent(
         frame_stack=_frame_stack(agent, env),
         evaluation=None if evaluation is None else dict(evaluation),
         reward_scale=reward_scale,
+        returns=returns,
         parity={"rows": compared.rows, "batches": list(parity.BATCHES), "formats": compared.agreed},
         formats={format: file_of(format) for format in formats if format != "bundle"},
         derived=derived(agent.spaces, model if isinstance(model, ModelSpec) else None, compared.facts),
@@ -174,6 +177,15 @@ def _graphs(
             agreed[format] = checked(format, graph.run)
             graphs[file_of(format)] = graph.data
     return graphs
+
+
+def _returns(loaded: LoadedAgent) -> ReturnStatistics | None:
+    """What rewards were scaled by in training, by the name and form that `RewardScale` has in a checkpoint."""
+    state = loaded.checkpoint.content["trainer_state"].get("reward_scale")
+    if not isinstance(state, dict) or not {"count", "mean", "square"} <= state.keys() or float(state["count"]) <= 0:
+        return None
+    count, mean, square = (float(np.asarray(state[name]).reshape(())) for name in ("count", "mean", "square"))
+    return ReturnStatistics(count=count, mean=mean, variance=square / count)
 
 
 def _lineage(folder: RunFolder) -> dict[str, object] | None:

@@ -8,6 +8,7 @@ once it is built.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -102,6 +103,18 @@ class BundleOrigin(_Part):
     lineage: dict[str, Any] | None = None
 
 
+class ReturnStatistics(_Part):
+    """Running moments of the discounted return, by whose spread rewards were divided in training."""
+
+    count: float = Field(gt=0, allow_inf_nan=False)
+    mean: float = Field(allow_inf_nan=False)
+    variance: float = Field(ge=0, allow_inf_nan=False)
+
+    @property
+    def scale(self) -> float:
+        return math.sqrt(self.variance + 1e-8)
+
+
 class Spec(_Part):
     format: Literal[1]
     rlstudio: str = Field(max_length=100)  # the version that wrote it
@@ -116,6 +129,7 @@ class Spec(_Part):
     frame_stack: dict[str, Any] | None = None
     evaluation: dict[str, Any] | None = None
     reward_scale: float | None = Field(None, gt=0, allow_inf_nan=False)  # what rewards, and values, were divided by
+    returns: ReturnStatistics | None = None  # that scale was computed from; not there where rewards were not scaled
     parity: dict[str, Any]
     formats: dict[str, str]
     derived: dict[str, Any]
@@ -155,7 +169,9 @@ class Spec(_Part):
         return ActingFacts.stated(self.derived).outputs(self.spaces)
 
     def to_bytes(self) -> bytes:
-        return (self.model_dump_json(indent=2) + "\n").encode()
+        """Without `returns` where there are none: older versions refuse a field that they do not know."""
+        left_out = {"returns"} if self.returns is None else None
+        return (self.model_dump_json(indent=2, exclude=left_out) + "\n").encode()
 
 
 def derived(spaces: Spaces, model: ModelSpec | None, facts: ActingFacts) -> State:

@@ -39,6 +39,12 @@ class Target(Generic[M]):
             else:
                 self.flat.data.lerp_(self.source.data, tau)
 
+    @torch.no_grad()
+    def start_over(self) -> None:
+        """The copy is the Model as it is now: after it was given other weights."""
+        self.flat.data.copy_(self.source.data)
+        self.calls = 0
+
     def state_dict(self) -> State:
         return {"weights": self.flat.data, "calls": self.calls}
 

@@ -22,6 +22,7 @@ is `runs/`, the variable `RLSTUDIO_RUNS_DIR`, or `runs_dir`.
 """
 
 from rlstudio.orchestrator.actions import (
+    fork,
     get,
     launch,
     pause,
@@ -42,6 +43,7 @@ from rlstudio.orchestrator.handle import Run
 __all__ = [
     "Run",
     "compare",
+    "fork",
     "get",
     "launch",
     "pause",

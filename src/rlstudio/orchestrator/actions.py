@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,33 @@ def launch(
     queued = enqueue(workspace, _experiment(config, [*overrides, *named_settings(seed, name)]), key=key)
     ensure_worker(workspace)
     return Run(workspace, queued.id)
+
+
+def fork(
+    what: str | Path,
+    *overrides: str,
+    at: str = "last",
+    seed: int | None = None,
+    name: str | None = None,
+    imports: Sequence[str] = (),
+    runs_dir: str | Path | None = None,
+) -> Run:
+    """A child in the queue: of a run, from one of its checkpoints (`at`), or of a bundle or `MODEL:production`, from
+    its weights and normalizers. `imports`: modules that the environment of a bundle needs and that may be imported."""
+    from rlstudio.control.queue.service import ensure_worker
+    from rlstudio.control.registry.bundles import named_bundle
+    from rlstudio.control.registry.records import is_reference
+    from rlstudio.control.runs.fork_bundle import fork_bundle_later
+
+    workspace = _workspace(runs_dir)
+    bundle = named_bundle(str(what), workspace.runs_dir)
+    if bundle is None:
+        return get(str(what), runs_dir=runs_dir).fork(*overrides, at=at, seed=seed, name=name)
+    version = str(what) if is_reference(str(what)) else None
+    changes = [*overrides, *named_settings(seed, name)]
+    child = fork_bundle_later(workspace, bundle, changes, imports=imports, version=version)
+    ensure_worker(workspace)
+    return Run(workspace, child.id)
 
 
 def sweep(

@@ -235,7 +235,7 @@ def _load(
     run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, networks: bool = False
 ) -> TrainedPolicy:
     """`networks`: a planner needs them; the graph of a bundle can only act."""
-    from rlstudio.cli.arguments.bundles import named_bundle
+    from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(imports, runs_dir=runs_dir)

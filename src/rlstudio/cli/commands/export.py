@@ -83,6 +83,10 @@ def import_policy(
     env: Annotated[
         str | None, typer.Option("--env", metavar="ID", help="The environment it was trained on; gives its spaces.")
     ] = None,
+    vecnormalize: Annotated[
+        Path | None,
+        typer.Option("--vecnormalize", metavar="FILE", help="What VecNormalize.save wrote beside it; not executed."),
+    ] = None,
     format: Formats = DEFAULT_FORMATS,
     json: Json = False,
 ) -> None:
@@ -90,10 +94,13 @@ def import_policy(
 
     \b
     rlctl import sb3 model.zip --env CartPole-v1 -o bundles/cartpole
+    rlctl import sb3 model.zip --vecnormalize stats.pkl --env Pendulum-v1 -o bundles/pendulum
     """
     from rlstudio.delivery.sb3.importer import import_sb3
 
-    _print_bundle(import_sb3(file, output, activation=activation, env_id=env, formats=_formats(format)), json)
+    formats = _formats(format)
+    bundle = import_sb3(file, output, activation=activation, env_id=env, formats=formats, vec_normalize=vecnormalize)
+    _print_bundle(bundle, json)
 
 
 def serve_policy(
@@ -120,7 +127,7 @@ def serve_policy(
     rlctl serve-policy bundles/cartpole --token-file token
     rlctl serve-policy cartpole:production
     """
-    from rlstudio.cli.arguments.bundles import named_bundle
+    from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.delivery.bundle import open_bundle
     from rlstudio.server.serve import serve
 

@@ -1,20 +1,26 @@
-"""`fork`: a child of a run, from one of its checkpoints and with settings of its own."""
+"""`fork`: a child of a run, from one of its checkpoints, or of a bundle, with settings of its own."""
 
 from __future__ import annotations
 
 import json as json_text
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, Run, RunsDir, checkpoint_choice
+from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunOrBundle, RunsDir, checkpoint_choice
 from rlstudio.cli.commands.launch import Detach, EmptyReplay, print_queued
 from rlstudio.cli.screen.run_output import OutputStyle
+from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
+
+if TYPE_CHECKING:
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.delivery.bundle import Bundle
 
 
 def fork(
-    run: Run,
+    run: RunOrBundle,
     overrides: Overrides = None,
     at: Annotated[
         str,
@@ -32,21 +38,28 @@ def fork(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Start a child of a run, from a checkpoint and with other settings.
+    """Start a child of a run, from a checkpoint and with other settings; of a bundle or version, from its weights.
 
     \b
     rlctl fork last train.lr=1e-4 train.epochs=100
     rlctl fork ppo_cartpole --at best env.seed=7 --name again --detach
+    rlctl fork bundles/cartpole train.lr=1e-4      # weights and normalizers; everything else begins anew
     """
+    from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)
     workspace = Workspace(runs_dir)
-    parent = known_run(workspace, run)
     style = OutputStyle(quiet, json)
     settings = [*(overrides or ()), *([] if name is None else [f"name={json_text.dumps(name)}"])]
+    bundle = named_bundle(run, runs_dir)
+    if bundle is not None:
+        if at != "last" or empty_replay:
+            raise UserError(f"{run}: a bundle has one policy and no replay; leave --at and --empty-replay out")
+        return _fork_bundle(workspace, bundle, run, settings, modules or (), detach, style)
+    parent = known_run(workspace, run)
     from rlstudio.control.runs import fork as forking
 
     if detach:
@@ -56,3 +69,25 @@ def fork(
 
     session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay)
     return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
+
+
+def _fork_bundle(
+    workspace: Workspace,
+    bundle: Bundle,
+    given: str,
+    overrides: Sequence[str],
+    modules: Sequence[str],
+    detach: bool,
+    style: OutputStyle,
+) -> int:
+    from rlstudio.control.registry.records import is_reference
+    from rlstudio.control.runs import fork_bundle as forking
+
+    version = given if is_reference(given) else None
+    if detach:
+        child = forking.fork_bundle_later(workspace, bundle, overrides, imports=modules, version=version)
+        return print_queued(workspace, [child], style)
+    from rlstudio.cli.watch import run_seeds
+
+    session = forking.fork_bundle(workspace, bundle, overrides, imports=modules, version=version)
+    return run_seeds([lambda: session], f"with the weights of {given}, everything else anew", style)

@@ -109,7 +109,10 @@ def show(
     if len(entries) > 1 and not json:
         _print_groups(workspace, entries)
         return
-    documents = [{**run_document(entry.status, entry.folder), **document} for entry, document in known]
+    documents = [
+        {**run_document(entry.status, entry.folder), **document, "weights": entry.lineage().get("weights")}
+        for entry, document in known
+    ]
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     else:

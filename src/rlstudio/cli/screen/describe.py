@@ -71,6 +71,17 @@ def _numerics(topology: Mapping[str, object] | None) -> str | None:
     return f"{topology.get('runtime.numerics', 'native')}, fingerprint {topology['numerics']}"
 
 
+def _parent(run: Mapping[str, Any]) -> str | None:
+    """What it began with: the state of another run, or only the weights of a bundle."""
+    of_run = f"{run['parent_id']} at {run['parent_step']:,} steps" if run.get("parent_id") else None
+    weights = run.get("weights")
+    if not weights:
+        return of_run
+    known_as = weights.get("version") or weights["bundle"]
+    of = f", of {of_run}" if of_run else f", {weights['kind']}"
+    return f"the weights of {known_as} (sha256 {weights['sha256'][:12]}{of}); everything else began anew"
+
+
 def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
@@ -78,7 +89,6 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}{mark}", STATE_STYLES.get(state, ""))
     exact = "yes" if run["exact"] else f"no, {run['exact_reason']}"
     bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
-    parent = run.get("parent_id") and f"{run['parent_id']} at {run['parent_step']:,} steps"
     facts = {
         "handle": run.get("handle"),
         "tags": ", ".join(run.get("tags", ())),
@@ -95,7 +105,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "seeded": _seeds(run["seeds"]),
         "config hash": run["config_hash"],
         "state hash": run["state_hash"] or "-",
-        "forked from": parent,
+        "forked from": _parent(run),
         "owner": run.get("owner"),
         "attempt": run.get("attempt") if (run.get("attempt") or 0) > 1 else None,
         "created": f"{run['created_at']} ({text.age(run['created_at'])} ago)",

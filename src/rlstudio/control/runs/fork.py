@@ -92,6 +92,10 @@ def fork_later(
     empty_replay: bool = False,
 ) -> RunRow:
     """The child in the queue."""
-    session = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay)
+    return queued(workspace, fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay))
+
+
+def queued(workspace: Workspace, session: Session) -> RunRow:
+    """A run that was opened here goes into the queue instead."""
     session.close()
     return workspace.store.resume(session.folder.id, Reason.RESUMED)

@@ -23,11 +23,11 @@ from rlstudio.delivery.shipping import check_ships
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.lineage.lineage import EVENT, lineage
+from rlstudio.experiment.lineage.lineage import EVENT, Lineage, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
-from rlstudio.experiment.training.build import build
+from rlstudio.experiment.training.build import Built, build
 
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
@@ -68,11 +68,14 @@ def check(cfg: ExperimentConfig) -> None:
 def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
     """A new run in this process."""
     require(cfg.runtime.numerics)
+    return begin(workspace, cfg, build(cfg), request_of(cfg, **origin))
+
+
+def begin(workspace: Workspace, cfg: ExperimentConfig, built: Built, request: RunRequest) -> Session:
+    """The new run that was asked for, with parts that were built for it; they are closed if it cannot open."""
     with ExitStack() as unopened:
-        built = build(cfg)
         unopened.callback(built.close)
         check_ships(cfg, built.trainer.agent)
-        request = request_of(cfg, **origin)
         run = workspace.store.create(request, owner=this_process())
         with recording_failure(workspace.store, run):
             folder = RunFolder.create(workspace.runs_dir, request, run_id=run.id)
@@ -102,9 +105,15 @@ def resume_session(
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
         with recording_failure(workspace.store, claimed):
             session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
-            folder.event(EVENT, **lineage())
+            folder.event(EVENT, **lineage_again(workspace, run.id))
         opened.pop_all()
     return with_registration(workspace, session)
+
+
+def lineage_again(workspace: Workspace, run_id: str) -> Lineage:
+    """Of this process; the weights that the run began with stay what they were."""
+    now, then = lineage(), workspace.store.lineage(run_id)
+    return {**now, "weights": then["weights"]} if "weights" in then else now
 
 
 def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, imports: Sequence[str] = ()) -> RunRow:
@@ -125,9 +134,11 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
 
 
 def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:
-    """Whether the store knows that a run has checkpoints. A child begins with one of its parent's: without any it would
-    not descend from it."""
-    return run.parent_id is not None or bool(workspace.store.checkpoints(run.id))
+    """Whether the store knows that a run has checkpoints. A child begins with one of its parent's, or with the weights
+    of a bundle: without any it would not descend from it."""
+    if run.parent_id is not None or workspace.store.checkpoints(run.id):
+        return True
+    return "weights" in workspace.store.lineage(run.id)
 
 
 def refuse_busy(run: RunRow) -> None:

@@ -43,6 +43,12 @@ class RewardScale:
         self._fold(rollout)
         return self.apply(rollout)
 
+    def begin_with(self, count: float, mean: float, variance: float) -> None:
+        """Statistics of earlier returns, as if they had been folded in here."""
+        self.count.fill_(count)
+        self.mean.fill_(mean)
+        self.square.fill_(variance * count)
+
     @property
     def std(self) -> Tensor:
         """What rewards are divided by now."""

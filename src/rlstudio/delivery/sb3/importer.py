@@ -2,7 +2,8 @@
 
 Their `model.zip` holds cloudpickle inside JSON and torch files with pickle inside. Of the JSON only plain numbers and
 text are used, of `policy.pth` only the tensors (see `torch_archive`): nothing in the archive is ever executed. The
-spaces come from the shapes of the tensors, and from the environment where one is named.
+spaces come from the shapes of the tensors, and from the environment where one is named. The statistics of a
+`VecNormalize`, a file of their own (see `vec_normalize`), become the normalizer of the Model and the scale of rewards.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from rlstudio.delivery.bundle import Bundle, check_target
 from rlstudio.delivery.export import DEFAULT_FORMATS, export_agent
 from rlstudio.delivery.graphs import check_formats
 from rlstudio.delivery.sb3.torch_archive import read_torch_archive
+from rlstudio.delivery.sb3.vec_normalize import VecNormalizeStatistics, read_vec_normalize
 from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
-from rlstudio.delivery.spec import BundleOrigin
+from rlstudio.delivery.spec import BundleOrigin, ReturnStatistics
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.algorithm import train_section
@@ -49,6 +51,7 @@ class _Facts(NamedTuple):
     passes: bool  # learns from one rollout several times
     activation: str | None
     sde: bool  # state-dependent exploration
+    gamma: float | None
 
 
 class _Policy(NamedTuple):
@@ -60,6 +63,11 @@ class _Policy(NamedTuple):
     usual_activation: str
     log_std: np.ndarray | None = None  # only for a Gaussian policy
     outputs: int = 0  # how many outputs of the last layer are actions or choices
+    value_layers: tuple[Layer, ...] = ()  # of the value beside a policy, where it fits one of ours
+
+    @property
+    def hidden_sizes(self) -> tuple[int, ...]:
+        return tuple(len(bias) for _, bias in self.layers[:-1])
 
 
 def import_sb3(
@@ -69,34 +77,34 @@ def import_sb3(
     activation: str | None = None,
     env_id: str | None = None,
     formats: tuple[str, ...] = DEFAULT_FORMATS,
+    vec_normalize: Path | None = None,
 ) -> Bundle:
-    """Read `path` and write the bundle `target`, after the same comparison of actions as in any export."""
+    """Read `path` and write the bundle `target`, after the same comparison of actions as in any export.
+    `vec_normalize`: the statistics that `VecNormalize.save` wrote beside the model."""
     check_formats(formats)
     check_target(target)
     archive = Archive(read_archive(path), str(path))
     facts = _plain_facts(archive)
     policy = _recognised(read_torch_archive(archive.read("policy.pth", MAX_POLICY), f"{path}: policy.pth"), facts, path)
+    statistics = None if vec_normalize is None else read_vec_normalize(vec_normalize)
     env = None if env_id is None else EnvConfig(id=env_id, num_envs=1)
     spaces = _spaces(policy, env, path)
     network = NetworkConfig(
-        hidden_sizes=tuple(len(bias) for _, bias in policy.layers[:-1]),
+        hidden_sizes=policy.hidden_sizes,
         activation=activation or facts.activation or policy.usual_activation,
         kind="mlp",
+        normalize_observations=statistics is not None and statistics.observations is not None,
     )
     model = ModelSpec(variant=policy.variant, network=network)
     agent = blank_agent(spaces, model)
+    weights = _weights(policy, agent.model.state_dict(), path)
+    if statistics is not None and statistics.observations is not None:
+        weights |= _normalizer(statistics, weights, vec_normalize)
     try:
-        load_weights(agent.model, _weights(policy, agent.model.state_dict()))
+        load_weights(agent.model, weights)
     except (ValueError, RuntimeError) as error:
         raise Incompatible(f"{path}: does not fit {env_id or 'its Model'}: {str(error).splitlines()[-1]}") from error
-    config = None
-    if env_id is not None:
-        section = network.model_dump(mode="json")
-        # Its values are in units of the rewards: no scale of ours divided them.
-        fields = train_section(policy.algo).model_fields
-        train = {"normalize_rewards": False} if "normalize_rewards" in fields else {}
-        sections = {"policy": {"algo": policy.algo, "network": section}, "train": train}
-        config = to_yaml(experiment_from({"env": {"id": env_id}, **sections}))
+    returns = _returns(statistics)
     return export_agent(
         agent,
         target,
@@ -106,8 +114,50 @@ def import_sb3(
         algo=policy.algo,
         origin=BundleOrigin(kind="sb3"),
         env=env,
-        config_yaml=config,
+        config_yaml=None if env_id is None else _config(policy.algo, env_id, network, facts, returns),
+        reward_scale=1.0 if returns is None else returns.scale,
+        returns=returns,
     )
+
+
+def _config(algo: str, env_id: str, network: NetworkConfig, facts: _Facts, returns: ReturnStatistics | None) -> str:
+    """The experiment to train it on with: all but what the weights were learned by is as usual."""
+    train: dict[str, object] = {} if facts.gamma is None else {"gamma": facts.gamma}
+    if "normalize_rewards" in train_section(algo).model_fields:
+        train["normalize_rewards"] = returns is not None  # its values are in units of rewards that were scaled, or not
+    policy = {"algo": algo, "network": network.model_dump(mode="json")}
+    return to_yaml(experiment_from({"env": {"id": env_id}, "policy": policy, "train": train}))
+
+
+def _normalizer(
+    statistics: VecNormalizeStatistics, weights: Mapping[str, np.ndarray], path: Path | None
+) -> dict[str, np.ndarray]:
+    """The running statistics as the buffers of our normalizer."""
+    assert statistics.observations is not None
+    of = statistics.observations
+    prefix = next(name for name in weights if name.endswith("normalizer.count")).removesuffix("count")
+    size = weights[f"{prefix}mean"].size
+    if of.mean.size != size:
+        raise Incompatible(
+            f"{path}: obs_rms: has statistics of {of.mean.size} numbers, the policy takes {size}; give the file that"
+            " was saved beside this model"
+        )
+    mean, variance = of.mean.ravel(), of.variance.ravel()
+    given = {
+        "count": np.asarray(of.count),
+        "running_mean": mean,
+        "running_square": variance * of.count,
+        "mean": mean,
+        "inverse_std": 1.0 / np.sqrt(variance + statistics.epsilon),
+    }
+    return {f"{prefix}{name}": values.astype(weights[f"{prefix}{name}"].dtype) for name, values in given.items()}
+
+
+def _returns(statistics: VecNormalizeStatistics | None) -> ReturnStatistics | None:
+    if statistics is None or statistics.returns is None:
+        return None
+    of = statistics.returns
+    return ReturnStatistics(count=of.count, mean=float(of.mean.reshape(())), variance=float(of.variance.reshape(())))
 
 
 def _plain_facts(archive: Archive) -> _Facts:
@@ -124,7 +174,9 @@ def _plain_facts(archive: Archive) -> _Facts:
     if stated and (match is None or match[1] not in ACTIVATIONS):
         raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is none of {', '.join(ACTIVATIONS)}")
     activation = ACTIVATIONS[match[1]] if match else None
-    return _Facts("n_epochs" in data, activation, data.get("use_sde") is True)
+    gamma = data.get("gamma")
+    known = gamma if isinstance(gamma, float) and 0 < gamma <= 1 else None
+    return _Facts("n_epochs" in data, activation, data.get("use_sde") is True, known)
 
 
 def _recognised(tensors: Tensors, facts: _Facts, path: Path) -> _Policy:
@@ -137,7 +189,9 @@ def _recognised(tensors: Tensors, facts: _Facts, path: Path) -> _Policy:
         layers = [*_sequence(tensors, "mlp_extractor.policy_net"), _layer(tensors, "action_net")]
         log_std = tensors.get("log_std")
         algo = "ppo" if facts.passes else "a2c"
-        return _Policy(algo, "policy-only", layers, "tanh", log_std, len(layers[-1][1]))
+        value = _value_layers(tensors, [bias.shape for _, bias in layers[:-1]])
+        variant = "policy-value" if value else "policy-only"
+        return _Policy(algo, variant, layers, "tanh", log_std, len(layers[-1][1]), value)
     if "q_net.q_net.0.weight" in tensors:
         layers = _sequence(tensors, "q_net.q_net")
         return _Policy("dqn", "q-value", layers, "relu", None, len(layers[-1][1]))
@@ -150,6 +204,14 @@ def _recognised(tensors: Tensors, facts: _Facts, path: Path) -> _Policy:
         layers = _sequence(tensors, "actor.mu")
         return _Policy("td3", "deterministic-policy", layers, "relu", None, len(layers[-1][1]))
     raise Incompatible(f"{path}: is not a PPO, A2C, DQN, SAC or TD3 model with an MLP policy")
+
+
+def _value_layers(tensors: Tensors, hidden: list[tuple[int, ...]]) -> tuple[Layer, ...]:
+    """The value beside a policy; none where its hidden layers have other sizes than the policy's, as ours cannot."""
+    if "value_net.weight" not in tensors:
+        return ()
+    layers = [*_sequence(tensors, "mlp_extractor.value_net"), _layer(tensors, "value_net")]
+    return tuple(layers) if [bias.shape for _, bias in layers[:-1]] == hidden else ()
 
 
 def _sequence(tensors: Tensors, prefix: str) -> list[Layer]:
@@ -189,15 +251,16 @@ def _spaces(policy: _Policy, env: EnvConfig | None, path: Path) -> Spaces:
     return spaces
 
 
-def _weights(policy: _Policy, expected: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+def _weights(policy: _Policy, expected: Mapping[str, Tensor], path: Path) -> dict[str, np.ndarray]:
     """The imported weights under our names; a weight that acting does not need keeps its initial value."""
     net = "q_net" if policy.variant == "q-value" else "policy_net"
     weights = {name: tensor.numpy().copy() for name, tensor in expected.items()}
     given: dict[str, np.ndarray] = {}
-    for number, (weight, bias) in enumerate(policy.layers):
-        given |= {f"{net}.layers.{number}.weight": weight, f"{net}.layers.{number}.bias": bias}
+    for prefix, layers in ((net, policy.layers), ("value_net", policy.value_layers)):
+        for number, (weight, bias) in enumerate(layers):
+            given |= {f"{prefix}.layers.{number}.weight": weight, f"{prefix}.layers.{number}.bias": bias}
     if policy.log_std is not None:
         given["head.log_std"] = policy.log_std.reshape(1, -1)
     if unknown := sorted(set(given) - set(weights)):
-        raise ValueError(f"{unknown[0]} has no place: its actions are not those of the environment")
+        raise Incompatible(f"{path}: {unknown[0]} has no place: its actions are not those of the environment")
     return weights | given

@@ -12,6 +12,8 @@
     command    the command line, secrets masked
     directory  where it was launched; a run of the queue starts there too
     user       name of the account
+    weights    only of a run that began with those of a bundle: {"bundle", "sha256", "kind"} and, as far as they are
+               known, "version", "run_id", "checkpoint"
 
 Nothing here imports torch, and nothing here fails: what cannot be found out is null.
 """
@@ -60,6 +62,7 @@ class Lineage(TypedDict, total=False):
     command: list[str]
     directory: str | None
     user: str
+    weights: dict[str, object]
 
 
 def lineage() -> Lineage:

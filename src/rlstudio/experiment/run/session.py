@@ -82,7 +82,7 @@ class Session:
             else:
                 self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
                 if loaded.replay_damage is not None:
-                    self._keep_emptied(loaded.info.step)
+                    self.keep_as_good(loaded.info.step)
             self._opened = ExitStack()
             self._opened.callback(lease.release)
             self._opened.push(opened.pop_all())
@@ -148,8 +148,8 @@ class Session:
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
 
-    def _keep_emptied(self, step: int) -> None:
-        """Replace the damaged checkpoint by what the run goes on from, also for a roll-back or a later resume."""
+    def keep_as_good(self, step: int) -> None:
+        """Save what the run begins with here: a roll-back or a later resume goes to it, not to chance or to damage."""
         self.milestones.good_step = step
         self.writer.update()
         self._save()
