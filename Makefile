@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest
 SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run test test-all coverage test-gpu check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run test test-all coverage test-gpu tests check lint types layers format bench bench-learning clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,11 +31,15 @@ test test-all coverage check: export MKL_NUM_THREADS := 1
 test test-all coverage check: export SDL_VIDEODRIVER := dummy
 test test-all coverage check: export PYGAME_HIDE_SUPPORT_PROMPT := 1
 
-test: lint types layers ## lint, types, layers and tests
-	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not gpu"
+# What takes a second comes first and stops everything. The types are checked beside the tests, on the same cores.
+test: lint layers ## lint, types, layers and tests
+	@$(MAKE) --no-print-directory -j2 types tests MARKS="not slow and not gpu"
 
-test-all: lint types layers ## the same with the slow tests
-	$(PYTEST) $(SIDE_BY_SIDE) -m "not gpu"
+test-all: lint layers ## the same with the slow tests
+	@$(MAKE) --no-print-directory -j2 types tests MARKS="not gpu"
+
+tests: setup-dev
+	$(PYTEST) $(SIDE_BY_SIDE) -m "$(MARKS)"
 
 coverage: setup-dev ## the tests of `make test` once more, with the lines and branches that they ran
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not gpu" --cov=rlstudio --cov-report=term:skip-covered

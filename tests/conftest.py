@@ -1,5 +1,6 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
+import gc
 import os
 import re
 import sys
@@ -33,6 +34,12 @@ def pytest_configure(config):
     asked = (config.getoption("markexpr"), *config.args)
     if not any(re.search(r"(?<!not )\bgpu\b", text) for text in asked):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays: the garbage collector need not go through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

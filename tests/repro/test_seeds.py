@@ -2,32 +2,15 @@
 
 import random
 
-import gymnasium
 import numpy as np
 import torch
 
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.envs.seeds import first_seeds, worker_seed
+from support.env_toys import register_toys
 from support.experiments import tiny
 from support.sessions import resume, start
-
-
-class GlobalDice(gymnasium.Env):
-    """Rude: every number comes from a global generator."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.array([random.random(), np.random.random()], np.float32), {}
-
-    def step(self, action):
-        return np.array([random.random(), np.random.random()], np.float32), 0.0, False, False, {}
-
-
-gymnasium.register("GlobalDice-v0", entry_point=f"{__name__}:GlobalDice", max_episode_steps=5)
 
 
 def test_a_session_seeds_the_global_generators_and_the_run_remembers_it(tmp_path):
@@ -48,7 +31,8 @@ def test_a_session_seeds_the_global_generators_and_the_run_remembers_it(tmp_path
 
 
 def test_workers_have_numbers_of_their_own_and_the_same_in_every_run():
-    cfg = EnvConfig(id="GlobalDice-v0", num_envs=4, seed=3, vectorization="async")
+    register_toys()
+    cfg = EnvConfig(id="toys/Shared-v0", num_envs=4, seed=3, vectorization="async")
     shown = []
     for _ in range(2):
         env = make_vec_env(cfg)
