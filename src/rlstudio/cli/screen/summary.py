@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,12 +65,21 @@ def result(session: Session, progress: Progress) -> list[str]:
     ]
 
 
+def stopped_line(session: Session, signum: int) -> str:
+    """What is said of a run that a signal stopped."""
+    again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    name = signal.Signals(signum).name
+    return f"stopped by {name} after {session.status.env_steps:,} steps; go on with: {again}"
+
+
 def advice(session: Session) -> list[str]:
     """What to try next, ready to be copied."""
+    from rlstudio.experiment.run.continuation import EARLY_ENDS
+
     run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
     longer = f"resume {run} train.epochs={2 * session.cfg.train.epochs}"
-    if session.status.reason == Reason.GOAL:
-        longer = f"fork {run} gates.stop_at=null"
+    if session.status.reason in EARLY_ENDS:
+        longer = f"fork {run} {EARLY_ENDS[session.status.reason]}"
     return [
         "try next",
         *activation(),

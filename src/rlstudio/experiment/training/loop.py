@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlstudio.algos.parts.config import RunLength
-from rlstudio.core.contracts import Trainer
-from rlstudio.experiment.training.position import Position, Report
+from rlstudio.core.contracts import Trainer, WarmsUp
+from rlstudio.experiment.training.position import Position, Report, report_again
 
-__all__ = ["Position", "Report", "Tick", "train"]
+__all__ = ["Position", "Report", "Tick", "report_again", "train"]
+
+WARM_UP_STEPS = 64
+"""Environment steps of the warm-up between two Ticks."""
 
 
 class Tick(NamedTuple):
@@ -29,11 +32,16 @@ class Tick(NamedTuple):
 def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
     source = trainer.source
+    warms_up = source if isinstance(source, WarmsUp) else None
     while position.epoch < cfg.epochs:
-        trainer.progress(min(source.env_steps / cfg.planned_steps, 1.0))
-        position.add(trainer.train_step())
+        end = (position.epoch + 1) * cfg.steps_per_epoch
+        warming = warms_up if warms_up is not None and warms_up.is_warming else None
+        # A warm-up is one step of the schedules, in however many parts it is collected.
+        trainer.progress(0.0 if warming else min(source.env_steps / cfg.planned_steps, 1.0))
+        if not (warming and warming.warm_up(min(WARM_UP_STEPS, end - source.env_steps))):
+            position.add(trainer.train_step())
         report = None
-        if source.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
+        if source.env_steps >= end:
             position.epoch = min(source.env_steps // cfg.steps_per_epoch, cfg.epochs)
             report = position.report(trainer)
         yield Tick(source.env_steps, trainer.gradient_steps, position.epoch, report)

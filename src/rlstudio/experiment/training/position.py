@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Metrics, State, Trainer
+from rlstudio.core.contracts import Metrics, State, Trainer, WarmsUp
+from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.ops.statistics import mean_given
 
 
@@ -25,6 +26,7 @@ class Report:
     restarts: list[str] | None = None  # of environment workers, why; None: there are none
     outside: str | None = None  # the first observation far outside its space, once
     bad_row: str | None = None  # the first of this epoch: where it is, and what is wrong with it
+    warming: bool = False  # nothing was learned in it: the source still collects what the first update waits for
 
 
 class Position:
@@ -39,10 +41,11 @@ class Position:
         self.gradient_steps = 0
         self.bad_rows = 0
         self.env_steps = 0
+        OWN_METRICS.start({})
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
-        env_steps, tally = trainer.source.env_steps, trainer.source.take()
+        env_steps, tally, warming = trainer.source.env_steps, trainer.source.take(), self.sums is None
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = trainer.gradient_steps - self.gradient_steps
         skipped, lr = trainer.skipped, trainer.lr
@@ -57,11 +60,12 @@ class Position:
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
+            **OWN_METRICS.take(),
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
         noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed)
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed, warming)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
@@ -88,6 +92,7 @@ class Position:
             "ticks": self.ticks,
             "names": self.names if self.ticks else [],
             "sums": [] if self.sums is None else self.sums.tolist(),
+            **({"own": own} if (own := OWN_METRICS.open_sums()) else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -99,3 +104,11 @@ class Position:
         self.ticks = int(state["ticks"])
         self.names = list(state["names"])
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
+        OWN_METRICS.start(state.get("own", {}))
+
+
+def report_again(trainer: Trainer, position: Position) -> Report:
+    """What is known of the last epoch after its Report was taken: where it ended."""
+    source = trainer.source
+    warming = isinstance(source, WarmsUp) and source.is_warming
+    return Report(position.epoch, source.env_steps, trainer.gradient_steps, {}, warming=warming)
