@@ -21,10 +21,9 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.config import Retired
 from rlstudio.core.contracts import Group, Metrics, Runtime
 from rlstudio.core.rng import Rng
+from rlstudio.models.build import PolicyValueModel
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
-from rlstudio.models.policies.policy_value import PolicyValue
-from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer, RMSprop
@@ -89,7 +88,7 @@ class A2C(OnPolicy):
 
 
 def a2c_loss(
-    model: PolicyValue | RecurrentPolicyValue, rollout: Batch, cfg: A2CConfig, group: Group = ALONE
+    model: PolicyValueModel, rollout: Batch, cfg: A2CConfig, group: Group = ALONE
 ) -> tuple[torch.Tensor, Metrics]:
     policy, values_TB = model(**rollout.only(model.reads))
     log_probs_TB = log_prob(policy, rollout.actions)

@@ -19,13 +19,11 @@ from rlstudio.algos.parts.config import SectionDefaults, TrainConfig
 from rlstudio.algos.parts.on_policy import OnPolicy
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Group, Metrics, Runtime, Stateful
-from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.batcher import Batcher
+from rlstudio.data.collect.batcher import Batcher, check_sequences
+from rlstudio.models.build import PolicyValueModel
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.policies.distributions import entropy, log_prob
-from rlstudio.models.policies.policy_value import PolicyValue
-from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
@@ -89,11 +87,7 @@ class PPO(OnPolicy):
         self.cfg = cfg
         steps = cfg.rollout_steps or cfg.steps_per_epoch // runtime.run_envs
         super().__init__(runtime, network, rng, steps)
-        if cfg.sequence_length is not None and (not self.agent.remembers or steps % cfg.sequence_length):
-            why = (
-                f"must divide the {steps} steps of a rollout" if self.agent.remembers else "there is no network.memory"
-            )
-            raise ConfigError(f"train.sequence_length: {why}; leave it out")
+        check_sequences(cfg.sequence_length, steps, self.agent.remembers)
         self.batcher = Batcher(cfg.batch_size, cfg.passes, rng.fork("batcher"), cfg.sequence_length)
         self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
@@ -136,7 +130,7 @@ class PPO(OnPolicy):
 
 
 def ppo_loss(
-    model: PolicyValue | RecurrentPolicyValue, batch: Batch, cfg: PPOConfig, group: Group = ALONE
+    model: PolicyValueModel, batch: Batch, cfg: PPOConfig, group: Group = ALONE
 ) -> tuple[torch.Tensor, Metrics]:
     policy, values_N = model(**batch.only(model.reads))
     log_ratio_N = log_prob(policy, batch.actions) - batch.log_probs

@@ -17,6 +17,7 @@ from rlstudio.models.policies.recurrent import RecurrentPolicyValue
 from rlstudio.ops.flat import flatten
 
 M = TypeVar("M", bound=nn.Module)
+PolicyValueModel = PolicyValue | RecurrentPolicyValue
 
 
 def build_model(
@@ -37,9 +38,7 @@ def build_model(
     return model
 
 
-def build_policy_value(
-    spaces: Spaces, network: NetworkConfig, rng: Rng, device: str = "cpu"
-) -> PolicyValue | RecurrentPolicyValue:
+def build_policy_value(spaces: Spaces, network: NetworkConfig, rng: Rng, device: str = "cpu") -> PolicyValueModel:
     """The policy-value Model that the network section describes, with or without memory."""
     if network.memory == "none":
         return build_model(PolicyValue, spaces, network, rng, device)

@@ -1,4 +1,5 @@
-"""Learning alone: the group of one process, in which everything is already agreed on."""
+"""The group of processes that learn together: how they agree on a gradient, and the group of one, in which everything
+is agreed on already."""
 
 from __future__ import annotations
 
@@ -31,3 +32,11 @@ class Alone:
 
 
 ALONE: Group = Alone()
+
+
+def average_gradient(grad: Tensor, weights: Tensor | None, group: Group) -> None:
+    """In place the gradient of the mean over the rows of all ranks, whose weights count. A gradient that is not finite
+    is so for all of them."""
+    share = grad.new_ones(()) if weights is None else weights.mean()
+    grad.mul_(share * group.size / group.sum(share).clamp(min=1e-8))
+    group.mean(grad)

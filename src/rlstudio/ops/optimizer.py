@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from rlstudio.core.contracts import Group, State
 from rlstudio.core.host.process import PULSE
 from rlstudio.ops.flat import flatten
-from rlstudio.ops.group import ALONE
+from rlstudio.ops.group import ALONE, average_gradient
 
 
 class Optimizer:
@@ -56,7 +56,7 @@ class Optimizer:
         flat.grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         if self.group.size > 1:
-            self._agree(weights)
+            average_gradient(flat.grad, weights, self.group)
         norm: Tensor = torch.linalg.vector_norm(flat.grad)
         # NaN compares false, so this is true for inf and NaN alike.
         bad = torch.logical_not(norm < torch.inf)
@@ -87,13 +87,6 @@ class Optimizer:
             found_inf=is_skipped,
         )
         return norm
-
-    def _agree(self, weights: Tensor | None) -> None:
-        """The gradient of the mean over the rows of all ranks. A gradient that is not finite is so for all of them."""
-        grad = self.flat.grad
-        share = torch.ones_like(self._one) if weights is None else weights.mean()
-        grad.mul_(share * self.group.size / self.group.sum(share).clamp(min=1e-8))
-        self.group.mean(grad)
 
     def _tensors(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "square": self.square, "count": self.count, "skipped": self.skipped, "lr": self.lr}

@@ -13,6 +13,7 @@ import torch
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State
+from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 
 
@@ -56,3 +57,10 @@ class Batcher:
 
     def load_state_dict(self, state: State) -> None:
         self.count = int(state["count"])
+
+
+def check_sequences(length: int | None, steps: int, remembers: bool) -> None:
+    """Refuse a `train.sequence_length` that cuts no rollout of so many steps."""
+    if length is not None and (not remembers or steps % length):
+        why = f"must divide the {steps} steps of a rollout" if remembers else "there is no network.memory"
+        raise ConfigError(f"train.sequence_length: {why}; leave it out")
