@@ -68,31 +68,22 @@ def _print_groups(out: Terminal, comparison: GroupComparison) -> None:
     algos = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.algos))
     better = ", less is better" if comparison.minimize else ""
     out.line(f"{comparison.metric} at the end of each run{better}; {algos} on {envs}", "bold")
-    header = ["group", "n", "IQM", "95 %", "mean", "95 %", *([f"P(better than {first.name})"] if others else [])]
+    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {first.name})"] if others else [])]
     rows = []
     for group in comparison.groups:
-        improvement = [_improvement(group.improvement)] if others else []
-        rows.append([group.name, str(group.n), *_estimate(group.iqm), *_estimate(group.mean), *improvement])
-    out.table(header, rows)
+        improvement = [_estimate(group.improvement, "{:.2f}".format)] if others else []
+        rows.append([group.name, str(group.n), _estimate(group.iqm), _estimate(group.mean), *improvement])
+    out.table(header, rows, shrinking={"group": 12})
     for note in comparison.notes:
         out.line(f"note: {note}", "yellow")
 
 
-def _estimate(estimate: IntervalEstimate | None) -> list[str]:
-    if estimate is None:
-        return ["-", "-"]
-    return [text.number(estimate.value), _interval(estimate, text.number)]
-
-
-def _improvement(estimate: IntervalEstimate | None) -> str:
+def _estimate(estimate: IntervalEstimate | None, number: Callable[[float], str] = text.number) -> str:
+    """One run has no interval."""
     if estimate is None:
         return "-"
-    return f"{estimate.value:.2f} {_interval(estimate, '{:.2f}'.format)}"
-
-
-def _interval(estimate: IntervalEstimate, number: Callable[[float], str]) -> str:
-    """`-` where one run has no interval."""
-    return "-" if math.isnan(estimate.low) else f"[{number(estimate.low)}, {number(estimate.high)}]"
+    ends = "" if math.isnan(estimate.low) else f" [{number(estimate.low)}, {number(estimate.high)}]"
+    return f"{number(estimate.value)}{ends}"
 
 
 def diff(
