@@ -116,7 +116,7 @@ def earned(trainer: Diffusion, cfg: ExperimentConfig, **planner: Any) -> Earned:
     """The first episode of each start, with another planner over the same prior."""
     settings = DiffusionPlannerConfig(**{**cfg.train.planner.model_dump(), **planner})
     noting = Noting(DiffusionPlanner(settings, trainer.model.prior))
-    agent = PlanningAgent(noting, trainer.score, trainer.agent.spaces, trainer.model)
+    agent = PlanningAgent(noting, trainer.agent.score, trainer.agent.spaces, trainer.model)
     env = make_vec_env(cfg.env, num_envs=STARTS, seed=SEED, vectorization="native")
     totals, alive = np.zeros(STARTS), np.ones(STARTS, bool)
     observations, carry = env.reset(), None
@@ -174,7 +174,7 @@ def value() -> dict[str, Any]:
     )
     trainer, shown = trained(cfg)
     found = {"own": earned(trainer, cfg), "own guided": earned(trainer, cfg, guidance=0.1)}
-    trainer.score = ReturnScore(trainer.score.dynamics, gamma=0.98)
+    trainer.agent.score = ReturnScore(trainer.agent.score.dynamics, gamma=0.98)
     found |= {"none": earned(trainer, cfg), "none guided": earned(trainer, cfg, guidance=0.1)}
     told = ", ".join(f"{name} {row.mean:.1f} +- {row.error:.1f}" for name, row in found.items())
     print(f"Pendulum, 8 steps: learned from {shown:.1f}, value {told}", flush=True)

@@ -194,15 +194,15 @@ def test_a_value_is_learned_beside_the_prior_and_guides_it() -> None:
     value = trainer.model.value
     assert value is not None
     assert value.rows == trainer.source.replay.added  # type: ignore[union-attr]
-    assert trainer.score.value is value
+    assert trainer.agent.score.value is value
     hanging, upright = value(torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     assert upright > hanging
-    noise = trainer.planner.noise(np.random.default_rng(0), 2)
+    noise = trainer.agent.planner.noise(np.random.default_rng(0), 2)
     starts = torch.tensor([[-1.0, 0.1, 0.5], [0.0, 1.0, 1.0]])
     with torch.no_grad():
-        bent = trainer.planner.sample(starts, noise, trainer.score)
-        trainer.score.value = None
-        assert not torch.equal(bent, trainer.planner.sample(starts, noise, trainer.score))
+        bent = trainer.agent.planner.sample(starts, noise, trainer.agent.score)
+        trainer.agent.score.value = None
+        assert not torch.equal(bent, trainer.agent.planner.sample(starts, noise, trainer.agent.score))
 
 
 def test_it_learns_from_a_dataset_without_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_planning_with_what_was_learned_beats_what_it_was_learned_from() -> None
     reports = [tick.report for tick in train(trainer, cfg.train, Position()) if tick.report]
     shown = float(np.mean([report.metrics["rollout/return_mean"] for report in reports]))
     one = DiffusionPlanner(DiffusionPlannerConfig(**{**planner, "candidates": 1}), trainer.model.prior)
-    alone = PlanningAgent(one, trainer.score, trainer.agent.spaces, trainer.model)
+    alone = PlanningAgent(one, trainer.agent.score, trainer.agent.spaces, trainer.model)
     earned = {
         name: evaluate(agent, cfg.env, episodes=16, seed=5, vectorization="native").summary.mean
         for name, agent in (("selected", trainer.agent), ("prior", alone))

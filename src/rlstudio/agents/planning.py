@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.contracts import AGE, Acted, Array, Carried, NoiseBlock, Planner, Score
+from rlstudio.core.contracts import AGE, Acted, Array, Carried, Metrics, NoiseBlock, Planner, Score
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
 
@@ -59,6 +59,12 @@ class PlanningAgent(Agent):
         planned = self.planner.plan(observed, self.score, before, numbers.to(self.device))
         after = {name: part.numpy(force=True) for name, part in planned.carry.items()}
         return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
+
+    def plan_metrics(self, observations: Tensor, generator: np.random.Generator) -> Metrics:
+        """How plans from these observations [E, O] go: the means of their metrics."""
+        noise = self.planner.noise(generator, len(observations))
+        planned = self.planner.plan(observations, self.score, None, noise.to(observations.device))
+        return {name: row.mean() for name, row in planned.metrics.items()}
 
     def _actions(self, planned: Tensor) -> np.ndarray:
         if not isinstance(self.spaces.action, Box):

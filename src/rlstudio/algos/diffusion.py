@@ -20,24 +20,20 @@ from torch import Tensor, nn
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.parts.continuous import not_finite
 from rlstudio.algos.parts.discounts import discounted_value
-from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, resamples
+from rlstudio.algos.parts.dynamics import DynamicsConfig, own_resamples
 from rlstudio.algos.parts.planning_losses import judge_loss
 from rlstudio.algos.parts.trainer import Trainer
-from rlstudio.algos.parts.trajectories import TrajectoryConfig, trajectory_source
+from rlstudio.algos.parts.trajectories import TrajectoryConfig, build_prior, diffusion_agent, trajectory_source
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import EnvFacts, Metrics, Runtime, Stateful
 from rlstudio.core.rng import Rng
 from rlstudio.data.replay.windows import transitions
-from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, noised
-from rlstudio.models.planning.dynamics import LearnedDynamics
-from rlstudio.models.planning.value import LearnedValue
+from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel, drawn, noised
 from rlstudio.ops.means import weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.ops.target import Target
-from rlstudio.planners.build import build_score
-from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
+from rlstudio.planners.diffusion import DiffusionPlannerConfig
 
 PLANNED_STARTS = 8
 """Starts of a batch from which a plan is made to report how it goes."""
@@ -74,25 +70,24 @@ class Diffusion(Trainer):
 
     def __init__(self, cfg: DiffusionConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg
-        self.prior = _prior(cfg, runtime, network, rng)
+        self.prior = build_prior(cfg.planner.horizon, runtime, network, rng)
         self.average = Target(self.prior)
         self.average.model.normalizer = self.prior.normalizer  # of the data, the same for both
-        self.agent = _agent(cfg, runtime, network, rng, self.average.model)
+        self.agent = diffusion_agent(cfg.planner, cfg.dynamics, cfg.gamma, runtime, network, rng, self.average.model)
         self.model: DiffusionModel = self.agent.model
-        self.score, self.planner = self.agent.score, self.agent.planner
         learned, value = self.model.dynamics, self.model.value
         self.source = trajectory_source(cfg, cfg.planner.horizon, runtime, self.agent, rng)
         self.group = runtime.group
         step = partial(Optimizer, lr=cfg.lr, max_grad_norm=cfg.max_grad_norm, group=self.group)
         judges = nn.ModuleList(part for part in (learned, value) if part is not None)
         self.optimizer, self.judge_optimizer = step(self.prior), step(judges) if len(judges) else None
-        own = self.group.own(rng.fork("resamples"))
-        self.counts = None if learned is None else resamples(learned.members, own).to(runtime.device)
+        self.counts = own_resamples(learned, runtime, rng)
         self.rng = self.group.own(rng.fork("update"))
 
     @classmethod
     def build_agent(cls, cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
-        return _agent(cfg, env, network, rng, _prior(cfg, env, network, rng).requires_grad_(False))
+        prior = build_prior(cfg.planner.horizon, env, network, rng).requires_grad_(False)
+        return diffusion_agent(cfg.planner, cfg.dynamics, cfg.gamma, env, network, rng, prior)
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -103,17 +98,12 @@ class Diffusion(Trainer):
         rows = []
         for _ in range(self.cfg.gradient_steps):
             batch = self.source.next()
-            self.learn_statistics(self.source.fresh())
+            self.model.learn_statistics(self.source.fresh(), self.group)
             self.judge_value(batch)
             rows.append(self.update(batch))
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
-        return means | self.plan_metrics(batch)
-
-    def learn_statistics(self, rows: Batch) -> None:
-        self.prior.normalizer.update(rows.observations, rows.weights, self.group)
-        for part in (self.model.dynamics, self.model.value):
-            if part is not None:
-                part.learn_statistics(rows, self.group)
+        starts = batch.observations[0][:PLANNED_STARTS].float()
+        return means | self.agent.plan_metrics(starts, self.rng.fork("judged").generator(self.optimizer.calls))
 
     def judge_value(self, batch: Batch) -> None:
         """By windows that are new to it; of a dataset none are, so by those that it learns from next."""
@@ -126,7 +116,7 @@ class Diffusion(Trainer):
         self.model.value.judge(windows, self.group)
 
     def update(self, batch: Batch) -> Metrics:
-        loss, metrics = diffusion_loss(self.prior, batch, *self.noise(batch))
+        loss, metrics = self.loss(batch)
         metrics["grad_norm"] = self.optimizer.step(loss, weights=batch.weights)
         early = 9.0 / (10.0 + self.optimizer.calls)  # a mean of few weights follows them quickly
         self.average.refresh(tau=max(1.0 - self.cfg.ema, early), skip=not_finite(metrics["grad_norm"]))
@@ -136,23 +126,15 @@ class Diffusion(Trainer):
             metrics |= row
         return metrics
 
-    def noise(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Times [N] and normal numbers [N, H, D] that are a function of the update's number."""
-        generator = self.rng.generator(self.optimizer.calls)
-        steps, rows = batch.shape
-        times = generator.random(rows, "float32")
-        normal = generator.standard_normal((rows, steps, self.prior.size), "float32")
-        return torch.from_numpy(times).to(batch.device), torch.from_numpy(normal).to(batch.device)
-
-    def plan_metrics(self, batch: Batch) -> Metrics:
-        """Means of the metrics of plans from where some of these windows begin."""
-        starts = batch.observations[0][:PLANNED_STARTS].float()
-        noise = self.planner.noise(self.rng.fork("judged").generator(self.optimizer.calls), len(starts))
-        planned = self.planner.plan(starts, self.score, None, noise.to(batch.device))
-        return {name: row.mean() for name, row in planned.metrics.items()}
-
     def losses(self, batch: Batch) -> Metrics:
-        return diffusion_loss(self.prior, batch, *self.noise(batch))[1]
+        return self.loss(batch)[1]
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        """With noise that is a function of the update's number."""
+        steps, rows = batch.shape
+        generator = self.rng.generator(self.optimizer.calls)
+        times_N, noise = drawn(generator, (rows, steps, self.prior.size), batch.device)
+        return diffusion_loss(self.prior, batch, times_N, noise)
 
     def stateful(self) -> dict[str, Stateful]:
         judges = {} if self.judge_optimizer is None else {"judge_optimizer": self.judge_optimizer}
@@ -167,24 +149,6 @@ def diffusion_loss(model: TrajectoryModel, batch: Batch, times_N: Tensor, noise:
     guessed = model(noised(data, times_N, noise), times_N, batch.observations[0])
     loss = weighted_mean((guessed - data).square().mean(-1), live.squeeze(-1))
     return loss, {"loss": loss.detach()}
-
-
-def _prior(cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> TrajectoryModel:
-    variant = partial(TrajectoryModel, horizon=cfg.planner.horizon)
-    return build_model(variant, env.spaces, network, rng.fork("init"), env.device)
-
-
-def _agent(
-    cfg: DiffusionConfig, env: EnvFacts, network: NetworkConfig, rng: Rng, prior: TrajectoryModel
-) -> PlanningAgent:
-    dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
-    learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
-    value = None
-    if cfg.planner.value == "own":
-        value = LearnedValue(prior.observation_size, network, rng.fork("value"), cfg.gamma).to(env.device)
-    model = DiffusionModel(prior, learned, value)
-    score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=value)
-    return PlanningAgent(DiffusionPlanner(cfg.planner, prior), score, env.spaces, model, env.device)
 
 
 if __name__ == "__main__":

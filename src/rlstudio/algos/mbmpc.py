@@ -13,40 +13,32 @@ comes after its horizon, as far as it can be trusted (`models/planning/value.py`
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.algos.parts.config import OffPolicyConfig
+from rlstudio.algos.parts.config import OffPolicyConfig, refuse_early_start
 from rlstudio.algos.parts.discounts import discounted_value, one_discount
-from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, resamples
-from rlstudio.algos.parts.planning_losses import td_loss
+from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, dynamics_loss, learned_part, own_resamples
+from rlstudio.algos.parts.planning_losses import JointLossConfig, imitation_loss, td_loss
 from rlstudio.algos.parts.trainer import Trainer
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import EnvFacts, Group, Metrics, Runtime, Stateful
-from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.experience import PlanningModel
-from rlstudio.models.policies.distributions import log_prob
 from rlstudio.ops.group import ALONE
-from rlstudio.ops.means import standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
 
-LARGEST_WEIGHT = 20.0
-"""Bound of exp(A / tau): a single lucky row must not be all that is learned."""
 
-
-class MBMPCConfig(OffPolicyConfig):
+class MBMPCConfig(JointLossConfig, OffPolicyConfig):
     acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics")
 
     lr: PositiveFloat = Field(1e-3, le=10.0)
@@ -73,22 +65,6 @@ class MBMPCConfig(OffPolicyConfig):
     dynamics: DynamicsConfig = Field(default_factory=DynamicsConfig)
     """The model to search in."""
 
-    policy_loss: Literal["cloning", "advantage"] = "cloning"
-    """Imitate what the planner did, or everything that was done, by how much better than expected it went."""
-
-    advantage_tau: PositiveFloat = 1.0
-    """Standard deviations of advantage that make an action e times as important (advantage)."""
-
-    dynamics_coef: NonNegativeFloat = 1.0
-    """Weight of the dynamics' loss, 0: it does not learn. Between parts that share no weights, Adam evens out all other
-    differences, unless `max_grad_norm` holds them together."""
-
-    value_coef: NonNegativeFloat = 1.0
-    """Weight of the value's loss, as above."""
-
-    policy_coef: NonNegativeFloat = 1.0
-    """Weight of the policy's loss, as above."""
-
     @model_validator(mode="after")
     def _fits_together(self) -> MBMPCConfig:
         one_discount(self.planner)
@@ -104,24 +80,18 @@ class MBMPC(Trainer):
         self.cfg = cfg
         self.agent = self.build_agent(cfg, runtime, network, rng)
         self.model: PlanningModel = self.agent.model
-        actions, learned = runtime.spaces.action, self.model.dynamics
+        actions = runtime.spaces.action
         assert isinstance(actions, Box | Discrete)  # or there were no planner
         self.source = runtime.replay(self.agent, rng, cfg.replay_plan, RandomStart(actions, cfg.learning_starts))
-        if (needed := cfg.replay_plan.first_sample(runtime.run_envs)) > cfg.learning_starts:
-            raise ConfigError(
-                f"train.learning_starts: {cfg.learning_starts} is less than train_every {cfg.train_every} or n_step"
-                f" {cfg.n_step} in each environment; raise it to {needed}"
-            )
+        refuse_early_start(cfg, runtime.run_envs)
         self.group = runtime.group
-        own = self.group.own(rng.fork("resamples"))
-        self.counts = None if learned is None else resamples(learned.members, own).to(runtime.device)
+        self.counts = own_resamples(self.model.dynamics, runtime, rng)
         self.optimizer = Optimizer(self.model, cfg.lr, cfg.max_grad_norm, self.group)
 
     @classmethod
     def build_agent(cls, cfg: MBMPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
         dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
-        learned = dynamics if isinstance(dynamics, LearnedDynamics) else None
-        variant = partial(PlanningModel, dynamics=learned, gamma=cfg.gamma)
+        variant = partial(PlanningModel, dynamics=learned_part(dynamics), gamma=cfg.gamma)
         model = build_model(variant, env.spaces, network, rng.fork("init"), env.device)
         planner = build_planner(cfg.planner, env.spaces.action, model.policy)
         score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=model.value)
@@ -171,25 +141,13 @@ def mbmpc_loss(
     """`windows` are n-step transitions with the weights `planned_N` where a planner acted, `rows` single ones; `counts`
     the resamples of learned dynamics."""
     value_loss, targets_N = td_loss(model.value, windows, planned_N)
-    if cfg.policy_loss == "cloning":
-        weights_N = planned_N
-    else:
-        advantages_N = targets_N - model.value.expected(windows.observations).detach()
-        weights_N = advantage_weights(advantages_N, windows.weights, cfg.advantage_tau, group)
-    log_probs_N = log_prob(model.policy(windows.observations), model.unit(windows.actions))
-    policy_loss = -weighted_mean(log_probs_N, weights_N)
+    policy_loss = imitation_loss(model, windows, planned_N, targets_N, cfg, group)
     loss = cfg.value_coef * value_loss + cfg.policy_coef * policy_loss
     metrics = {"value_loss": value_loss.detach(), "policy_loss": policy_loss.detach(), "target": targets_N.mean()}
     if counts is not None and model.dynamics is not None:
         part, row = dynamics_loss(model.dynamics, rows, counts)
         loss, metrics = loss + cfg.dynamics_coef * part, metrics | row
     return loss, metrics | {"value_trust": model.value.trust, "loss": loss.detach()}
-
-
-def advantage_weights(advantages_N: Tensor, weights_N: Tensor | None, tau: float, group: Group = ALONE) -> Tensor:
-    """exp(A / tau), with advantages in units of their spread (Peng et al. 2019, arXiv:1910.00177)."""
-    scaled_N = torch.exp(standardize(advantages_N, weights_N, group) / tau).clamp(max=LARGEST_WEIGHT)
-    return scaled_N if weights_N is None else scaled_N * weights_N
 
 
 if __name__ == "__main__":

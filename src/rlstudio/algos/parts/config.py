@@ -10,6 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rlstudio.core.config import Config, refuse
 from rlstudio.core.contracts import ReplayPlan
+from rlstudio.core.errors import ConfigError
 
 SectionDefaults = Mapping[str, Mapping[str, object]]
 """By section and field."""
@@ -108,3 +109,12 @@ class OffPolicyConfig(TrainConfig):
             end = f"the end, step {self.planned_steps}"
             refuse(("learning_starts",), f"{self.learning_starts} is not before {end}; lower it")
         return self
+
+
+def refuse_early_start(cfg: OffPolicyConfig, run_envs: int) -> None:
+    """For an algorithm whose random start counts in `learning_starts`: it cannot end before there is a first batch."""
+    if (needed := cfg.replay_plan.first_sample(run_envs)) > cfg.learning_starts:
+        raise ConfigError(
+            f"train.learning_starts: {cfg.learning_starts} is less than train_every {cfg.train_every} or n_step"
+            f" {cfg.n_step} in each environment; raise it to {needed}"
+        )

@@ -18,7 +18,7 @@ from torch import Tensor
 from rlstudio.core.batch import Batch
 from rlstudio.core.catalog import DYNAMICS, Catalog
 from rlstudio.core.config import refuse
-from rlstudio.core.contracts import Dynamics, EnvFacts, Metrics
+from rlstudio.core.contracts import Dynamics, EnvFacts, Metrics, Runtime
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.parts import PartConfig
 from rlstudio.core.rng import Rng
@@ -124,6 +124,18 @@ def resamples(members: int, rng: Rng) -> Tensor:
     if members == 1:
         return torch.ones(1, 1)
     return torch.from_numpy(rng.generator().poisson(1.0, (RESAMPLED_ROWS, members)).astype("float32"))
+
+
+def learned_part(dynamics: Dynamics) -> LearnedDynamics | None:
+    """The dynamics where they are learned here; None where they are taken as they are."""
+    return dynamics if isinstance(dynamics, LearnedDynamics) else None
+
+
+def own_resamples(learned: LearnedDynamics | None, runtime: Runtime, rng: Rng) -> Tensor | None:
+    """The resamples of this rank, on its device; None where no dynamics are learned."""
+    if learned is None:
+        return None
+    return resamples(learned.members, runtime.group.own(rng.fork("resamples"))).to(runtime.device)
 
 
 def dynamics_loss(model: LearnedDynamics, batch: Batch, counts: Tensor) -> tuple[Tensor, Metrics]:

@@ -1,7 +1,9 @@
-"""Experience for learning what trajectories are like: windows of replay that a behaviour fills, or of a dataset."""
+"""Experience for learning what trajectories are like (windows of replay that a behaviour fills, or of a dataset), and
+the agent that plans with what was learned."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -9,16 +11,22 @@ from pydantic import Field, PositiveInt, model_validator
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.algos.parts.config import TrainConfig
 from rlstudio.algos.parts.discounts import one_discount
+from rlstudio.algos.parts.dynamics import DynamicsConfig, build_dynamics, learned_part
 from rlstudio.core.config import refuse
-from rlstudio.core.contracts import DataSource, Explore, ReplayPlan, Runtime
+from rlstudio.core.contracts import DataSource, EnvFacts, Explore, ReplayPlan, Runtime
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, describe
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.data.collect.explore import RandomShare
 from rlstudio.data.datasets.minari_source import DatasetSource
+from rlstudio.models.build import build_model
+from rlstudio.models.config import NetworkConfig
+from rlstudio.models.planning.denoiser import DiffusionModel, TrajectoryModel
+from rlstudio.models.planning.value import LearnedValue
 from rlstudio.planners.build import build_planner, build_score
 from rlstudio.planners.config import PlannerConfig
+from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 
 
 class TrajectoryConfig(TrainConfig):
@@ -93,3 +101,31 @@ def _behaviour(cfg: TrajectoryConfig, runtime: Runtime, own: PlanningAgent) -> t
     nothing = build_planner(PlannerConfig(kind="random_shooting", horizon=1, candidates=1), actions)
     idle = PlanningAgent(nothing, own.score, runtime.spaces, device=runtime.device)
     return idle, RandomStart(actions, cfg.planned_steps)
+
+
+# -- the agent ---------------------------------------------------------------------------------------------------------
+
+
+def build_prior(horizon: int, env: EnvFacts, network: NetworkConfig, rng: Rng) -> TrajectoryModel:
+    """The model of sequences, as it is before anything is learned."""
+    variant = partial(TrajectoryModel, horizon=horizon)
+    return build_model(variant, env.spaces, network, rng.fork("init"), env.device)
+
+
+def diffusion_agent(
+    planner: DiffusionPlannerConfig,
+    modelled: DynamicsConfig,
+    gamma: float,
+    env: EnvFacts,
+    network: NetworkConfig,
+    rng: Rng,
+    prior: TrajectoryModel,
+) -> PlanningAgent:
+    """Plans with the prior, and with dynamics and a value of its own where the settings say so."""
+    dynamics = build_dynamics(modelled, env, rng.fork("dynamics"))
+    value = None
+    if planner.value == "own":
+        value = LearnedValue(prior.observation_size, network, rng.fork("value"), gamma).to(env.device)
+    model = DiffusionModel(prior, learned_part(dynamics), value)
+    score = build_score(planner, dynamics, env.env_id, gamma=gamma, own=value)
+    return PlanningAgent(DiffusionPlanner(planner, prior), score, env.spaces, model, env.device)

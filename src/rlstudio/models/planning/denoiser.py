@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from math import cos, pi, sin
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlstudio.core.batch import Batch
+from rlstudio.core.contracts import Group
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.policies import PlanPolicy, PlanValue
 from rlstudio.core.model.protocol import Weights
@@ -29,6 +32,7 @@ from rlstudio.models.networks.normalizer import Normalizer
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.value import LearnedValue
 from rlstudio.models.policies.bounds import Bounds
+from rlstudio.ops.group import ALONE
 
 NOISIEST = 0.98
 """Where sampling starts: at t = 1 nothing of the data is left to be guided by."""
@@ -93,6 +97,12 @@ def noised(x: Tensor, times: Tensor, noise: Tensor) -> Tensor:
     return angles.cos() * x + angles.sin() * noise
 
 
+def drawn(generator: np.random.Generator, shape: tuple[int, ...], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """What a batch of this shape [N, ...] is noised with: times [N], and normal numbers."""
+    times, normal = generator.random(shape[0], "float32"), generator.standard_normal(shape, "float32")
+    return torch.from_numpy(times).to(device), torch.from_numpy(normal).to(device)
+
+
 def levels_of(count: int) -> list[float]:
     """Times from noise to data, `count` steps apart; closer together near the data, where the spread is decided."""
     return [NOISIEST * (1 - number / count) ** 2 for number in range(count + 1)]
@@ -122,6 +132,13 @@ class DiffusionModel(nn.Module):
         self.prior = prior
         self.dynamics = dynamics
         self.value = value
+
+    def learn_statistics(self, rows: Batch, group: Group = ALONE) -> None:
+        """Fold new experience of all ranks in, each row once."""
+        self.prior.normalizer.update(rows.observations, rows.weights, group)
+        for part in (self.dynamics, self.value):
+            if part is not None:
+                part.learn_statistics(rows, group)
 
     def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue | None:
         return self.value
