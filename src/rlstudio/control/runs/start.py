@@ -25,6 +25,7 @@ from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, Lineage, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
+from rlstudio.experiment.run.notify import Notifier
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import Built, build
@@ -32,8 +33,9 @@ from rlstudio.experiment.training.build import Built, build
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 
-def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest:
-    """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
+def request_of(cfg: ExperimentConfig, notify: Sequence[str] = (), **origin: Unpack[RunOrigin]) -> RunRequest:
+    """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...), `notify`
+    is the command that is told how it ended."""
     asked = asked_for(cfg.resources, cfg.runtime.device)
     return RunRequest(
         **vars(new_run(cfg)),
@@ -41,6 +43,7 @@ def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest
         lineage=lineage(),
         imports=cfg.imports,
         import_path=tuple(import_path()) if cfg.imports else (),
+        notify=tuple(notify),
         **asked,
         **origin,
     )
@@ -52,11 +55,16 @@ def current_owner() -> str:
 
 
 def enqueue(
-    workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Unpack[RunOrigin]
+    workspace: Workspace,
+    cfg: ExperimentConfig,
+    *,
+    key: str | None = None,
+    notify: Sequence[str] = (),
+    **origin: Unpack[RunOrigin],
 ) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
     check(cfg)
-    return workspace.store.create(request_of(cfg, **origin), key=key)
+    return workspace.store.create(request_of(cfg, notify, **origin), key=key)
 
 
 def check(cfg: ExperimentConfig) -> None:
@@ -65,10 +73,12 @@ def check(cfg: ExperimentConfig) -> None:
         check_ships(cfg, built.trainer.agent)
 
 
-def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
+def start_session(
+    workspace: Workspace, cfg: ExperimentConfig, *, notify: Sequence[str] = (), **origin: Unpack[RunOrigin]
+) -> Session:
     """A new run in this process."""
     require(cfg.runtime.numerics)
-    return begin(workspace, cfg, build(cfg), request_of(cfg, **origin))
+    return begin(workspace, cfg, build(cfg), request_of(cfg, notify, **origin))
 
 
 def begin(workspace: Workspace, cfg: ExperimentConfig, built: Built, request: RunRequest) -> Session:
@@ -82,7 +92,7 @@ def begin(workspace: Workspace, cfg: ExperimentConfig, built: Built, request: Ru
             folder.event(EVENT, **workspace.store.lineage(run.id))
             session = Session.open(folder, cfg, built=built, lease=StoreLease(workspace.store, run, folder.path))
         unopened.pop_all()
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
 def resume_session(
@@ -107,7 +117,7 @@ def resume_session(
             session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
             folder.event(EVENT, **lineage_again(workspace, run.id))
         opened.pop_all()
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
 def lineage_again(workspace: Workspace, run_id: str) -> Lineage:
@@ -128,8 +138,9 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
     if imports:
-        allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
-        changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}
+        consent = workspace.store.consent(run.id)
+        allowed = dict.fromkeys([*consent.modules, *imports])
+        changes = {**changes, **Consent(tuple(allowed), tuple(import_path()), consent.notify).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
 
 
@@ -165,12 +176,14 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         terms = ResumeTerms(has_checkpoints=has_checkpoints(workspace, run))
         going = continuation_of(folder, longer, state=run.state, terms=terms)
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
-def with_registration(workspace: Workspace, session: Session) -> Session:
-    """Registers the policy where the experiment asks for it (`register.model`): before the run counts as completed, so
-    that a crash in between is made good by resuming it."""
+def with_follow_ups(workspace: Workspace, session: Session) -> Session:
+    """What else happens at the end of a run. The policy is registered where the experiment asks for it
+    (`register.model`): before the run counts as completed, so that a crash in between is made good by resuming it. The
+    command that the run was launched with is told."""
+    session.writer.notify = Notifier(workspace.store.consent(session.folder.id).notify, session.folder)
     model = session.cfg.register.model
     if model is not None:
         session.finalize = partial(_register, workspace, session, model)
