@@ -50,6 +50,15 @@ def _signals():
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _instant_sync():
+    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out. Processes
+    that tests start do wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _warm_starts(_signals):
     with warm_starts():
         yield
@@ -75,9 +84,3 @@ def _no_settings_from_outside(monkeypatch):
 def eight_gigabytes(monkeypatch):
     """What does not fit into memory is decided by the test, not by the machine that runs it."""
     monkeypatch.setattr("rlstudio.experiment.training.refusals.usable_ram", lambda: 8 << 30)
-
-
-@pytest.fixture
-def instant_sync(monkeypatch):
-    """A kill does not need the disk, and a power cut is modelled: the sync is counted, the waiting left out."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)

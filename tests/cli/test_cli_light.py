@@ -26,6 +26,16 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), sep=",", file=s
 sys.exit(code)
 """
 
+ONE_AFTER_ANOTHER = """
+import contextlib, sys
+from rlstudio.cli.app import main
+with open("answers", "w") as answers:
+    for command in sys.argv[1:]:
+        with contextlib.redirect_stdout(answers), contextlib.redirect_stderr(answers):
+            assert main(command.split()) in (0, 2), command
+        print(f"after {command}:", sorted({"torch", "gymnasium", "rich"} & set(sys.modules)), file=sys.stderr)
+"""
+
 
 def loaded_by(*args: str, **variables: str) -> tuple[str, set[str]]:
     """What a command prints and the packages that it left in memory."""
@@ -60,28 +70,34 @@ def test_help_imports_nothing_heavy(command: str) -> None:
     assert "pydantic" not in packages or not command.startswith("--")  # Typer itself reads arguments with it
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ls",
-        "ls --json",
-        "show last",
-        "show last --json",
-        "logs last",
-        "stop last",
-        "rm last --yes",
-        "algos",
-        "presets",
-        "algos --json",
-        "plugins",
-        "plugins --json",
-        "show nobody",
-        "lunch",
-    ],
+READING = (
+    "ls",
+    "ls --json",
+    "show last",
+    "show last --json",
+    "logs last",
+    "stop last",
+    "rm last --yes",
+    "algos",
+    "presets",
+    "algos --json",
+    "plugins",
+    "plugins --json",
+    "show nobody",
+    "lunch",
 )
-def test_reading_commands_never_import_torch(command: str, run: RunFolder) -> None:
-    _, packages = loaded_by(*command.split())
-    assert not packages & {"torch", "gymnasium", "rich"}
+
+
+def test_reading_commands_never_import_torch(run: RunFolder) -> None:
+    """All in one process: nothing heavy is there after the last one, and the first to import any is named."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_ANOTHER, *READING],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-len(READING) :] == [f"after {command}: []" for command in READING]
 
 
 def offers(words: str) -> list[str]:

@@ -12,9 +12,8 @@ from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 from rlstudio.storage import failpoint
+from support.kills import KILLED
 from support.processes import in_child
-
-pytestmark = pytest.mark.usefixtures("instant_sync")
 
 SPACES = Spaces(Box((2,), "float32", (-1.0,), (1.0,)), Discrete(3, 1))
 MODEL = ModelSpec(variant="policy-only", network=NetworkConfig(hidden_sizes=()))
@@ -49,8 +48,8 @@ def is_whole(target) -> bool:
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("kind", ["kill", "torn"])
-def test_every_kill_point(tmp_path, monkeypatch, kind):
+@KILLED
+def test_every_kill_point(tmp_path, monkeypatch, kinds):
     point, status, seen = 0, 9, []
     while status == 9:
         point += 1
@@ -58,7 +57,7 @@ def test_every_kill_point(tmp_path, monkeypatch, kind):
 
         def killed(target=target, point=point):
             failpoint.restart()
-            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kinds[point % len(kinds)]}")
             write(target)
 
         status = in_child(killed)

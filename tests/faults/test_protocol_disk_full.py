@@ -14,8 +14,6 @@ from rlstudio.storage import failpoint
 from rlstudio.storage.writers import is_full
 from support.checkpoint_scenario import STEPS, advance, content, new_run, newest
 
-pytestmark = pytest.mark.usefixtures("instant_sync")
-
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):

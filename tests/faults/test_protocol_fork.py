@@ -17,10 +17,9 @@ from rlstudio.storage import failpoint
 from rlstudio.storage.failpoint import Operation
 from rlstudio.storage.folder import Folder
 from support.checkpoint_scenario import content, leftovers, new_run
+from support.kills import KILLED
 from support.power_loss import lay_out, states
 from support.processes import in_child
-
-pytestmark = pytest.mark.usefixtures("instant_sync")
 
 EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 """The quick suite visits every third change of the disk."""
@@ -98,8 +97,8 @@ def copied(blank, tmp_path, name):
 
 @pytest.mark.real_process
 @EVERY
-@pytest.mark.parametrize("kind", ["kill", "torn"])
-def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kind, every):
+@KILLED
+def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kinds, every):
     point, status, seen = 1 - every, 9, []
     while status == 9:
         point += every
@@ -107,7 +106,7 @@ def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kind, every):
 
         def killed(run_dir=run_dir, point=point):
             failpoint.restart()
-            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kinds[point % len(kinds)]}")
             fork(parent, run_dir)
 
         status = in_child(killed)

@@ -14,9 +14,10 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.storage import failpoint
 from support.checkpoint_scenario import STEPS, advance, content, leftovers, new_run, newest
+from support.kills import KILLED
 from support.processes import in_child
 
-pytestmark = [pytest.mark.real_process, pytest.mark.usefixtures("instant_sync")]
+pytestmark = pytest.mark.real_process
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def count_operations(run_dir) -> int:
     return failpoint.passed()
 
 
-@pytest.mark.parametrize("kind", ["kill", "torn"])
-def test_every_kill_point(begun, tmp_path, monkeypatch, kind):
+@KILLED
+def test_every_kill_point(begun, tmp_path, monkeypatch, kinds):
     uninterrupted = tmp_path / "reference" / begun.name
     shutil.copytree(begun, uninterrupted)
     points = count_operations(uninterrupted)
@@ -47,7 +48,7 @@ def test_every_kill_point(begun, tmp_path, monkeypatch, kind):
 
         def killed(run_dir=run_dir, point=point):
             failpoint.restart()
-            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kind}")
+            monkeypatch.setenv(failpoint.VARIABLE, f"{point}:{kinds[point % len(kinds)]}")
             advance(run_dir, STEPS[2:])
 
         assert in_child(killed) == 9, f"point {point}"

@@ -22,7 +22,6 @@ from support.checkpoint_scenario import STEPS, advance, leftovers, new_run, newe
 from support.power_loss import lay_out, states
 
 CAP = 300
-pytestmark = pytest.mark.usefixtures("instant_sync")
 
 
 class Recording(NamedTuple):

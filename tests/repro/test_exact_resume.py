@@ -46,7 +46,7 @@ def settings(algo: str, **changes) -> dict:
 
 
 @pytest.mark.parametrize(("algo", "vectorization"), QUICK)
-def test_random_kills(algo, vectorization, tmp_path, instant_sync):
+def test_random_kills(algo, vectorization, tmp_path):
     train = settings(algo, epochs=6)  # beyond the first evaluation and the first point to roll back to
     cfg = config(algo, vectorization, train=train, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also inside epochs
     twin = uninterrupted(cfg, tmp_path / "whole")
@@ -78,7 +78,7 @@ def test_two_hundred_random_kills(algo, vectorization, tmp_path):
 
 
 @pytest.mark.parametrize(("algo", "vectorization", "every"), [*SAMPLED, *EVERY])
-def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_path, instant_sync):
+def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_path):
     """Every change of the disk that a run makes, from its first checkpoint's first byte to its last status.
 
     The quick suite visits a sample that begins elsewhere in each run, at odd distances: whole and torn writes in turn.
@@ -116,7 +116,7 @@ def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_pat
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path, instant_sync):
+def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path):
     train = {**TRAIN[algo], "epochs": 6}
     whole = run_to_the_end(config(algo, "native", train=train), tmp_path / "whole")
     for i, ckpt in enumerate([{"every_seconds": 1e-9}, {"every_seconds": None}, {"every_epochs": 1, "keep_last": 9}]):

@@ -19,7 +19,7 @@ def recurrent(memory: str, algo: str = "ppo", epochs: int = 6, **sections):
 
 @pytest.mark.parametrize(("kills", "epochs"), [(2, 6), pytest.param(3, 12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("algo", "memory"), [("ppo", "gru"), ("a2c", "lstm")])
-def test_random_kills(algo, memory, kills, epochs, tmp_path, instant_sync):
+def test_random_kills(algo, memory, kills, epochs, tmp_path):
     cfg = recurrent(memory, algo, epochs, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also in the middle of epochs
     twin = uninterrupted(cfg, tmp_path / "whole")
     assert len(kill_and_compare(cfg, twin, tmp_path, kills=kills, seed=1)) == kills

@@ -145,9 +145,7 @@ def diverge_once_at(monkeypatch, epoch: int) -> None:
 
 @pytest.mark.real_process
 @pytest.mark.parametrize(("epoch", "back_to"), [(7, 5 * 128), (3, 0)])
-def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(
-    epoch, back_to, tmp_path, monkeypatch, instant_sync
-):
+def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(epoch, back_to, tmp_path, monkeypatch):
     plain = run_to_the_end(config("ppo", "native"), tmp_path / "plain")
     diverge_once_at(monkeypatch, epoch)
     twin = uninterrupted(config("ppo", "native"), tmp_path / "healed")

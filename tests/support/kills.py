@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -28,6 +30,17 @@ RUNS_PER_KILL = 5
 """So many runs may end before the kill that was meant for them."""
 
 FIELDS = struct.Struct("qqd")
+
+KILLED = pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(("kill", "torn"), id="in turn"),
+        pytest.param(("kill",), id="kill", marks=pytest.mark.slow),
+        pytest.param(("torn",), id="torn", marks=pytest.mark.slow),
+    ],
+)
+"""How processes die at the points of an enumeration: before a change of the disk, or half-way through a write. The
+quick suite visits each point in one of the two ways, the slow one in both."""
 
 
 class Step(NamedTuple):

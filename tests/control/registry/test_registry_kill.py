@@ -28,7 +28,6 @@ from support.sqlite_faults import sqlite_passes_failpoints
 
 pytestmark = [
     pytest.mark.timeout(900 * SLOWNESS),  # each visits up to a hundred points
-    pytest.mark.usefixtures("instant_sync"),
 ]
 
 QUICK = PromotionConfig(budget=20, margin=-100.0)
