@@ -16,7 +16,7 @@ from rlstudio.core.version import __version__
 from rlstudio.delivery import card, parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
-from rlstudio.delivery.graphs import Exporter, check_formats, file_of, module_run
+from rlstudio.delivery.graphs import Exporter, check_formats, default_formats, file_of, module_run
 from rlstudio.delivery.spec import ActingFacts, BundleOrigin, ReturnStatistics, Spec, derived
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
@@ -25,13 +25,13 @@ from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.load import LoadedAgent, load_run
 from rlstudio.models.spec import ModelSpec
 
-DEFAULT_FORMATS = ("bundle", "onnx", "torch-export")
-
 
 def export_run(
-    folder: RunFolder, target: Path, *, checkpoint: str = "last", formats: tuple[str, ...] = DEFAULT_FORMATS
+    folder: RunFolder, target: Path, *, checkpoint: str = "last", formats: tuple[str, ...] | None = None
 ) -> Bundle:
-    """The agent of a run as a bundle. The run is only read, and may be training meanwhile."""
+    """The agent of a run as a bundle, with the usual formats that are installed where none are asked for. The run is
+    only read, and may be training meanwhile."""
+    formats = default_formats() if formats is None else formats
     check_formats(formats)
     check_target(target)
     loaded = load_run(folder, checkpoint)
