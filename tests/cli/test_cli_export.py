@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio.delivery.graphs import FORMATS
 from support.cli_scenario import Rlctl, everything
 from support.deadlines import PATIENCE
 
@@ -45,6 +47,28 @@ def test_export_says_what_was_compared(rlctl: Rlctl, trained: Path, place: Path)
     lineage = json.loads((place / "a/spec.json").read_text())["origin"]["lineage"]
     assert lineage["versions"]["torch"]
     assert not {"host", "user", "command"} & set(lineage)
+
+
+def test_the_default_export_needs_no_extra_and_says_what_it_left_out(
+    rlctl: Rlctl, trained: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newcomer S2: after `make run` there is no onnx, and `rlctl export last -o DIR` failed for it."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr("rlstudio.delivery.graphs.FORMATS", {**FORMATS, "torch-export": FORMATS["torchscript"]})
+    done = rlctl("export", "tiny", "--runs-dir", trained, "-o", "plain")
+    assert done.code == 0, done.err
+    assert re.search(r"without onnx: needs onnxruntime; run `(pip install .*|make .*)` and export again\n$", done.out)
+    assert not (place / "plain" / "policy.onnx").exists()
+    document = rlctl("export", "tiny", "--runs-dir", trained, "-o", "again", "--json").document
+    assert set(document["formats"]) == {"torch-export"}
+    assert document["left_out"]["onnx"].startswith("needs onnxruntime; run `")
+    assert (
+        rlctl("export", "tiny", "--runs-dir", trained, "-o", "c", "--format", "bundle", "--json").document["left_out"]
+        == {}
+    )
+    refused = rlctl("export", "tiny", "--runs-dir", trained, "-o", "asked", "--format", "onnx")
+    assert refused.code == 2
+    assert "--format: onnx needs onnxruntime; run `" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from rlstudio.core.version import __version__
 from rlstudio.delivery import card, parity, plan_parity
 from rlstudio.delivery.bundle import CONFIG, EXAMPLE, README, Bundle, check_target, write_bundle
 from rlstudio.delivery.deployed import Deployed
-from rlstudio.delivery.graphs import Exporter, Run, check_formats, file_of, module_run
+from rlstudio.delivery.graphs import Exporter, Run, check_formats, default_formats, file_of, module_run
 from rlstudio.delivery.plan import PlanSpec, planning_agent
 from rlstudio.delivery.planned import DeployedPlan, facts_of
 from rlstudio.delivery.shipping import shipped
@@ -28,8 +28,6 @@ from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.load import LoadedAgent, load_run
 from rlstudio.models.spec import ModelSpec
 
-DEFAULT_FORMATS = ("bundle", "onnx", "torch-export")
-
 
 def export_run(
     folder: RunFolder,
@@ -37,10 +35,12 @@ def export_run(
     *,
     checkpoint: str = "last",
     formats: tuple[str, ...] | None = None,
-    usual: tuple[str, ...] = DEFAULT_FORMATS,
+    usual: tuple[str, ...] | None = None,
 ) -> Bundle:
     """The agent of a run as a bundle. The run is only read, and may be training meanwhile. Without `formats` those of
-    `usual`, and of an agent that plans the bundle alone: its graph is large, and few programs can use it."""
+    `usual`, or those of the usual ones that are installed; of an agent that plans the bundle alone: its graph is large,
+    and few programs can use it."""
+    usual = default_formats() if usual is None else usual
     check_formats(formats or usual)
     check_target(target)
     loaded = load_run(folder, checkpoint)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
 
+USUAL_FORMATS = ("bundle", "onnx", "torch-export")
 OPSET = 20
 EXAMPLE_ROWS = 3  # one row would be taken for a constant
 BATCH = "batch"
@@ -56,6 +57,16 @@ def check_formats(formats: tuple[str, ...]) -> None:
     if "onnx" in formats:
         for extra in (ONNX, ONNXSCRIPT, ONNXRUNTIME):
             extra.load("--format", "onnx")
+
+
+def default_formats() -> tuple[str, ...]:
+    """What a bundle is written with unless something else is asked for: of the usual ones, those that are installed."""
+    return tuple(name for name in USUAL_FORMATS if name != "onnx" or missing_extra() is None)
+
+
+def missing_extra() -> Extra | None:
+    """The first package that `policy.onnx` needs and that is not installed."""
+    return next((extra for extra in (ONNX, ONNXSCRIPT, ONNXRUNTIME) if not extra.installed), None)
 
 
 class Exporter:

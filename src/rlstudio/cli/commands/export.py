@@ -17,11 +17,16 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from rlstudio.delivery.bundle import Bundle
 
-DEFAULT_FORMATS = "bundle,onnx,torch-export"
-
 Target = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new folder.")]
-FORMATS_HELP = "Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript."
-Formats = Annotated[str, typer.Option("--format", metavar="LIST", help=FORMATS_HELP)]
+Formats = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="LIST",
+        help="Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript. Without it"
+        " all but the last, onnx where its packages are installed; of an agent that plans: bundle.",
+    ),
+]
 
 
 def export(
@@ -35,14 +40,7 @@ def export(
     ],
     output: Target,
     checkpoint: CheckpointChoice = "last",
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="LIST",
-            help=f"{FORMATS_HELP} By default {DEFAULT_FORMATS}; of an agent that plans: bundle.",
-        ),
-    ] = None,
+    format: Formats = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
@@ -60,16 +58,16 @@ def export(
     if is_reference(run):
         if (checkpoint, format) != ("last", None):
             raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
-        _print_bundle(_copied(run, output, runs_dir), json)
+        _print_bundle(_copied(run, output, runs_dir), json, asked=())
         return
-    formats = None if format is None else _formats(format)
+    formats = _formats(format)
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)
     folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.export import export_run
 
-    _print_bundle(export_run(folder, output, checkpoint=checkpoint, formats=formats), json)
+    _print_bundle(export_run(folder, output, checkpoint=checkpoint, formats=formats), json, asked=formats)
 
 
 def import_policy(
@@ -87,7 +85,7 @@ def import_policy(
         Path | None,
         typer.Option("--vecnormalize", metavar="FILE", help="What VecNormalize.save wrote beside it; not executed."),
     ] = None,
-    format: Formats = DEFAULT_FORMATS,
+    format: Formats = None,
     json: Json = False,
 ) -> None:
     """Make a bundle from a policy that another library trained.
@@ -100,7 +98,7 @@ def import_policy(
 
     formats = _formats(format)
     bundle = import_sb3(file, output, activation=activation, env_id=env, formats=formats, vec_normalize=vecnormalize)
-    _print_bundle(bundle, json)
+    _print_bundle(bundle, json, asked=formats)
 
 
 def serve_policy(
@@ -158,18 +156,34 @@ def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
     return copy_bundle(releases.bundle(releases.find(reference)), output)
 
 
-def _formats(given: str) -> tuple[str, ...]:
+def _formats(given: str | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
     return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
 
 
-def _print_bundle(bundle: Bundle, json: bool) -> None:
+def _left_out(bundle: Bundle, asked: tuple[str, ...] | None) -> dict[str, str]:
+    """The usual formats that nobody declined and that are not there, each with what to do about it."""
+    from rlstudio.delivery.graphs import USUAL_FORMATS, missing_extra
+
+    extra = missing_extra()
+    if asked is not None or extra is None or bundle.spec.plan is not None:
+        return {}
+    missing = [name for name in USUAL_FORMATS if name not in ("bundle", *bundle.spec.formats)]
+    return {name: f"needs {extra.module}; {extra.remedy} and export again" for name in missing}
+
+
+def _print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> None:
+    left_out = _left_out(bundle, asked)
     spec, out = bundle.spec, stdout()
     size = sum(file.size for file in bundle.files.values())
     if json:
         origin: dict[str, object] = spec.origin.model_dump(mode="json", exclude={"lineage"})
         facts = {"path": str(bundle.path), "sha256": bundle.sha256, "size": size, "name": spec.name, "algo": spec.algo}
-        out.document({**facts, **origin, "formats": spec.formats, "parity": spec.parity})
+        out.document({**facts, **origin, "formats": spec.formats, "left_out": left_out, "parity": spec.parity})
         return
     out.line(f"{bundle.path}: {spec.name}, {text.size(size)}, sha256 {bundle.sha256[:12]}")
     compared = ", ".join(spec.formats) or "the weights"
     out.line(f"  {compared} act as the agent on {spec.parity['rows']:,} recorded observations")
+    for name, why in left_out.items():
+        out.line(f"  without {name}: {why}", "yellow")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -197,7 +196,9 @@ def refuse_empty_reason(force: str | None) -> None:
 
 def _formats() -> tuple[str, ...]:
     """The ONNX graph too, where its packages are installed; weights and spec suffice to act with RLStudio."""
-    return ("bundle", "onnx") if find_spec("onnx") and find_spec("onnxscript") else ("bundle",)
+    from rlstudio.delivery.graphs import missing_extra
+
+    return ("bundle", "onnx") if missing_extra() is None else ("bundle",)
 
 
 def _player(bundle: Bundle, cfg: ExperimentConfig) -> Play:

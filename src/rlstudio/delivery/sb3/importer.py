@@ -22,8 +22,8 @@ from rlstudio.core.config import to_yaml
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces, describe
 from rlstudio.delivery.bundle import Bundle, check_target
-from rlstudio.delivery.export import DEFAULT_FORMATS, export_agent
-from rlstudio.delivery.graphs import check_formats
+from rlstudio.delivery.export import export_agent
+from rlstudio.delivery.graphs import check_formats, default_formats
 from rlstudio.delivery.sb3.torch_archive import read_torch_archive
 from rlstudio.delivery.sb3.vec_normalize import VecNormalizeStatistics, read_vec_normalize
 from rlstudio.delivery.sb3.zip_archive import Archive, BadArchive, read_archive
@@ -76,11 +76,12 @@ def import_sb3(
     *,
     activation: str | None = None,
     env_id: str | None = None,
-    formats: tuple[str, ...] = DEFAULT_FORMATS,
+    formats: tuple[str, ...] | None = None,
     vec_normalize: Path | None = None,
 ) -> Bundle:
     """Read `path` and write the bundle `target`, after the same comparison of actions as in any export.
     `vec_normalize`: the statistics that `VecNormalize.save` wrote beside the model."""
+    formats = default_formats() if formats is None else formats
     check_formats(formats)
     check_target(target)
     archive = Archive(read_archive(path), str(path))

@@ -38,7 +38,7 @@ class _Object:
 
 
 @dataclass(frozen=True)
-class Moments:
+class RunningMoments:
     """Of a stream of rows."""
 
     mean: np.ndarray
@@ -47,8 +47,8 @@ class Moments:
 
 
 class VecNormalizeStatistics(NamedTuple):
-    observations: Moments | None  # None: they were not normalized
-    returns: Moments | None  # None: rewards were not scaled
+    observations: RunningMoments | None  # None: they were not normalized
+    returns: RunningMoments | None  # None: rewards were not scaled
     epsilon: float  # added to a variance
 
 
@@ -87,18 +87,18 @@ def _number(state: dict[str, object], name: str, label: str) -> float:
     return number
 
 
-def _moments(state: dict[str, object], name: str, label: str) -> Moments:
-    found = state.get(name)
-    if isinstance(found, dict):
+def _moments(state: dict[str, object], name: str, label: str) -> RunningMoments:
+    held = state.get(name)
+    if isinstance(held, dict):
         raise Incompatible(f"{label}: {name}: statistics of a dict of observations cannot be imported, only of a Box")
-    if not isinstance(found, _Object) or found.made_by != MOMENTS or not isinstance(found.state, dict):
+    if not isinstance(held, _Object) or held.made_by != MOMENTS or not isinstance(held.state, dict):
         raise BadArchive(f"{label}: {name}: holds no running statistics; save them again")
-    mean, variance = (_array(found.state.get(part), f"{label}: {name}.{part}") for part in ("mean", "var"))
-    count = _number(found.state, "count", f"{label}: {name}")
+    mean, variance = (_array(held.state.get(part), f"{label}: {name}.{part}") for part in ("mean", "var"))
+    count = _number(held.state, "count", f"{label}: {name}")
     sane = np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all() and count > 0
     if mean.shape != variance.shape or not sane:
         raise BadArchive(f"{label}: {name}: its moments are not finite or do not fit each other; save them again")
-    return Moments(mean, variance, count)
+    return RunningMoments(mean, variance, count)
 
 
 def _array(value: object, label: str) -> np.ndarray:
