@@ -182,7 +182,8 @@ def test_b1_a_store_of_before_knows_what_its_own_runs_were_launched_with(
     launched = rlctl("launch", "--import", MODULE, "-f", "tiny.yaml", "env.id=Allowed-v0", "-q").out.strip()
     assert rlctl("adopt", f"runs/{elsewhere}").code == 0
     connection = sqlite3.connect(place / "runs" / ".rlstudio" / "store.db")
-    for table, column in [("run", "imports"), ("run", "import_path"), *((t, "pid_namespace") for t in OWNED_TABLES)]:
+    newer = ("imports", "import_path", "tags", "note", "train_return")
+    for table, column in [*(("run", name) for name in newer), *((table, "pid_namespace") for table in OWNED_TABLES)]:
         connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     connection.execute("UPDATE schema_version SET number = 2")
     connection.commit()

@@ -120,8 +120,10 @@ def test_7_two_runs_of_one_name_are_told_apart_by_their_ids(rlctl: Rlctl) -> Non
     older, newer = (rlctl(*LAUNCH, "train.epochs=1", "--detach").out.strip() for _ in range(2))
     listed = [row["id"] for row in rlctl("ls", "--json").document]
     assert sorted(listed) == sorted([older, newer])
-    assert rlctl("show", "tiny", "--json").document["id"] == newer
-    assert rlctl("show", older, "--json").document["id"] == older
+    assert [run["id"] for run in rlctl("show", "tiny", "--json").document] == [older, newer]
+    answer = refused(rlctl("fork", "tiny"))
+    assert f"2 runs have this name ({older[-4:]}, {newer[-4:]}); name one of them" in answer.err
+    assert rlctl("show", older[-4:], "--json").document["id"] == older
 
 
 @pytest.fixture
