@@ -63,12 +63,12 @@ def test_exploration_of_slices_goes_by_the_steps_of_all(algo):
     slices = trainer.source.collector.slices
     if algo == "dqn":
         trainer.train_step()
-        assert {part.explore.epsilon for part in slices} == {trainer.cfg.epsilon_end}
+        assert {part.exploration.explore.epsilon for part in slices} == {trainer.cfg.epsilon_end}
         return
     for part in slices:
-        part.explore = Marking(part.explore.steps)
+        part.exploration.explore = Marking(part.exploration.explore.steps)
     trainer.train_step()
-    places = [place for part in slices for place in part.explore.places]
+    places = [place for part in slices for place in part.exploration.explore.places]
     assert min(place.env_steps for place in places) == 4
     assert max(place.env_steps for place in places) >= trainer.cfg.learning_starts
 
@@ -228,6 +228,6 @@ def test_a_sample_waits_for_a_window_of_agents_that_act_now_and_then():
 def test_rows_of_an_agent_that_is_gone_are_not_counted_as_bad():
     collector = Collector(Game(1, Discrete(3), garbage=float("nan")), Idle(), Rng(0))
     rows = decisions(collector.collect(20))
-    assert collector.guard.bad_rows == 0
+    assert collector.inspection.guard.bad_rows == 0
     assert torch.isfinite(rows.observations).all()
     assert torch.isfinite(rows.rewards).all()

@@ -67,7 +67,7 @@ def test_a_restored_collector_continues_bit_for_bit(at):
     resumed.load_state_dict(state)
     one, other = copied(straight.collect(50)), copied(resumed.collect(50))
     assert all(torch.equal(one[name], other[name]) for name in one)
-    assert straight.episodes.take() == resumed.episodes.take()
+    assert straight.inspection.episodes.take() == resumed.inspection.episodes.take()
     assert resumed.env_steps == 3 * (at + 50)
 
 
@@ -164,7 +164,7 @@ def test_a_reward_that_is_no_number_spoils_no_other_episode(monkeypatch):
 
     monkeypatch.setattr(acting.env, "step", poisoned)
     acting.collect(200)
-    returns, lengths, _ = acting.episodes.take()
+    returns, lengths, _ = acting.inspection.episodes.take()
     assert len(returns) > 2
     assert math.isnan(returns[0])
     assert returns[1:] == lengths[1:]
@@ -175,7 +175,7 @@ def test_clipping_leaves_episode_returns_as_they_were():
     model = build_model(PolicyValue, env.spaces, NetworkConfig(), Rng(5))
     acting = Collector(env, PolicyAgent(model, env.spaces), Rng(5), guard=RowGuard(reward_clip=0.25))
     assert (acting.collect(200).rewards == 0.25).all()
-    returns, lengths, _ = acting.episodes.take()
+    returns, lengths, _ = acting.inspection.episodes.take()
     assert returns == lengths
 
 

@@ -79,8 +79,8 @@ def test_the_state_is_what_it_was_without_keys_and_holds_the_open_episodes_with_
     for one in (plain, chosen):
         one.collect(31)
     before = {"open_returns", "open_lengths", "returns", "lengths"}
-    assert set(plain.episodes.state_dict()) == before
-    assert set(chosen.episodes.state_dict()) == {*before, "infos"}
+    assert set(plain.inspection.episodes.state_dict()) == before
+    assert set(chosen.inspection.episodes.state_dict()) == {*before, "infos"}
     assert plain.take().infos == {}
 
 

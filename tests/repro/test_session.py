@@ -201,7 +201,7 @@ def test_bad_rows_never_enter_learning_and_are_counted(algo, tmp_path):
     env = build_runtime(cfg)
     trainer = build_trainer(cfg, env)
     reports = [tick.report for tick in train(trainer, cfg.train, Position()) if tick.report]
-    assert trainer.source.collector.guard.counts["rewards"] > 0
+    assert trainer.source.collector.inspection.guard.counts["rewards"] > 0
     assert all(math.isfinite(v) for r in reports for k, v in r.metrics.items() if k.endswith("loss"))
     assert float(trainer.optimizer.skipped) == 0
     assert sum(report.metrics["guard/bad_row_share"] for report in reports) > 0

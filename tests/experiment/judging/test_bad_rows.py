@@ -66,7 +66,7 @@ def test_good_episodes_beside_bad_ones_keep_their_returns() -> None:
     try:
         collector = built.trainer.source.collector  # type: ignore[attr-defined]
         collector.collect(200)
-        returns, lengths, _ = collector.episodes.take()
+        returns, lengths, _ = collector.inspection.episodes.take()
     finally:
         built.close()
     assert lengths[:4] == [40] * 4

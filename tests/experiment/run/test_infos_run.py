@@ -72,7 +72,7 @@ def test_a_run_cut_inside_an_epoch_goes_on_bit_for_bit(algo: str, vectorization:
     whole = run_to_the_end(cfg, tmp_path / "whole")
     with start(cfg, tmp_path / "left") as session:
         for number, tick in enumerate(session):
-            episodes = session.trainer.source.collector.episodes
+            episodes = session.trainer.source.collector.inspection.episodes
             open_numbers = ~np.isnan(episodes.infos["ones"].open)
             if number > 2 and tick.report is None and episodes.returns and open_numbers.any():
                 break
