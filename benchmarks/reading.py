@@ -84,11 +84,13 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("data.checks.guard"),
         Part("data.checks.range_watch"),
         Part("data.collect.reward_scale"),
+        Part("ops.adam"),
+        Part("ops.group"),
         Part("models.policies.masking"),
         Part("models.policies.policy_model"),
         Part("models.networks.normalizer"),
         Part("models.networks.tanh_on_cpu"),
-        Part("experiment.training.position"),
+        Part("experiment.training.position", ("Report", "Position.report", "Position._means")),
     ),
 }
 

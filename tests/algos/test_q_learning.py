@@ -102,7 +102,7 @@ def test_exploration_and_importance_go_by_the_progress_of_the_run():
     learner = trainer(DQN, prioritized={"beta": 0.4, "beta_end": 1.0}, **fields)
     for fraction, epsilon, beta in [(0.0, 1.0, 0.4), (0.25, 0.6, 0.55), (0.5, 0.2, 0.7), (1.0, 0.2, 1.0)]:
         learner.progress(fraction)
-        assert learner.source.collector.explore.epsilon == pytest.approx(epsilon)
+        assert learner.source.collector.exploration.explore.epsilon == pytest.approx(epsilon)
         assert learner.source.priorities.beta == pytest.approx(beta)
 
 

@@ -116,7 +116,7 @@ def test_slices_in_a_rank_have_numbers_of_the_run_and_columns_of_the_rank():
     source = runtime.replay(Idle(), Rng(0), ReplayPlan(4, warmup=24, every=12), Marking(24))
     for _ in range(3):
         source.next()
-    first, second = (part.explore.places for part in source.collector.slices)
+    first, second = (part.exploration.explore.places for part in source.collector.slices)
     assert {tuple(place.envs.tolist()) for place in first} == {(3, 4)}
     assert {tuple(place.envs.tolist()) for place in second} == {(5,)}
     assert {place.num_envs for place in (*first, *second)} == {6}

@@ -63,12 +63,12 @@ def test_exploration_of_slices_goes_by_the_steps_of_all(algo):
     slices = trainer.source.collector.slices
     if algo == "dqn":
         trainer.train_step()
-        assert {part.explore.epsilon for part in slices} == {trainer.cfg.epsilon_end}
+        assert {part.exploration.explore.epsilon for part in slices} == {trainer.cfg.epsilon_end}
         return
     for part in slices:
-        part.explore = Marking(part.explore.steps)
+        part.exploration.explore = Marking(part.exploration.explore.steps)
     trainer.train_step()
-    places = [place for part in slices for place in part.explore.places]
+    places = [place for part in slices for place in part.exploration.explore.places]
     assert min(place.env_steps for place in places) == 4
     assert max(place.env_steps for place in places) >= trainer.cfg.learning_starts
 

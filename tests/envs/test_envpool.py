@@ -150,9 +150,9 @@ def test_a_resumed_collector_forgets_the_episodes_that_were_cut():
     assert state["episodes"]["open_lengths"].any()
     second.load_state_dict(state)
     assert second.vector_steps == 21
-    assert not second.episodes.open_lengths.any()
+    assert not second.inspection.episodes.open_lengths.any()
     assert not second.carry["count"].any()
     second.collect(60)
-    _, lengths, _ = second.episodes.take()
+    _, lengths, _ = second.inspection.episodes.take()
     assert min(lengths[-5:]) >= 8  # as long as the pole takes to fall, no longer and no shorter
     assert max(lengths) <= 12

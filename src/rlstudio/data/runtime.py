@@ -70,10 +70,7 @@ class LocalRuntime(EnvDescription):
         )
 
     def topology(self) -> State:
-        return {
-            "num_envs": self.num_envs,
-            "vectorization": self.env.vectorization,
-        }
+        return {"num_envs": self.num_envs, "vectorization": self.env.vectorization}
 
     def close(self) -> None:
         self.env.close()

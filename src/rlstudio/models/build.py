@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from torch import nn
 
-from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.networks.encoder import settled
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from rlstudio.models.refusals import check_exploration, check_memory
 from rlstudio.ops.flat import flatten
 
 M = TypeVar("M", bound=nn.Module)
@@ -29,11 +29,7 @@ def build_model(
 ) -> M:
     """A Model on flat storage from its first moment, so that acting kernels may hold views of its weights."""
     model = variant(spaces, settled(network, spaces), rng).to(device)
-    if network.memory != "none" and "carry" not in getattr(model, "reads", ()):
-        raise Incompatible(
-            f"policy.network.memory: a {getattr(model, 'variant', type(model).__name__)} Model has no {network.memory};"
-            " set it to none, or use ppo or a2c"
-        )
+    check_memory(model, network)
     flatten(model)
     return model
 
@@ -42,9 +38,5 @@ def build_policy_value(spaces: Spaces, network: NetworkConfig, rng: Rng, device:
     """The policy-value Model that the network section describes, with or without memory."""
     if network.memory == "none":
         return build_model(PolicyValue, spaces, network, rng, device)
-    if network.exploration != "independent":
-        raise Incompatible(
-            f"policy.network.exploration: a policy with memory ({network.memory}) has no {network.exploration} noise;"
-            " set it to independent"
-        )
+    check_exploration(network)
     return build_model(RecurrentPolicyValue, spaces, network, rng, device)

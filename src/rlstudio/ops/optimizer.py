@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rlstudio.core.contracts import Group, State
 from rlstudio.core.host.process import PULSE
+from rlstudio.ops.adam import adam_
 from rlstudio.ops.flat import flatten
 from rlstudio.ops.group import ALONE, average_gradient
 
@@ -69,23 +70,7 @@ class Optimizer:
         scale = None
         if self.max_grad_norm is not None:
             scale = (norm / self.max_grad_norm).clamp_(min=1.0)
-        torch._fused_adam_(  # the kernel of torch.optim.Adam(fused=True); building that class imports dynamo (1 s)
-            [flat.data],
-            [flat.grad],
-            [self.mean],
-            [self.square],
-            [],
-            [self._age],
-            lr=self.lr,
-            beta1=self.betas[0],
-            beta2=self.betas[1],
-            weight_decay=0.0,
-            eps=self.eps,
-            amsgrad=False,
-            maximize=False,
-            grad_scale=scale,
-            found_inf=is_skipped,
-        )
+        adam_(flat, self.mean, self.square, self._age, self.lr, self.betas, self.eps, grad_scale=scale, skip=is_skipped)
         return norm
 
     def _tensors(self) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ class RunFacts:
         raise NotImplementedError  # abstract
 
     def losses(self, batch: Batch) -> Metrics:
+        """What `update` would report of this Batch, without learning from it."""
         raise NotImplementedError  # abstract
 
     @property

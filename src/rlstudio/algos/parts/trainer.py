@@ -37,9 +37,6 @@ class Trainer(RunFacts):
     def update(self, batch: Batch) -> Metrics:
         raise NotImplementedError  # abstract
 
-    def losses(self, batch: Batch) -> Metrics:
-        raise NotImplementedError  # abstract
-
     def progress(self, fraction: float) -> None:
         """Called by the loop before each step with the share of the run that is done."""
         self.source.progress(fraction)

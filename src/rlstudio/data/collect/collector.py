@@ -11,11 +11,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Acted, Agent, Array, Carried, Explore, Place, State, Tally, VecEnv
+from rlstudio.core.contracts import Agent, Array, Carried, Explore, State, Tally, VecEnv
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.carry import without_rows
+from rlstudio.data.collect.explore import Exploration
 from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.data.collect.packer import Packer
@@ -40,18 +41,16 @@ class Collector:
         self.env = env
         self.run_envs = run_envs or env.num_envs
         self.column = column
-        self._envs = np.arange(first_env, first_env + env.num_envs)
         self.agent = agent
-        self.explore = explore
+        envs = np.arange(first_env, first_env + env.num_envs)
+        self.exploration = Exploration(explore, rng.fork("explore"), envs, self.run_envs)
         self.inspection = Inspection(env, guard or RowGuard(), first_env)
         self.vector_steps = 0
         self.carry: Carried | None = None
         self.observations: Array | None = None
         self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), env.num_envs)
-        if explore is not None:
-            self._explore_noise = NoiseBlocks(explore.noise, rng.fork("explore"), env.num_envs)
         self._packers: dict[int, Packer] = {}
-        self._remembers = agent.remembers or (explore is not None and explore.remembers)
+        self._remembers = agent.remembers or self.exploration.remembers
 
     @property
     def env_steps(self) -> int:
@@ -67,10 +66,7 @@ class Collector:
         agent, env, first = self.agent, self.env, self.vector_steps
         for t in range(steps):
             acted = agent.step(observations, self.carry, self._noise.at(first + t))
-            if self.explore is not None:
-                place = Place((first + t + 1) * self.run_envs, self._envs, self.run_envs)
-                actions = self.explore(acted.actions, self._explore_noise.at(first + t), observations, place)
-                acted = Acted(actions, acted.columns, acted.carry)
+            acted = self.exploration(acted, observations, first + t)
             packer.write_before(t, observations, acted)
             if agent.remembers:
                 assert acted.carry is not None
@@ -91,8 +87,7 @@ class Collector:
         return [(self.column, self.collect(steps))]
 
     def progress(self, fraction: float) -> None:
-        if self.explore is not None:
-            self.explore.progress(fraction)
+        self.exploration.progress(fraction)
 
     def take(self) -> Tally:
         return self.inspection.take()
@@ -100,8 +95,7 @@ class Collector:
     def _forget(self, envs: np.ndarray) -> None:
         """Nothing travels from one episode to the next."""
         self.carry = without_rows(self.carry, envs)
-        if self.explore is not None:
-            self.explore.forget(envs)
+        self.exploration.forget(envs)
 
     def state_dict(self) -> State:
         return {
@@ -110,15 +104,14 @@ class Collector:
             "env": self.env.position() if self.observations is not None else {},
             **self.inspection.state_dict(),
             "carry": {} if self.carry is None else self.carry,
-            "explore": {} if self.explore is None else self.explore.state_dict(),
+            "explore": self.exploration.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.vector_steps = int(state["vector_steps"])
         self.inspection.load_state_dict(state)
         self.carry = state.get("carry") or None  # a checkpoint from before there was one has none
-        if self.explore is not None:
-            self.explore.load_state_dict(state.get("explore", {}))
+        self.exploration.load_state_dict(state.get("explore", {}))
         if state["started"]:
             self.observations = self.env.seek(state["env"])
             if self.env.restarted:

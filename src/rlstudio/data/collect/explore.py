@@ -5,9 +5,47 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import Array, Place, State
+from rlstudio.core.contracts import Acted, Array, Explore, Place, State
+from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
+from rlstudio.data.collect.noise import NoiseBlocks
 from rlstudio.ops.schedules import linear
+
+
+class Exploration:
+    """An Explore at work in a vector of environments: with its noise, and with where in the whole run they stand.
+    `envs` are their numbers in it, of `run_envs`. Without an Explore every action is as the agent chose it."""
+
+    def __init__(self, explore: Explore | None, rng: Rng, envs: np.ndarray, run_envs: int) -> None:
+        self.explore = explore
+        self._envs = envs
+        self._run_envs = run_envs
+        self.remembers = explore is not None and explore.remembers
+        if explore is not None:
+            self._noise = NoiseBlocks(explore.noise, rng, len(envs))
+
+    def __call__(self, acted: Acted, observations: Array, step: int) -> Acted:
+        """What is done instead in this vector step."""
+        if self.explore is None:
+            return acted
+        place = Place((step + 1) * self._run_envs, self._envs, self._run_envs)
+        actions = self.explore(acted.actions, self._noise.at(step), observations, place)
+        return Acted(actions, acted.columns, acted.carry)
+
+    def progress(self, fraction: float) -> None:
+        if self.explore is not None:
+            self.explore.progress(fraction)
+
+    def forget(self, envs: np.ndarray) -> None:
+        if self.explore is not None:
+            self.explore.forget(envs)
+
+    def state_dict(self) -> State:
+        return {} if self.explore is None else self.explore.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        if self.explore is not None:
+            self.explore.load_state_dict(state)
 
 
 class EpsilonGreedy:

@@ -11,7 +11,22 @@ from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import decisions
 
 
-class StreamSource:
+class NotKept:
+    """What a source answers whose rows are gone with the next ones: they have no numbers, hence no priorities."""
+
+    size = 0
+
+    def following(self, rows: Tensor, steps: int) -> Batch:
+        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
+
+    def after_warmup(self, rows: Tensor) -> Tensor:
+        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
+
+    def feedback(self, rows: Tensor, values: Tensor) -> None:
+        """Fresh rollouts have no priorities."""
+
+
+class StreamSource(NotKept):
     """Each `next` is a new rollout of `steps` vector steps from the current agent."""
 
     def __init__(self, collector: Collecting, steps: int, device: str = "cpu") -> None:
@@ -23,10 +38,6 @@ class StreamSource:
     @property
     def env_steps(self) -> int:
         return self.collector.env_steps
-
-    @property
-    def size(self) -> int:
-        return 0
 
     def next(self) -> Batch:
         rollout = self.collector.collect(self.steps)
@@ -42,15 +53,6 @@ class StreamSource:
         if horizon > 1 or self.last is None:
             raise ValueError("fresh rollouts are not made of n-step transitions, and there are none before `next`")
         return self.last.flatten()
-
-    def following(self, rows: Tensor, steps: int) -> Batch:
-        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
-
-    def after_warmup(self, rows: Tensor) -> Tensor:
-        raise ValueError("fresh rollouts are not kept, so no row of them is numbered")
-
-    def feedback(self, rows: Tensor, values: Tensor) -> None:
-        """Fresh rollouts have no priorities."""
 
     def progress(self, fraction: float) -> None:
         self.collector.progress(fraction)

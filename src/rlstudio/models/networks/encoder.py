@@ -160,18 +160,24 @@ def build_encoder(space: Space, network: NetworkConfig, rng: Rng) -> Encoder:
     assert network.normalize_observations != "auto", "see `settled`"
     # Alone, an image too small for the convolutions is refused, since the remedy is one word; in a dict it goes flat.
     images = [leaf for leaf in leaves if (fits_cnn(leaf) if isinstance(space, Dict) else _is_image(leaf))]
-    if not leaves:
-        raise Incompatible("the env shows nothing but an action mask; show something to decide by")
-    if network.kind == "cnn" and not images:
-        raise Incompatible(f"policy.network.kind cnn needs uint8 images [H, W, C]; the env shows {describe(space)}")
+    _check(space, network, images)
     if not images or network.kind == "mlp":
         return FlatEncoder(space, network.normalize_observations)
-    if network.normalize_observations and len(images) == len(leaves):
-        raise Incompatible("policy.network.normalize_observations: images are scaled to 0..1 anyway; set it to false")
     if isinstance(space, Dict):
         return MixedEncoder(space, network.normalize_observations, rng)
     assert isinstance(space, Box)
     return ImageEncoder(space, rng)
+
+
+def _check(space: Space, network: NetworkConfig, images: list[Leaf]) -> None:
+    """Refuse what no encoder can be built for."""
+    if not _leaves(space):
+        raise Incompatible("the env shows nothing but an action mask; show something to decide by")
+    if network.kind == "cnn" and not images:
+        raise Incompatible(f"policy.network.kind cnn needs uint8 images [H, W, C]; the env shows {describe(space)}")
+    only_images = len(images) == len(_leaves(space)) and network.kind != "mlp"
+    if network.normalize_observations and only_images:
+        raise Incompatible("policy.network.normalize_observations: images are scaled to 0..1 anyway; set it to false")
 
 
 def _leaves(space: Space) -> list[Leaf]:

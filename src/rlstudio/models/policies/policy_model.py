@@ -58,7 +58,9 @@ class PolicyModel(nn.Module):
         return plain_network(self.encoder, self.policy_net)
 
     def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue | None:
-        return None
+        """Its own, where it has one."""
+        value: PlanValue | None = getattr(self, "value", None)
+        return value
 
     def policy_for_plan(self) -> PlanPolicy:
         return in_plan_units(self.policy, self.spaces.action)

@@ -7,14 +7,11 @@ what kind of Model it has. What others than learning ask of them is in `policy_m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.model.layers import Observations
-from rlstudio.core.model.policies import PlanValue, Policy
-from rlstudio.core.model.protocol import Weights
+from rlstudio.core.model.policies import Policy
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.models.config import NetworkConfig
@@ -38,10 +35,8 @@ class PolicyOnly(PolicyModel):
         self.encoder = build_encoder(spaces.observation, network, rng.fork("encoder"))
         exploration = StateDependentStd.of(network, spaces.action, learn_features=False)
         self.head = PolicyHead(spaces.action, network.log_std_init, exploration)
-        hidden = network.hidden_sizes
-        self.policy_net = MLP(
-            self.encoder.size, hidden, self.head.outputs, network.activation, rng.fork("policy"), 0.01
-        )
+        sizes = (self.encoder.size, network.hidden_sizes, self.head.outputs)
+        self.policy_net = MLP(*sizes, network.activation, rng.fork("policy"), gain=0.01)
         self._masking = Masking(spaces)
 
     def forward(self, observations: Observations) -> Policy:
@@ -78,6 +73,3 @@ class PolicyValue(PolicyOnly):
     def successor_values(self, rollout: Batch) -> Tensor:
         """V(next_observations), [T, B]: at the true successor of each row."""
         return self.value(rollout.next_observations)
-
-    def value_for_plan(self, learned: Mapping[str, Weights]) -> PlanValue:
-        return self.value
