@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 import torch
@@ -49,8 +49,17 @@ class Agent:
         """What decides without noise, [N, O]: logits, values or means, forbidden choices left out."""
         raise NotImplementedError  # abstract
 
-    def act(self, observations: ArrayLike | Mapping[str, ArrayLike]) -> np.ndarray:
-        """The greedy action for one observation or a batch of them, in the environment's own numbering."""
+    @overload
+    def act(self, observations: Batch) -> Batch: ...
+
+    @overload
+    def act(self, observations: ArrayLike | Mapping[str, ArrayLike]) -> np.ndarray: ...
+
+    def act(self, observations: Batch | ArrayLike | Mapping[str, ArrayLike]) -> Batch | np.ndarray:
+        """The greedy action for one observation or many, in the environment's own numbering; of a `Batch`, the Batch
+        with actions and log-probabilities (`with_actions`)."""
+        if isinstance(observations, Batch):
+            return self.with_actions(observations)
         if self.remembers:
             raise UserError(
                 "this agent remembers, and `agent.act` would forget after each step; "
@@ -78,10 +87,11 @@ class Agent:
         carry = {name: rows.numpy(force=True) for name, rows in batch.carry.items()} if self.remembers else None
         acted = self.step(_arrays(batch.observations), carry)
         batch = batch.with_(actions=torch.from_numpy(acted.actions.copy()))
-        if not isinstance(self.model, Model):
+        model = getattr(self, "model", None)  # a graph has none
+        if not isinstance(model, Model):
             return batch
-        rows = batch.to(next(self.model.parameters()).device)
-        given = self.model(**rows.only(self.model.reads))  # a policy, perhaps beside values, or no policy
+        rows = batch.to(next(model.parameters()).device)
+        given = model(**rows.only(model.reads))  # a policy, perhaps beside values, or no policy
         policy = given[0] if isinstance(given, tuple) and not isinstance(given, Policy) else given
         if not isinstance(policy, Policy):
             return batch

@@ -89,3 +89,7 @@ class PolicyAgent(Agent):
     def with_values(self, batch: Batch) -> Batch:
         """The batch with the Model's value estimates added. For code of users, like `with_actions` (decision 0018)."""
         return batch.with_(values=self.model.value(**batch.only(self.model.reads)))
+
+    def value(self, batch: Batch) -> Batch:
+        """`with_values` by the name that the architecture draft has for it."""
+        return self.with_values(batch)

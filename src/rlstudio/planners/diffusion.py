@@ -12,21 +12,27 @@ Dims: E environments, K candidates, H steps of horizon, D numbers of an action. 
 
 from __future__ import annotations
 
-from math import cos, log, pi, sin
+from functools import partial
+from math import log
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor
 
 from rlstudio.core.config import refuse
-from rlstudio.core.contracts import Planned, Score
+from rlstudio.core.contracts import Dynamics, Planned, Score
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.model.policies import PlanValue
 from rlstudio.core.spaces import Discrete
-from rlstudio.models.planning.denoiser import TrajectoryModel, ddim, levels_of
+from rlstudio.models.planning.denoiser import Guidance, TrajectoryModel
 from rlstudio.planners.config import ScoreConfig
 from rlstudio.planners.noise import Noise
+from rlstudio.planners.one_plan import act_once
 from rlstudio.planners.posterior import Posterior, best, beta_for, log_z, posterior
+from rlstudio.planners.score import ReturnScore
 
 
 class DiffusionPlannerConfig(ScoreConfig):
@@ -110,26 +116,25 @@ class DiffusionPlanner:
 
     def sample(self, observations: Tensor, noise: Tensor, score: Score | None = None) -> Tensor:
         """Sequences [E, K, H, D] of the prior, bent towards what `score` finds good, where one is given."""
-        shape, levels = noise.shape, self.cfg.levels
-        quiet = levels_of(levels)[levels - round(self.cfg.unguided * levels)]
-        observed_N = observations.float().repeat_interleave(shape[1], 0)
+        if score is None:
+            return self.model.draw(observations, noise, self.cfg.levels)
+        guide = Guidance(partial(score.returns, observations), self.cfg.guidance, self.cfg.unguided)
+        return self.model.draw(observations, noise, self.cfg.levels, guide)
 
-        def guess(x: Tensor, time: float) -> Tensor:
-            return self.model(x, x.new_full((len(x),), time), observed_N).clamp(-1.0, 1.0)  # type: ignore[no-any-return]
-
-        def bent(x: Tensor, time: float) -> Tensor:
-            if score is None or time <= quiet:
-                return guess(x, time)
-            with torch.enable_grad():
-                x = x.detach().requires_grad_()
-                data = guess(x, time)
-                total = score.returns(observations, data.view(shape)).sum()
-                (slope,) = torch.autograd.grad(total, x)
-            # eps - sigma * guidance * slope, written for the data that is left without that noise
-            push = self.cfg.guidance * sin(pi / 2 * time) ** 2 / cos(pi / 2 * time)
-            return (data.detach() + push * slope.nan_to_num(0.0, 0.0, 0.0)).clamp(-1.0, 1.0)
-
-        return ddim(bent, noise.flatten(0, 1), levels).view(shape)
+    @classmethod
+    def act(
+        cls,
+        obs: ArrayLike,
+        diffusion: TrajectoryModel,
+        dynamics: Dynamics,
+        value: PlanValue | None,
+        cfg: DiffusionPlannerConfig,
+        rng: np.random.Generator | None = None,
+    ) -> int | np.ndarray:
+        """The action of one plan for one observation, in the environment's own units; the design document's call. A
+        plan without `rng` has the noise of an episode's first step."""
+        planner = cls(cfg, diffusion)
+        return act_once(planner, ReturnScore(dynamics, value=value), obs, diffusion.space, rng)
 
     def _weighted(self, returns: Tensor) -> tuple[Posterior, Tensor | None]:
         if self.cfg.select == "best":

@@ -112,6 +112,17 @@ class ReturnScore:
         return mean - self.pessimism * total.std(0) if self.pessimism else mean
 
 
+def rollout_reward(
+    obs: Tensor, actions: Tensor, dynamics: Dynamics, value: PlanValue | None = None, *, gamma: float = 1.0
+) -> Tensor:
+    """What a sequence of actions [H, ...] returns from an observation [O] on, or sequences [E, H, ...] from several: a
+    call of the design document. Actions are choices from 0, or numbers in [-1, 1] that fill the bounds."""
+    single = obs.dim() == 1
+    observations, sequences = (obs[None], actions[None]) if single else (obs, actions)
+    total = ReturnScore(dynamics, gamma=gamma, value=value)(observations.float(), sequences.unsqueeze(1))[:, 0]
+    return total[0] if single else total
+
+
 def returns(cfg: ScorePartConfig, terms: Terms) -> ReturnScore:
     """The discounted rewards of a sequence, and the value of where it ends."""
     return ReturnScore(**terms._asdict())

@@ -14,7 +14,7 @@ from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Acted, Array, Carried, Step
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
-from rlstudio.data.collect.carry import CarryColumns
+from rlstudio.data.collect.carry_columns import CarryColumns
 
 
 class Packer:

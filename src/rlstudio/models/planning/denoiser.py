@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from math import cos, pi, sin
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,6 +42,18 @@ FREQUENCIES = 8
 
 Guess = Callable[[Tensor, float], Tensor]
 """x_t [N, H, D], t -> what x_0 is expected to be"""
+
+
+Returns = Callable[[Tensor], Tensor]
+"""x [E, K, H, D] -> what each sequence returns [E, K], with gradients"""
+
+
+class Guidance(NamedTuple):
+    """What sequences are bent towards while they are sampled."""
+
+    returns: Returns
+    strength: float = 1.0  # how much a point of return weighs
+    unguided: float = 0.2  # share of the levels, at the end, without it
 
 
 class TrajectoryModel(nn.Module):
@@ -89,6 +102,52 @@ class TrajectoryModel(nn.Module):
     def decode(self, x: Tensor) -> Tensor:
         """x [..., D] as a planner has them: numbers in [-1, 1], or choices."""
         return x.argmax(-1) if isinstance(self.space, Discrete) else x.clamp(-1.0, 1.0)
+
+    def draw(self, observations: Tensor, noise: Tensor, levels: int, guidance: Guidance | None = None) -> Tensor:
+        """Sequences x [E, K, H, D] from noise of that shape, in `levels` steps; with guidance bent towards what it
+        finds good."""
+        shape = noise.shape
+        observed_N = observations.float().repeat_interleave(shape[1], 0)
+        quiet = 0.0 if guidance is None else levels_of(levels)[levels - round(guidance.unguided * levels)]
+
+        def guess(x: Tensor, time: float) -> Tensor:
+            return self(x, x.new_full((len(x),), time), observed_N).clamp(-1.0, 1.0)  # type: ignore[no-any-return]
+
+        def bent(x: Tensor, time: float) -> Tensor:
+            if guidance is None or time <= quiet:
+                return guess(x, time)
+            with torch.enable_grad():
+                x = x.detach().requires_grad_()
+                data = guess(x, time)
+                (slope,) = torch.autograd.grad(guidance.returns(data.view(shape)).sum(), x)
+            # eps - sigma * guidance * slope, written for the data that is left without that noise
+            push = guidance.strength * sin(pi / 2 * time) ** 2 / cos(pi / 2 * time)
+            return (data.detach() + push * slope.nan_to_num(0.0, 0.0, 0.0)).clamp(-1.0, 1.0)
+
+        return ddim(bent, noise.flatten(0, 1), levels).view(shape)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        obs: Tensor,
+        horizon: int,
+        guidance_fn: Returns | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+        levels: int = 10,
+    ) -> Tensor:
+        """One sequence of actions [H, ...] for one observation [O], or [E, H, ...] for several; the design document's
+        call. `guidance_fn` says what sequences x [E, 1, H, D] return, [E, 1], and they are bent towards more of it.
+        Without `rng` the middle of the prior."""
+        if horizon != self.horizon:
+            raise Incompatible(f"horizon: {horizon}, but the trajectory model has {self.horizon} steps")
+        given = torch.as_tensor(obs, dtype=torch.float32)
+        observations = given.reshape(-1, self.observation_size)
+        shape = (len(observations), 1, horizon, self.size)
+        normal = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, "float32")
+        guidance = None if guidance_fn is None else Guidance(guidance_fn)
+        actions = self.decode(self.draw(observations, torch.from_numpy(normal), levels, guidance))[:, 0]
+        return actions if given.dim() > 1 else actions[0]
 
 
 def noised(x: Tensor, times: Tensor, noise: Tensor) -> Tensor:
