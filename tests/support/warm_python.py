@@ -211,7 +211,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     command = request["args"]
     if _starts_others(command):
         _State.cold = request["cold"]
-        _fork_from_here_on()
+        MODULES.pop(WORKER)  # no torch in it
+        fork_from_here_on()
     if command[0] == RLCTL:
         sys.argv = ["rlctl", *command[1:]]
         sys.exit(sys.modules["rlstudio.cli.app"].main())
@@ -248,8 +249,8 @@ def _starts_others(command: list[str]) -> bool:
     return command[3] == "rlstudio.control.queue.service"
 
 
-def _fork_from_here_on() -> None:
-    """Runs that this process starts come from a copy of it as it is now: what another process forks is no child."""
+def fork_from_here_on() -> None:
+    """What this process starts comes from a copy of it as it is now: what another process forks is no child of it."""
 
     def start(theirs: socket.socket, ours: socket.socket) -> None:
         if os.fork():
@@ -262,5 +263,4 @@ def _fork_from_here_on() -> None:
         os._exit(0)
 
     _State.parent_of_all = _Server(start)
-    MODULES.pop(WORKER)  # no torch in it
     subprocess.Popen = WarmPopen  # type: ignore[misc]
