@@ -22,7 +22,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from rlstudio.cli import app
 from rlstudio.cli.app import main
@@ -38,6 +37,7 @@ from rlstudio.experiment.config.experiment import NAME
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.storage.verified import MANIFEST
+from support.cli_scenario import all_commands
 from support.deadlines import SLOWNESS
 from support.experiments import tiny_data
 from support.path_vectors import TEXTS, TRAPS, texts
@@ -48,7 +48,6 @@ CONFIG = tiny_data(
     train={"epochs": 1, "steps_per_epoch": 16, "batch_size": 16},
     eval={"every_epochs": 1, "episodes": 1, "final_episodes": 1},
 )
-COMMAND = get_command(app.application(app.COMMANDS))
 VICTIM = "20260101-000000000-victim-0001"
 SHARES = 24
 SHARPEST = ("parent", "absolute victim", "NUL", "newline")
@@ -167,7 +166,7 @@ def place(
     monkeypatch.chdir(made.here)
     monkeypatch.setenv("RLSTUDIO_RUNS_DIR", "../runs")
     monkeypatch.setattr(service, "ensure_worker", lambda workspace: None)
-    monkeypatch.setattr(app, "get_command", lambda _: COMMAND)  # building it takes as long as most commands
+    monkeypatch.setattr(app, "get_command", lambda _: all_commands())
     monkeypatch.syspath_prepend(str(root))  # undoes what --import adds
     yield made
     assert list(made.here.iterdir()) == []  # where `$(touch x)` would have left its x
