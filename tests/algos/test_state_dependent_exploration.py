@@ -62,7 +62,7 @@ def test_rollouts_have_the_density_that_their_noise_has(algo):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("algo", TRAIN)
+@pytest.mark.parametrize("algo", ["ppo", "sac", pytest.param("a2c", marks=pytest.mark.slow)])
 def test_it_solves_the_continuous_identity(algo):
     trainer, cfg = build(algo, "rlstudio/IdentityBox-v0", hidden_sizes=[32], exploration_hold=1)
     for _ in train(trainer, cfg.train, Position()):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio.cli import app
 from rlstudio.cli.app import main
-from support.cli_scenario import TINY, Rlctl, rlctl_in_process
+from support.cli_scenario import TINY, Rlctl, all_commands, rlctl_in_process
 
 
 @pytest.fixture
@@ -20,6 +21,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with one experiment in it; runs go to `runs/` below it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(app, "get_command", lambda _: all_commands())  # building them takes longer than some commands
     (tmp_path / "tiny.yaml").write_text(TINY)
     return tmp_path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import time
 import urllib.request
@@ -15,6 +14,7 @@ import pytest
 from rlstudio.delivery.graphs import FORMATS
 from support.cli_scenario import Rlctl, everything
 from support.deadlines import PATIENCE
+from support.rlctl_process import start
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sb3"
 
@@ -155,9 +155,7 @@ def test_import_makes_a_bundle(rlctl: Rlctl, place: Path) -> None:
 
 @pytest.mark.real_process
 def test_serve_policy_answers_until_it_is_asked_to_stop(bundle: Path, place: Path) -> None:
-    program = [sys.executable, "-c", "from rlstudio.cli.app import main; raise SystemExit(main())"]
-    options = ["serve-policy", str(bundle), "--port", "0", "--token-file", str(place / "token")]
-    server = subprocess.Popen([*program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    server = start(place, "serve-policy", bundle, "--port", "0", "--token-file", place / "token")
     try:
         assert server.stdout is not None
         address = server.stdout.readline().split(" at ")[1].split(",")[0]

@@ -106,7 +106,8 @@ def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
 
 
 def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
-    small = ["train.epochs=2", "train.gradient_steps=20", "train.planner.candidates=16", "eval.final_episodes=1"]
+    small = ["train.epochs=2", "train.steps_per_epoch=60", "train.learning_starts=30", "train.train_every=10"]
+    small += ["train.gradient_steps=2", "train.planner.candidates=16", "eval.final_episodes=1"]
     learner = trained("launch", "-f", "configs/mbmpc/cartpole.yaml", *small, "name=modeller", "-q").out.strip()
     first = ["planner.horizon=4", "planner.candidates=16", "--episodes", "1", "--json"]
     own = trained("eval", learner, "--planner", "mppi", *first).document

@@ -15,6 +15,7 @@ from typer.main import get_command
 from rlstudio.cli.app import COMMANDS, application
 from rlstudio.cli.commands import sweep
 from rlstudio.control.workspace import Workspace
+from support import rlctl_process
 from support.cli_scenario import Rlctl
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tree
@@ -115,6 +116,8 @@ CODE = "import sys; sys.argv[0] = 'rlctl'; from rlstudio.cli.app import main; sy
 
 def process(folder: Path, *args: str, before: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
     """`rlctl` as a process of its own; `before`: a program that starts it."""
+    if not before:
+        return rlctl_process.rlctl(folder, *args, env={**os.environ, **variables})
     return subprocess.run(
         [*before, sys.executable, "-c", CODE, *args],
         cwd=folder,

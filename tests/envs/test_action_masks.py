@@ -180,7 +180,7 @@ def test_multi_discrete_masks_and_a_memory_work_together():
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_pictures_and_numbers_are_learned_together(algo):
     """Neither entry alone tells the answer; the small picture goes flat beside the number."""
     fields = {"epochs": 6, "steps_per_epoch": 256, "lr": 3e-3, "gamma": 0.0, "batch_size": 64, "passes": 8}

@@ -70,7 +70,7 @@ def test_one_of_it_is_a_gymnasium_env():
     env.close()
 
 
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_a_masked_world_is_trained_without_a_forbidden_choice(algo):
     """A forbidden choice costs 10."""
     more = {"epochs": 6, "steps_per_epoch": 1024, "lr": 3e-3, "gamma": 0.5, "batch_size": 64}

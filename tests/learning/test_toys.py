@@ -109,8 +109,14 @@ def test_every_algorithm_in_the_catalog_has_a_toy():
     assert set(ALGOS.names()) == set(TRAIN)
 
 
-@pytest.mark.parametrize("algo", sorted({*CHOOSING} & {*LEARNING}))
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+CHOICES = [(algo, seed) for seed in (1, 2) for algo in sorted({*CHOOSING} & {*LEARNING})]
+REPEATED = [*((algo, 2) for algo in TRAIN), ("diffusion", 1)]
+"""In the slow suite: another seed, and choices by noise that is taken away, which is made for numbers: see below."""
+
+
+@pytest.mark.parametrize(
+    ("algo", "seed"), [pytest.param(*case, marks=[pytest.mark.slow] * (case in REPEATED)) for case in CHOICES]
+)
 def test_identity(algo, seed):
     trainer, cfg = trained(algo, "rlstudio/Identity-v0", seed)
     evaluation = evaluate(trainer.agent, cfg.env, episodes=20, seed=9)

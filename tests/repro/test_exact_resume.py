@@ -14,7 +14,7 @@ from rlstudio.storage import failpoint
 from support.checkpoint_scenario import leftovers
 from support.datasets import DATASET, recorded_dataset
 from support.deadlines import SLOWNESS
-from support.kills import Step, Twin, kill_and_compare, uninterrupted
+from support.kills import Step, Twin, has_workers, kill_and_compare, uninterrupted
 from support.processes import in_child
 from support.tiny_runs import TRAIN, assert_same_result, config, only_run, run_to_the_end
 
@@ -97,7 +97,7 @@ def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_pat
         run_to_the_end(cfg, tmp_path / "whole")
         operations.write_text(str(failpoint.passed()))
 
-    assert in_child(counted) == 0
+    assert in_child(counted, has_workers(cfg)) == 0
     reference, total = only_run(tmp_path / "whole"), int(operations.read_text())
     assert total > 40
 
@@ -106,11 +106,12 @@ def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_pat
         failpoint.restart()
         run_to_the_end(cfg, runs_dir)
 
+    workers = has_workers(cfg)
     first = 1 + 4 * WRITERS.index((algo, vectorization)) % every
     for number in range(first, total + 1, every):
         runs_dir = tmp_path / f"at-{number}"
-        assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir)) == 9, number
-        assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir)) == 0, number
+        assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir), workers) == 9, number
+        assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir), workers) == 0, number
         assert_same_result(only_run(runs_dir), reference)
         assert leftovers(only_run(runs_dir).path) == [], number
 

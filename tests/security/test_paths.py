@@ -2,7 +2,7 @@
 
 Every text of `path_vectors` goes through every field that reaches the file system, or could; every trap takes the place
 of everything that a command opens. A refusal is one printable line, and what lies outside is the same, byte for byte.
-Each field gets the sharp texts and its share of the rest; the slow suite has the whole product.
+Each field gets the sharpest texts and its share of the others; the slow suite has the whole product.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from rlstudio.cli import app
 from rlstudio.cli.app import main
@@ -38,6 +37,7 @@ from rlstudio.experiment.config.experiment import NAME
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.storage.verified import MANIFEST
+from support.cli_scenario import all_commands
 from support.deadlines import SLOWNESS
 from support.experiments import tiny_data
 from support.path_vectors import TEXTS, TRAPS, texts
@@ -48,11 +48,11 @@ CONFIG = tiny_data(
     train={"epochs": 1, "steps_per_epoch": 16, "batch_size": 16},
     eval={"every_epochs": 1, "episodes": 1, "final_episodes": 1},
 )
-COMMAND = get_command(app.application(app.COMMANDS))
 VICTIM = "20260101-000000000-victim-0001"
 SHARES = 24
-SHARP = ("parent", "the victim", "absolute canary", "absolute victim", "through the run", "NUL", "newline", "long")
-SHARP += ("long number", "empty", "options", "window title", "superscript", "store")
+SHARPEST = ("parent", "absolute victim", "NUL", "newline")
+SHARP = ("the victim", "absolute canary", "through the run", "long", "long number", "empty", "options", "window title")
+SHARP += ("superscript", "store")
 INTERNAL = ("internal error", "Traceback")
 
 
@@ -85,11 +85,12 @@ class Place:
         self.texts = texts(run_id, self.outside, VICTIM)
 
     def some(self, turn: int) -> dict[str, str]:
-        """The sharp ones and one of 24 of the others, from another one on at each turn; all of them for -1."""
+        """The sharpest, one of 3 of the sharp and one of 24 of the others, from another one on at each turn; all of
+        them for -1."""
         if turn < 0:
             return self.texts
-        rest = [name for name in self.texts if name not in SHARP]
-        return {name: self.texts[name] for name in (*SHARP, *rest[turn % SHARES :: SHARES])}
+        rest = [name for name in self.texts if name not in SHARPEST + SHARP]
+        return {name: self.texts[name] for name in (*SHARPEST, *SHARP[turn % 3 :: 3], *rest[turn % SHARES :: SHARES])}
 
     def rlctl(self, *args: str) -> Result:
         assert self._capsys is not None
@@ -165,7 +166,7 @@ def place(
     monkeypatch.chdir(made.here)
     monkeypatch.setenv("RLSTUDIO_RUNS_DIR", "../runs")
     monkeypatch.setattr(service, "ensure_worker", lambda workspace: None)
-    monkeypatch.setattr(app, "get_command", lambda _: COMMAND)  # building it takes as long as most commands
+    monkeypatch.setattr(app, "get_command", lambda _: all_commands())
     monkeypatch.syspath_prepend(str(root))  # undoes what --import adds
     yield made
     assert list(made.here.iterdir()) == []  # where `$(touch x)` would have left its x

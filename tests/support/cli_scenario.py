@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from rlstudio.cli.app import main
+from rlstudio.cli.app import COMMANDS, application, main
 from support.experiments import tiny_yaml
 
 TINY = tiny_yaml(env={"num_envs": 4}, eval={"every_epochs": 2, "episodes": 2, "final_episodes": 3})
@@ -29,6 +32,14 @@ class Result:
 
 
 Rlctl = Callable[..., Result]
+
+
+@cache
+def all_commands() -> TyperGroup:
+    """What `rlctl` reads its arguments with."""
+    command = get_command(application(COMMANDS))
+    assert isinstance(command, TyperGroup)
+    return command
 
 
 def rlctl_in_process(capsys: pytest.CaptureFixture[str]) -> Rlctl:

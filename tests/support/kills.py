@@ -87,6 +87,10 @@ class Twin:
         return step, at - step.at
 
 
+def has_workers(cfg: ExperimentConfig) -> bool:
+    return cfg.env.vectorization == "async"
+
+
 def train_reporting(cfg: ExperimentConfig, runs_dir: Path, report: int) -> None:
     """Train to the end, and write to the pipe where the run began and where it stands after each train step."""
 
@@ -117,7 +121,7 @@ def kill_and_compare(cfg: ExperimentConfig, twin: Twin, place: Path, kills: int,
         runs_dir, runs = place / f"run-{runs}", runs + 1
         while len(counted) < kills and (kill := _kill(cfg, twin, runs_dir, chance)):
             counted.append(kill)
-        assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir)) == 0
+        assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir), has_workers(cfg)) == 0
         assert_same_result(only_run(runs_dir), twin.folder)
         assert leftovers(only_run(runs_dir).path) == []
     return counted
@@ -145,6 +149,6 @@ def _kill(cfg: ExperimentConfig, twin: Twin, runs_dir: Path, chance: random.Rand
 def _start(cfg: ExperimentConfig, runs_dir: Path) -> tuple[int, int]:
     """The process that trains, and the end of the pipe to read its reports from."""
     reading, writing = os.pipe()
-    pid = fork(lambda: train_reporting(cfg, runs_dir, writing))
+    pid = fork(lambda: train_reporting(cfg, runs_dir, writing), has_workers(cfg))
     os.close(writing)
     return pid, reading

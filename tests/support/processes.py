@@ -9,17 +9,24 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from support.warm_python import fork_from_here_on
 
-def fork(act: Callable[[], object]) -> int:
-    """Run `act` in a forked child; returns its id at once. What is opened there is the child's own."""
+
+def fork(act: Callable[[], object], starts_workers: bool = False) -> int:
+    """Run `act` in a forked child; returns its id at once. What is opened there is the child's own. Workers of
+    environments that it starts are forked as well, if it is said before that there will be some."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            if starts_workers:
+                fork_from_here_on()
             act()
             code = 0
+        except SystemExit as end:  # of a worker: by its own will
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -27,9 +34,9 @@ def fork(act: Callable[[], object]) -> int:
     return pid
 
 
-def in_child(act: Callable[[], object]) -> int:
+def in_child(act: Callable[[], object], starts_workers: bool = False) -> int:
     """Run `act` in a forked child. Its wait status (0: done, 9: killed)."""
-    return os.waitpid(fork(act), 0)[1]
+    return os.waitpid(fork(act, starts_workers), 0)[1]
 
 
 def has_ended(pid: int) -> bool:

@@ -89,7 +89,7 @@ class WarmPopen(subprocess.Popen[Any]):
 
 def _kind(args: Any) -> str | None:
     """Which warm process forks this command, if any."""
-    if not isinstance(args, list) or not all(isinstance(part, str) for part in args):
+    if sys.platform != "linux" or not isinstance(args, list) or not all(isinstance(part, str) for part in args):
         return None
     if args[0] == RLCTL:
         return "the others"
@@ -101,7 +101,8 @@ def _kind(args: Any) -> str | None:
 @contextmanager
 def warm_starts() -> Iterator[None]:
     """What RLStudio starts from this process comes from warm ones."""
-    _server(WORKER)  # now: tests count the descriptors and the children of this process
+    if sys.platform == "linux":  # elsewhere nobody else's orphans become one's children
+        _server(WORKER)  # now: tests count the descriptors and the children of this process
     original = subprocess.Popen
     subprocess.Popen = WarmPopen  # type: ignore[misc]
     try:
@@ -211,7 +212,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     command = request["args"]
     if _starts_others(command):
         _State.cold = request["cold"]
-        _fork_from_here_on()
+        MODULES.pop(WORKER)  # no torch in it
+        fork_from_here_on()
     if command[0] == RLCTL:
         sys.argv = ["rlctl", *command[1:]]
         sys.exit(sys.modules["rlstudio.cli.app"].main())
@@ -248,8 +250,8 @@ def _starts_others(command: list[str]) -> bool:
     return command[3] == "rlstudio.control.queue.service"
 
 
-def _fork_from_here_on() -> None:
-    """Runs that this process starts come from a copy of it as it is now: what another process forks is no child."""
+def fork_from_here_on() -> None:
+    """What this process starts comes from a copy of it as it is now: what another process forks is no child of it."""
 
     def start(theirs: socket.socket, ours: socket.socket) -> None:
         if os.fork():
@@ -262,5 +264,4 @@ def _fork_from_here_on() -> None:
         os._exit(0)
 
     _State.parent_of_all = _Server(start)
-    MODULES.pop(WORKER)  # no torch in it
     subprocess.Popen = WarmPopen  # type: ignore[misc]

@@ -19,6 +19,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -141,11 +142,7 @@ class ReadOnlyDatabase(Database):
             engine = _postgresql_engine(url)
             event.listen(engine, "connect", _refuse_writing)
             return engine
-        path = self._path
-        # Each read opens the file anew (0.2 ms): it may have been made, replaced or brought up to date since.
-        engine = create_engine("sqlite://", creator=lambda: _open_to_read(path), poolclass=NullPool)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
+        return _reading_engine(self._path)
 
     def _prepare(self) -> None:
         """Makes nothing: each read checks the version of what is there."""
@@ -233,6 +230,14 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
         "synchronous=FULL",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+@lru_cache(maxsize=8)  # an engine keeps its statements compiled, which takes longer than to run them
+def _reading_engine(path: Path) -> Engine:
+    # Each read opens the file anew (0.2 ms): it may have been made, replaced or brought up to date since.
+    engine = create_engine("sqlite://", creator=lambda: _open_to_read(path), poolclass=NullPool)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:

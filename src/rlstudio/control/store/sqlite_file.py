@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -165,13 +166,22 @@ def _require_plain_files(file: Path) -> None:
 
 def _disk(path: Path) -> str:
     """The kind of file system a folder lies on; empty where it is unknown."""
-    here, deepest, kind = path.resolve(), 0, ""
-    for line in _mounts().splitlines():
-        _, escaped, mounted, *_ = line.split(" ")
-        mount = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped))
-        if here.is_relative_to(mount) and len(mount.parts) >= deepest:  # of two at one place the later one counts
-            deepest, kind = len(mount.parts), mounted
+    here, deepest, kind = path.resolve().parts, 0, ""
+    for mount, mounted in _mount_points(_mounts()):
+        if here[: len(mount)] == mount and len(mount) >= deepest:  # of two at one place the later one counts
+            deepest, kind = len(mount), mounted
     return kind
+
+
+@lru_cache(maxsize=1)  # each look at a store asks, and mounts hardly ever change
+def _mount_points(mounts: str) -> list[tuple[tuple[str, ...], str]]:
+    """The parts of the path of each mount, and the kind of its file system."""
+    points = []
+    for line in mounts.splitlines():
+        _, escaped, kind, *_ = line.split(" ")
+        path = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped))
+        points.append((path.parts, kind))
+    return points
 
 
 def _mounts() -> str:
