@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.cli.app import main
+from rlstudio.control.store.resources import Slots
 from support.cli_scenario import TINY, Rlctl, rlctl_in_process
 
 
@@ -22,6 +23,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("NO_COLOR", raising=False)
     (tmp_path / "tiny.yaml").write_text(TINY)
     return tmp_path
+
+
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is started beside the seeds of a launch: they are trained here, one after the other."""
+    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(1))
 
 
 @pytest.fixture(scope="session")

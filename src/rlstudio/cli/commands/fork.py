@@ -52,7 +52,7 @@ def fork(
     if detach:
         child = forking.fork_later(workspace, parent, at, settings, empty_replay=empty_replay)
         return print_queued(workspace, [child], style)
-    from rlstudio.cli.watch import run_seeds
+    from rlstudio.cli.watch import run_alone
 
     session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay)
-    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
+    return run_alone(session, f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
