@@ -127,9 +127,11 @@ def _help(path: Path, function: str) -> str:
 def python() -> str:
     """The public functions and the methods of a run, with signatures and docstrings, from the source."""
     folder = SOURCE / "orchestrator"
-    actions, handle = (ast.parse((folder / name).read_text()).body for name in ("actions.py", "handle.py"))
+    actions, groups, handle = (
+        ast.parse((folder / name).read_text()).body for name in ("actions.py", "groups.py", "handle.py")
+    )
     (run,) = (node for node in handle if isinstance(node, ast.ClassDef) and node.name == "Run")
-    sections = [("Functions of `rlstudio.orchestrator`", actions, ""), ("A `Run`", run.body, "run.")]
+    sections = [("Functions of `rlstudio.orchestrator`", [*actions, *groups], ""), ("A `Run`", run.body, "run.")]
     return "\n".join(f"### {title}\n\n{''.join(_entries(body, prefix))}" for title, body, prefix in sections)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from rlstudio.cli import app
 from rlstudio.cli.app import main
+from rlstudio.control.store.resources import Slots
 from support.cli_scenario import TINY, Rlctl, all_commands, rlctl_in_process
 
 
@@ -24,6 +25,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(app, "get_command", lambda _: all_commands())  # building them takes longer than some commands
     (tmp_path / "tiny.yaml").write_text(TINY)
     return tmp_path
+
+
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is started beside the seeds of a launch: they are trained here, one after the other."""
+    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(1))
 
 
 @pytest.fixture(scope="session")

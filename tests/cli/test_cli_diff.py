@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from rlstudio.cli import failures
-from rlstudio.cli.commands.compare import diff
+from rlstudio.cli.commands.diff import diff
 from rlstudio.experiment.analysis import compare_runs
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -47,9 +47,16 @@ def rldiff(capsys: pytest.CaptureFixture[str]) -> Rlctl:
 
 
 def make(
-    place: Path, name: str, config: str = CONFIG, loss: float = 0.5, epochs: int = 3, lineage: dict | None = None
+    place: Path,
+    name: str,
+    config: str = CONFIG,
+    loss: float = 0.5,
+    epochs: int = 3,
+    lineage: dict | None = None,
+    seed: int = 3,
 ) -> RunFolder:
-    folder = RunFolder.create(place / "runs", NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config))
+    new = NewRun(name=name, algo="ppo", env_id="CartPole-v1", config_yaml=config, seed=seed)
+    folder = RunFolder.create(place / "runs", new)
     writer = MetricsWriter(folder.path)
     for epoch in range(1, epochs + 1):
         writer.write(records(64 * epoch, {"train/loss": 0.25 if epoch == 1 else loss, "train/kl": 0.125}))
@@ -122,6 +129,17 @@ def test_as_json(rldiff: Rlctl, place: Path) -> None:
     assert rldiff(left.id, left.id, "--json").document["equal"] is True
 
 
+def test_two_groups_are_compared_seed_by_seed(rldiff: Rlctl, place: Path) -> None:
+    left = [make(place, "one", seed=seed, loss=seed) for seed in (1, 2)]
+    right = [make(place, "two", seed=seed, loss=seed) for seed in (2, 1)]
+    result = rldiff("one", "two", "--json")
+    assert result.code == 0
+    pairs = [(document["left"], document["right"]) for document in result.document]
+    assert pairs == [(left[0].id, right[1].id), (left[1].id, right[0].id)]
+    make(place, "two", seed=3)
+    assert [document["left"] for document in rldiff("one", "two", "--json").document] == [left[0].id] * 4
+
+
 def test_not_a_number_and_no_number_at_all(rldiff: Rlctl, place: Path) -> None:
     make(place, "one"), make(place, "two", loss=float("nan"))
     assert "  train/loss: 0.5 -> NaN\n  largest relative difference at this step: infinite" in rldiff("one", "two").out
@@ -174,7 +192,7 @@ def test_strange_values_cannot_steer_the_terminal(rldiff: Rlctl, place: Path) ->
 CODE = """
 import sys, typer
 from typer.main import get_command
-from rlstudio.cli.commands.compare import diff
+from rlstudio.cli.commands.diff import diff
 at_import = set(sys.modules)
 app = typer.Typer(rich_markup_mode=None)
 app.command()(diff)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event
 
 from rlstudio.cli.arguments import completion
+from rlstudio.control.queue.group import Group
+from rlstudio.control.queue.scheduler import Scheduler
+from rlstudio.control.store.resources import Slots
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.run_state import RunState
+from rlstudio.core.host.process import this_process
+from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl
 from support.control_world import S, in_state
+from support.launcher import InProcessLauncher
 
 
 @pytest.fixture
@@ -42,9 +51,9 @@ def test_newcomer_s4_the_list_fits_80_columns_and_has_seed_algorithm_and_live_re
     """Newcomer S4: `ls` was 97 columns wide, without seed, algorithm and the return during training."""
     env = "AVeryLongPackage/AnEnvironmentWithALongName-v12"
     ids = group(
-        workspace, f"qrdqn_{env.replace('/', '-')}", *[S.FAILED] * 10, algo="qrdqn", env_id=env, total_epochs=10**6
+        workspace, f"qrdqn_{env.replace('/', '-')}", *[S.QUEUED] * 10, algo="qrdqn", env_id=env, total_epochs=10**6
     )
-    ids += group(workspace, "short", *[S.COMPLETED] * 9, S.RUNNING)
+    ids += group(workspace, "short", *[S.QUEUED] * 9, S.RUNNING)
     run = workspace.records.get(ids[-1])
     facts = {"env_steps": 10**8, "epoch": 7, "train_return": -12345.678, "eval_return": 1.5e-7}
     workspace.store.beat(run.id, run.token, 1, facts)
@@ -147,6 +156,110 @@ def test_a_group_is_stopped_cancelled_and_removed_as_one(rlctl: Rlctl, workspace
     assert rlctl("rm", "--state", "cancelled", "--yes").out.count("removed") == 2
     assert rlctl("rm", "many", "--yes").out == f"run {ids[1]}: removed\n"
     assert states(workspace, other) == ["QUEUED"]
+
+
+# -- training groups --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("one_core")
+def test_newcomer_s4_an_interrupted_group_is_resumed_as_one(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newcomer S4: after Ctrl-C in seed 1 of 3, seeds 2 and 3 were never started and nothing could resume the group."""
+
+    close_epoch = Session._close_epoch
+
+    def ctrl_c(session: Session, *report: Any) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return close_epoch(session, *report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_close_epoch", ctrl_c)
+        stopped = rlctl("launch", "-f", "tiny.yaml", "--seeds", 3, "--name", "many", "train.epochs=1", "--json", "-q")
+    assert stopped.code == 130
+    assert stopped.err.splitlines()[-1] == (
+        "rlctl: held back 2 more of the 3 runs; go on with all that is left: rlctl resume many"
+    )
+    ids = [run["id"] for run in stopped.document["runs"]]
+    assert [run["state"] for run in stopped.document["runs"]] == ["INTERRUPTED"] * 3
+    done = rlctl("resume", "many", "--json", "-q")
+    assert (done.code, done.err) == (0, "")
+    assert [(run["id"], run["seed"], run["state"]) for run in done.document["runs"]] == [
+        (run_id, seed, "COMPLETED") for run_id, seed in zip(ids, (3, 4, 5), strict=True)
+    ]
+    assert all(run["evaluation"]["n"] for run in done.document["runs"])
+    refused = rlctl("resume", "many")
+    assert (refused.code, "none of the 3 runs is interrupted (3 completed)" in refused.err) == (2, True)
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+    longer = rlctl("resume", "many", "train.epochs=2", "--detach", "-q")
+    assert longer.out.split() == ids
+    refused = rlctl("resume", "many", "--allow-inexact")
+    assert "--allow-inexact with several runs" in refused.err
+
+
+def test_newcomer_s4_seeds_are_trained_side_by_side_where_cores_are_free(
+    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newcomer S4: seeds ran one by one though a second core was free."""
+    workspace, asked = Workspace(place / "runs"), []
+
+    def serve(_: Workspace) -> None:
+        """A worker that has room for one run."""
+        asked.append(Scheduler(workspace.store, Slots(1), InProcessLauncher(workspace)).tick().started)
+
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", serve)
+    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(2))
+    runs = rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "train.epochs=1", "--json", "-q").document["runs"]
+    assert [run["state"] for run in runs] == ["COMPLETED"] * 2
+    assert [run.id for (run,) in asked] == [runs[0]["id"]], "the worker took the first, this process the second"
+    assert [workspace.store.get(run["id"]).is_managed for run in runs] == [True, False]
+    assert [run["evaluation"]["mean"] for run in runs] == [run["eval_return"] for run in runs]
+    assert {frozenset(run["evaluation"]) for run in runs} == {frozenset(runs[1]["evaluation"])}
+    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(1))
+    assert rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "train.epochs=1", "-q").code == 0
+    assert len(asked) == 1, "one core: no worker is asked"
+    workspace.store.database.close()
+
+
+def test_seeds_that_others_train_are_waited_for(rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, claimed = Workspace(place / "runs"), []
+
+    def claims_all(_: Workspace) -> None:
+        for run in workspace.store.runs(states={S.QUEUED}):
+            claimed.append(workspace.store.claim(run.id, this_process()))
+
+    def ends_one(group: Group) -> None:
+        run = claimed.pop()
+        workspace.store.move(run.id, run.token, S.RUNNING)
+        end = (S.COMPLETED, Reason.NONE) if claimed else (S.FAILED, Reason.DIVERGED)
+        workspace.store.move(run.id, run.token, *end)
+
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", claims_all)
+    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(9))
+    monkeypatch.setattr(Group, "wait", ends_one)
+    done = rlctl("launch", "-f", "tiny.yaml", "--seeds", 3)
+    assert done.code == 6, "of the one that diverged"
+    assert "waiting for 3 more, which a worker trains beside; Ctrl-C holds them back" in done.out
+
+    def is_interrupted(group: Group) -> None:
+        ends_one(group)
+        ends_one(group)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Group, "wait", is_interrupted)
+    done = rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "-q")
+    assert done.code == 130
+    workspace.store.database.close()
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_group_is_evaluated_and_compared(rlctl: Rlctl) -> None:
+    assert rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "--name", "one", "train.epochs=1", "-q").code == 0
+    documents = rlctl("eval", "one", "--episodes", 1, "--json").document
+    assert [document["seed"] for document in documents] == [3, 4]
+    assert rlctl("eval", "one", "--episodes", 1).out.splitlines()[-1].endswith("over 2 seeds")
+    within = rlctl("diff", "one", "--json")
+    assert (within.code, within.document["left"]) == (1, documents[0]["id"])
+    assert "only run" in rlctl("diff", documents[0]["id"]).err
+    assert "is no run, so no filter fits" in rlctl("eval", "model:3", "--algo", "ppo").err
 
 
 # -- tags and notes ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from rlstudio.experiment.config.presets import FOLDER, presets
 from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl, everything
 
+pytestmark = pytest.mark.usefixtures("one_core")
+
 MODULE = """\
 import gymnasium
 from gymnasium.envs.classic_control import CartPoleEnv
@@ -186,7 +188,9 @@ def test_a_full_disk_stops_all_seeds(rlctl: Rlctl, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Session, "_finish", full)
     result = rlctl("launch", "-f", "tiny.yaml", "--seeds", 3, "-q", "--json")
     assert result.code == 3
-    assert [run["state"] for run in result.document["runs"]] == ["INTERRUPTED"]
+    ends = [(run["state"], run["reason"]) for run in result.document["runs"]]
+    assert ends == [("INTERRUPTED", "storage"), *[("INTERRUPTED", "paused")] * 2], "the others can be resumed"
+    assert "held back 2 more of the 3 runs; go on with all that is left: rlctl resume tiny" in result.err
 
 
 def test_an_environment_that_breaks_is_named(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -14,15 +14,20 @@ from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
 from rlstudio.cli.screen.redraw import STOPPING, Redraw
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
-from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
+from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.seeds import SeedResult, print_seeds, recorded_result, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result, stopped_line
 from rlstudio.cli.screen.terminal import OutputClosed, stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
 from rlstudio.core.host.process_exit import report_crashes
 
 if TYPE_CHECKING:
+    from rlstudio.control.queue.group import Group
+    from rlstudio.control.store.records import RunRow
+    from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.run.session import Session
     from rlstudio.experiment.training.loop import Tick
+    from rlstudio.ops.statistics import Summary
 
 REFRESH_SECONDS = 0.15
 LINE_SECONDS = 2.0
@@ -52,9 +57,7 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             _complain(output, f"run {session.folder.id}: {error}{kept}")
             show_traceback(error)
             goes_on = isinstance(error, OWN_FAULTS)
-            return SeedResult(
-                run_document(session.status, session.folder), session.evaluation, error.exit_code, goes_on
-            )
+            return SeedResult(run_document(session.status, session.folder), _summary(session), error.exit_code, goes_on)
         except Exception as error:
             with suppress(StorageError):  # the session has written most of it already
                 session.folder.keep_traceback(traceback.format_exc())
@@ -62,7 +65,11 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             raise
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
             output.say(line)
-        return SeedResult(run_document(session.status, session.folder), session.evaluation)
+        return SeedResult(run_document(session.status, session.folder), _summary(session))
+
+
+def _summary(session: Session) -> Summary | None:
+    return None if session.evaluation is None else session.evaluation.summary
 
 
 def _complain(output: RunOutput, line: str) -> None:
@@ -134,16 +141,64 @@ def report_all(outcomes: Sequence[SeedResult], style: OutputStyle, asked: int) -
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
 
 
-def run_seeds(starts: Sequence[Callable[[], Session]], origin: str, style: OutputStyle) -> int:
-    """Train one run after the other. A failure of `OWN_FAULTS` ends only its own run; any other ends them all."""
+def run_alone(session: Session, origin: str, style: OutputStyle) -> int:
+    """Train one run. Returns the exit code."""
     report_crashes()
-    outcomes: list[SeedResult] = []
-    for start in starts:
-        outcomes.append(run_session(start(), origin, style, alone=len(starts) == 1))
-        if not outcomes[-1].goes_on:
-            break
+    return _reported([run_session(session, origin, style)], style, 1)
+
+
+def run_group(workspace: Workspace, runs: Sequence[RunRow], origin: str, style: OutputStyle) -> int:
+    """Train runs of the queue until all have ended: here one after the other, and beside them what a worker takes where
+    cores are free. A failure of `OWN_FAULTS` ends only its own run; any other, and a signal, holds all others back."""
+    from rlstudio.control.queue.group import Group
+
+    report_crashes()
+    group = Group(workspace, runs)
+    outcomes: dict[str, SeedResult] = {}
     try:
-        code = report_all(outcomes, style, len(starts))
+        group.share()
+        stopped_by = _train_all(group, outcomes, origin, style)
+    except BaseException:
+        group.hold_back()
+        raise
+    if stopped_by:
+        held = group.hold_back()
+        names = " ".join(dict.fromkeys(run.name for run in group.rows()))
+        again = f"go on with all that is left: rlctl resume {names}{in_runs_dir(workspace.runs_dir)}"
+        complain(f"held back {len(held)} more of the {len(runs)} runs; {again}")
+    ended = [outcomes.get(run.id) or recorded_result(workspace.entry(run)) for run in group.rows()]
+    code = _reported(ended, style, len(runs))
+    return stopped_by or code
+
+
+def _train_all(group: Group, outcomes: dict[str, SeedResult], origin: str, style: OutputStyle) -> int:
+    """Until none is left. Returns the exit code by which the others must not go on; 0 where they may."""
+    from rlstudio.experiment.run.signals import Interrupted, StopSignals
+
+    announced = False
+    while going := group.going():
+        if (session := group.take()) is not None:
+            outcome = outcomes[session.folder.id] = run_session(session, origin, style, alone=False)
+            if not outcome.goes_on:
+                return outcome.code
+            continue
+        if not announced and not style.quiet:
+            style.terminal().line(
+                f"waiting for {len(going)} more, which a worker trains beside; Ctrl-C holds them back"
+            )
+            announced = True
+        try:
+            with StopSignals(lambda signum: None) as signals:
+                group.wait()
+                signals.raise_if_received()
+        except Interrupted as stop:
+            return 128 + stop.signum
+    return 0
+
+
+def _reported(outcomes: Sequence[SeedResult], style: OutputStyle, asked: int) -> int:
+    try:
+        code = report_all(outcomes, style, asked)
         stdout().flush()
         return code
     except OutputClosed as error:

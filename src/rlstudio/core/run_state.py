@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from rlstudio.core.errors import CheckpointError, Diverged, EnvFault, GateFailed, StorageError, UserError
+from rlstudio.core.errors import (
+    CheckpointError,
+    Diverged,
+    EnvFault,
+    GateFailed,
+    RLStudioError,
+    StorageError,
+    UserError,
+)
 
 
 class RunState(StrEnum):
@@ -49,7 +57,7 @@ class Reason(StrEnum):
 
 End = tuple[RunState, Reason]
 
-_ENDS: dict[type[Exception], End] = {
+_ENDS: dict[type[RLStudioError], End] = {
     StorageError: (RunState.INTERRUPTED, Reason.STORAGE),
     EnvFault: (RunState.FAILED, Reason.ENV_FAULT),
     Diverged: (RunState.FAILED, Reason.DIVERGED),
@@ -62,3 +70,10 @@ _ENDS: dict[type[Exception], End] = {
 def end_of(error: Exception) -> End:
     """The state and reason of a run that ended by this error. What is not in the table is a defect of ours."""
     return next((end for kind, end in _ENDS.items() if isinstance(error, kind)), (RunState.FAILED, Reason.INTERNAL))
+
+
+def exit_code_of(state: RunState, reason: Reason) -> int:
+    """What the command line returns for a run that ended so in another process: the code of the error it ended by."""
+    if state == RunState.COMPLETED:
+        return 0
+    return next((kind.exit_code for kind, end in _ENDS.items() if end == (state, reason)), RLStudioError.exit_code)

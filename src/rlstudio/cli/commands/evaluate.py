@@ -1,18 +1,33 @@
-"""`eval`, `play` and `record`: what a trained policy earns, how it looks, and what it does as a dataset to learn from.
-None of them changes the run."""
+"""`eval` and `play`: what a trained policy earns, and how it looks. Neither changes the run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from rlstudio.cli.arguments.options import CheckpointChoice, Imports, Json, Run, RunOrBundle, RunsDir, Seed
+from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.options import (
+    POLICY_HELP,
+    Algos,
+    CheckpointChoice,
+    Envs,
+    Imports,
+    Json,
+    RunOrBundle,
+    RunsDir,
+    Seed,
+    States,
+    Tags,
+)
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen import text
+from rlstudio.cli.screen.seeds import summary_line
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -49,10 +64,18 @@ class _Timed:
 
 
 def evaluate(
-    run: RunOrBundle,
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="planner.KEY=VALUE", help="Settings of the planner.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]... [planner.KEY=VALUE]...",
+            help=f"{POLICY_HELP} A name means all runs that have it. Then settings of the planner.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
     planner: Annotated[
         str | None, typer.Option("--planner", metavar="KIND", help="Also with a planner: cem, icem, mppi, ...")
     ] = None,
@@ -67,34 +90,60 @@ def evaluate(
     imports: Imports = None,
     json: Json = False,
 ) -> None:
-    """Evaluate the policy of a run, bundle or version: mean, IQM, 95 % interval.
+    """Evaluate the policies of runs, bundles or versions: mean, IQM, 95 % interval.
 
     \b
     rlctl eval last --episodes 100
     rlctl eval cartpole:production
     rlctl eval last --planner mppi planner.horizon=20     # also with MPPI, in the equations of its world
     """
-    for setting in settings or ():
+    settings = [word for word in words or () if "=" in word]
+    for setting in settings:
         if planner is None or not setting.startswith("planner."):
             raise UserError(f"{setting}: only settings of a planner fit, as in --planner mppi planner.horizon=20")
     if dynamics is not None and planner is None:
         raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
-    loaded = _load(run, checkpoint, runs_dir, imports or (), networks=planner is not None)
-    used = loaded.cfg.env.seed if seed is None else seed
-    planning = None
-    if planner is not None:
-        lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
-        planning = _planning(loaded, planner, settings or (), lender)
-    own = _played(loaded.agent, loaded.cfg, episodes, used)
-    planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
-    if json:
+    named = [word for word in words or () if "=" not in word]
+    policies = _policies(Selection(named, states, envs, algos, tags), runs_dir)
+    documents, returns = [], []
+    for policy in policies:
+        loaded = _load(policy, checkpoint, runs_dir, imports or (), networks=planner is not None)
+        used = loaded.cfg.env.seed if seed is None else seed
+        planning = None
+        if planner is not None:
+            lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
+            planning = _planning(loaded, planner, settings, lender)
+        own = _played(loaded.agent, loaded.cfg, episodes, used)
+        planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
+        returns.append(own.evaluation.summary.mean)
         request = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "episodes": episodes}
-        stdout().document({**request, **_document(own, planned)})
-        return
-    title = f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {own.evaluation.env_id}"
-    stdout().line(f"{title}, {episodes} episodes, seed {used}")
-    for line in _lines(own, planned, planner):
-        stdout().line(f"  {line}")
+        documents.append({**request, **_document(own, planned)})
+        if not json:
+            title = f"{loaded.cfg.name} at {loaded.env_steps:,} steps on {own.evaluation.env_id}"
+            stdout().line(f"{title}, {episodes} episodes, seed {used}")
+            for line in _lines(own, planned, planner):
+                stdout().line(f"  {line}")
+    if json:
+        stdout().document(documents if len(documents) > 1 else documents[0])
+    elif len(returns) > 1:
+        stdout().line(f"all {summary_line(returns)}", "bold")
+
+
+def _policies(selection: Selection, runs_dir: Path) -> list[str]:
+    """Bundles and versions as they were named, runs by their ids."""
+    from rlstudio.control.registry.bundles import names_bundle
+    from rlstudio.control.workspace import Workspace
+
+    bundles = [word for word in selection.words or () if names_bundle(word)]
+    if bundles and selection.filters:
+        raise UserError(f"{bundles[0]}: is no run, so no filter fits; leave one of them out")
+    workspace, policies = Workspace(runs_dir), list[str]()
+    if not selection.words:
+        return [entry.id for entry in selection.entries(workspace)]
+    for word in selection.words:
+        alone = replace(selection, words=[word])
+        policies += [word] if word in bundles else [entry.id for entry in alone.entries(workspace)]
+    return list(dict.fromkeys(policies))
 
 
 def _planning(loaded: TrainedPolicy, kind: str, settings: Sequence[str], lender: TrainedPolicy | None) -> Player:
@@ -196,39 +245,6 @@ def play(
         return
     returns = ", ".join(text.number(value) for value in filmed.returns)
     out.line(f"{filmed.path}: {sum(filmed.lengths):,} steps, return {returns}")
-
-
-def record(
-    run: Run,
-    dataset: Annotated[
-        str, typer.Option("--dataset", metavar="ID", help="Id of the new Minari dataset, such as cartpole/expert-v0.")
-    ],
-    episodes: Annotated[int, typer.Option("--episodes", min=1, max=1_000_000, help="Episodes to record.")] = 50,
-    checkpoint: CheckpointChoice = "last",
-    seed: Seed = None,
-    modules: Imports = None,
-    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
-    json: Json = False,
-) -> None:
-    """Write greedy episodes of a run as a Minari dataset.
-
-    \b
-    rlctl record last --episodes 50 --dataset cartpole/expert-v0
-    """
-    from rlstudio.control.workspace import Workspace
-    from rlstudio.experiment.config.imports import import_modules
-
-    import_modules(modules or (), runs_dir=runs_dir)
-    folder = Workspace(runs_dir).folder_to_load(run)
-    from rlstudio.experiment.analysis.dataset import record_run
-
-    done = record_run(folder, dataset, episodes=episodes, seed=seed, checkpoint=checkpoint)
-    if json:
-        facts = {"dataset": dataset, "path": str(done.path), "episodes": done.episodes, "steps": done.steps}
-        stdout().document({**facts, "return_mean": done.return_mean})
-        return
-    stdout().line(f"{dataset}: {done.episodes} episodes, {done.steps:,} steps, mean return {done.return_mean:,.1f}")
-    stdout().line(f"  {done.path}")
 
 
 def _load(

@@ -65,10 +65,10 @@ def fork(
     if detach:
         child = forking.fork_later(workspace, parent, at, settings, empty_replay=empty_replay)
         return print_queued(workspace, [child], style)
-    from rlstudio.cli.watch import run_seeds
+    from rlstudio.cli.watch import run_alone
 
     session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay)
-    return run_seeds([lambda: session], f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
+    return run_alone(session, f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
 
 
 def _fork_bundle(
@@ -87,7 +87,7 @@ def _fork_bundle(
     if detach:
         child = forking.fork_bundle_later(workspace, bundle, overrides, imports=modules, version=version)
         return print_queued(workspace, [child], style)
-    from rlstudio.cli.watch import run_seeds
+    from rlstudio.cli.watch import run_alone
 
     session = forking.fork_bundle(workspace, bundle, overrides, imports=modules, version=version)
-    return run_seeds([lambda: session], f"with the weights of {given}, everything else anew", style)
+    return run_alone(session, f"with the weights of {given}, everything else anew", style)

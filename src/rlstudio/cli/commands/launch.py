@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,8 @@ import typer
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.command import command_words
 from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
-from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunsDir
+from rlstudio.cli.arguments.options import Algos, Envs, Imports, Json, Overrides, Quiet, RunsDir, States, Tags
+from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.describe import entry_document
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -30,7 +30,8 @@ MAX_SEEDS = 1000
 Name = Annotated[str | None, typer.Option("--name", help="What the run is called.")]
 MasterSeed = Annotated[int | None, typer.Option("--seed", help="Master seed, short for env.seed=N.")]
 Seeds = Annotated[
-    int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Launch N runs one after the other, seed by seed.")
+    int,
+    typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Launch N runs, seed by seed, side by side as cores are free."),
 ]
 Detach = Annotated[
     bool, typer.Option("--detach", "-d", help="Put it into the queue and come back at once; it runs in the background.")
@@ -92,11 +93,14 @@ def launch(
     workspace = Workspace(runs_dir)
     if detach or key is not None:
         return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
-    from rlstudio.cli.watch import run_seeds
-    from rlstudio.control.runs.start import start_session
+    from rlstudio.cli.watch import run_alone, run_group
+    from rlstudio.control.runs.start import enqueue_seeds, start_session
 
-    starts = [partial(start_session, workspace, cfg, notify=command) for cfg in chosen.experiments]
-    return run_seeds(starts, chosen.origin, OutputStyle(quiet, json))
+    if seeds > 1:
+        queued = enqueue_seeds(workspace, chosen.experiments, notify=command)
+        return run_group(workspace, queued, chosen.origin, OutputStyle(quiet, json))
+    session = start_session(workspace, *chosen.experiments, notify=command)
+    return run_alone(session, chosen.origin, OutputStyle(quiet, json))
 
 
 def run(
@@ -120,13 +124,18 @@ def run(
 
 
 def resume(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help="The run; without it, the newest.", autocompletion=completion.runs),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]... [train.epochs=N]",
+            help="Runs or names of several; without any, the newest. Go on to N epochs in all.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="train.epochs=N", help="Go on to N epochs in all.")
-    ] = None,
+    states: States = None,
+    envs: Envs = None,
+    algos: Algos = None,
+    tags: Tags = None,
     allow_inexact: Annotated[
         bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
     ] = False,
@@ -137,33 +146,47 @@ def resume(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Go on with a run, bit for bit, or extend a finished one. A paused one goes back to its place in the queue."""
+    """Go on with a run, bit for bit, or extend a finished one. A paused one goes back to its place in the queue. Of a
+    name that several runs have, with those that are not done."""
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)
-    given = [*([] if run is None else [run]), *(overrides or [])]
-    reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
+    overrides = [word for word in words or () if "=" in word]
+    selection = Selection([word for word in words or () if "=" not in word], states, envs, algos, tags)
+    if not selection.words and not selection.filters:
+        selection = Selection(["last"])
     workspace = Workspace(runs_dir)
-    known = known_run(workspace, reference)
+    entries = selection.acting_on(workspace)
     accepted = {"allow_inexact": allow_inexact, "empty_replay": empty_replay}
-    for name in [name for name, is_given in accepted.items() if is_given and detach]:
-        option = f"--{name.replace('_', '-')}"
-        raise UserError(f"{option} with --detach: accept it where you can see it; leave one of them out")
+    for name in [name for name, is_given in accepted.items() if is_given and (detach or len(entries) > 1)]:
+        option, other = f"--{name.replace('_', '-')}", "--detach" if detach else "several runs"
+        raise UserError(f"{option} with {other}: accept it where you can see it; leave one of them out")
     style = OutputStyle(quiet, json)
+    if len(entries) > 1:
+        from rlstudio.control.queue.group import requeue_group
+
+        failed_too = bool(states) or not selection.is_group(entries)
+        queued = requeue_group(workspace, entries, overrides, imports=modules or (), also_failed=failed_too)
+        if detach:
+            return print_queued(workspace, queued, style)
+        from rlstudio.cli.watch import run_group
+
+        return run_group(workspace, queued, "resumed", style)
+    known = known_run(workspace, entries[0].id)
     # A paused run has a place in the queue; what --detach cannot accept is accepted here, in the foreground.
     if detach or (known.is_paused and not any(accepted.values())):
         from rlstudio.control.runs.start import requeue
 
-        return print_queued(workspace, [requeue(workspace, known, given, imports=modules or ())], style)
-    return _continue(workspace, known, given, accepted, style)
+        return print_queued(workspace, [requeue(workspace, known, overrides, imports=modules or ())], style)
+    return _continue(workspace, known, overrides, accepted, style)
 
 
 def _continue(
     workspace: Workspace, run: RunRow, overrides: list[str], accepted: dict[str, bool], style: OutputStyle
 ) -> int:
-    from rlstudio.cli.watch import run_seeds
+    from rlstudio.cli.watch import run_alone
     from rlstudio.control.runs.start import resume_session
 
     session = resume_session(workspace, run, overrides, **accepted)
@@ -172,7 +195,7 @@ def _continue(
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"
         origin += f", extended to {session.cfg.train.epochs} epochs"
         origin += " (the learning rate goes on along the longer line)" if stretched else ""
-    return run_seeds([lambda: session], origin, style)
+    return run_alone(session, origin, style)
 
 
 def _enqueue(

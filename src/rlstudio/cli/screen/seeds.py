@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
+from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal
+from rlstudio.core.run_state import Reason, RunState, exit_code_of
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.judging.evaluate import Evaluation
+    from rlstudio.control.workspace import Entry
+    from rlstudio.experiment.folder.run_folder import RunFolder
+    from rlstudio.ops.statistics import Summary
 
 
 @dataclass
@@ -20,13 +24,33 @@ class SeedResult:
     """How one run ended. `code` 0 means completed."""
 
     run: dict[str, Any]
-    evaluation: Evaluation | None = None
+    summary: Summary | None = None  # of its last evaluation; none where it did not come to that
     code: int = 0
     goes_on: bool = True
 
     def document(self) -> dict[str, object]:
-        summary = None if self.evaluation is None else self.evaluation.summary.to_json()
-        return {**self.run, "evaluation": summary}
+        return {**self.run, "evaluation": None if self.summary is None else self.summary.to_json()}
+
+
+def recorded_result(entry: Entry) -> SeedResult:
+    """Of a run that another process trained."""
+    status = entry.status
+    has_final = status.state == RunState.COMPLETED or status.reason == Reason.GATE_FAILED
+    summary = _recorded_summary(entry.folder) if has_final and entry.has_folder else None
+    return SeedResult(run_document(status, entry.folder), summary, exit_code_of(status.state, status.reason))
+
+
+def _recorded_summary(folder: RunFolder) -> Summary | None:
+    """The last evaluation among the metrics."""
+    from rlstudio.experiment.metrics.reader import read_series
+    from rlstudio.ops.statistics import Summary
+
+    keys = {field.name: f"eval/return_{field.name}" for field in fields(Summary)} | {"n": "eval/episodes"}
+    series = read_series(folder.path, set(keys.values()))
+    if any(key not in series for key in keys.values()):
+        return None
+    values: dict[str, Any] = {name: series[key][1][-1] for name, key in keys.items()}
+    return Summary(**{**values, "n": round(values["n"])})
 
 
 def over_seeds(returns: Sequence[float]) -> dict[str, float] | None:
@@ -66,4 +90,4 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
 
 
 def _returns(outcomes: Sequence[SeedResult]) -> list[float]:
-    return [outcome.run["eval_return"] for outcome in outcomes if outcome.evaluation is not None]
+    return [outcome.run["eval_return"] for outcome in outcomes if outcome.summary is not None]

@@ -15,7 +15,7 @@ from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRo
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
-from rlstudio.core.errors import RunBusy
+from rlstudio.core.errors import Conflict, RunBusy, RunNotFound
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
@@ -71,6 +71,25 @@ def check(cfg: ExperimentConfig) -> None:
     """Refuse everything that can be refused before there is a run."""
     with closing(build(cfg)) as built:
         check_ships(cfg, built.trainer.agent)
+
+
+def enqueue_seeds(
+    workspace: Workspace, experiments: Sequence[ExperimentConfig], *, notify: Sequence[str] = ()
+) -> list[RunRow]:
+    """Put experiments into the queue that differ in their seeds alone, to be trained from here. What refuses one of
+    them refuses all, before the first is there."""
+    require(experiments[0].runtime.numerics)
+    check(experiments[0])
+    return [workspace.store.create(request_of(cfg, notify)) for cfg in experiments]
+
+
+def take_session(workspace: Workspace, run: RunRow) -> Session | None:
+    """A run of the queue in this process; None where somebody else has it meanwhile."""
+    try:
+        claimed = workspace.store.claim(run.id, this_process(), trains=True)
+    except (Conflict, RunNotFound):
+        return None
+    return serve(workspace, claimed, on_lost=lambda: None)
 
 
 def start_session(

@@ -118,10 +118,15 @@ class Store(StoreReader):
 
     # -- ownership --------------------------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: Owner) -> RunRow:
-        """QUEUED -> STARTING: from now on the run is this owner's, until it ends or is taken away."""
+    def claim(self, run_id: str, owner: Owner, *, trains: bool = False) -> RunRow:
+        """QUEUED -> STARTING: from now on the run is this owner's, until it ends or is taken away. `trains`: the owner
+        is the process that trains it, in the foreground, and no worker tries it again; otherwise one that starts such a
+        process."""
         with self.database.write() as connection:
-            return claim_run(connection, get_run(connection, run_id, lock=True), owner)
+            run = claim_run(connection, get_run(connection, run_id, lock=True), owner, has_process=trains)
+            if trains:
+                update_run(connection, run, is_managed=False)
+            return get_run(connection, run_id)
 
     def hand_over(self, run_id: str, token: int, owner: Owner) -> RunRow:
         """The process that was started for a claimed run takes it over from the one that claimed it, and no second

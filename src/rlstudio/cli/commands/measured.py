@@ -1,4 +1,5 @@
-"""`metrics`: what runs measured, as a table or as event files for other programs."""
+"""What runs measured: `plot` draws it, `compare` sets groups side by side, `metrics` writes it for other programs.
+Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Algos, Envs, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.options import Algos, Envs, Json, RunsDir, RunWords, States, Tags
 from rlstudio.cli.arguments.selection import Selection
+from rlstudio.cli.failures import complain
+from rlstudio.cli.screen.groups_view import print_curves, print_groups
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.cli.screen.text import safe
 from rlstudio.core.errors import UserError
@@ -20,6 +23,82 @@ if TYPE_CHECKING:
     from rlstudio.experiment.metrics.tables import NamedRun
 
 CSV, PARQUET = ".csv", ".parquet"
+MetricChoice = Annotated[
+    str | None, typer.Option("--metric", metavar="KEY", help="For example train/kl.  [default: evaluation return]")
+]
+
+
+def plot(
+    runs: RunWords = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
+    ] = None,
+    metric: MetricChoice = None,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Draw learning curves, with a band over the runs of each group.
+
+    \b
+    rlctl plot last
+    rlctl plot lr1e-3 lr1e-4 --out lr.png
+    rlctl plot --algo ppo --state completed
+    """
+    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
+    from rlstudio.experiment.analysis.groups import curve_metric, curves_of
+    from rlstudio.storage.output_file import output_path
+
+    if out is not None:
+        output_path(out, SUFFIXES)
+    selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
+    groups = measured_groups(selected)
+    key, notes = curve_metric(groups, metric)
+    curves, more = curves_of(groups, key)
+    for note in (*notes, *more):
+        complain(f"note: {note}")
+    if out is None:
+        print_curves(stdout(), curves, key)
+    else:
+        stdout().line(str(plot_runs(curves, out, metric=key)))
+
+
+def compare(
+    runs: RunWords = None,
+    metric: MetricChoice = None,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Compare groups of runs: mean, interval, probability of improvement.
+
+    A group is the runs that share a name. Intervals are 95 % bootstrap intervals over runs; each run counts by its last
+    value. What makes the groups hard to compare (other environments, other steps, few runs) is said below the table.
+
+    \b
+    rlctl compare lr1e-3 lr1e-4
+    rlctl compare --env CartPole-v1 --state completed
+    rlctl compare lr1e-3 lr1e-4 --metric train/kl --minimize --json
+    """
+    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.analysis.compare_groups import compare_groups
+
+    selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
+    groups = measured_groups(selected)
+    comparison = compare_groups(groups, metric, minimize=minimize)
+    if json:
+        stdout().document(comparison.to_json())
+    else:
+        print_groups(stdout(), comparison)
 
 
 def metrics(

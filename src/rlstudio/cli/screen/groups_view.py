@@ -1,0 +1,69 @@
+"""Groups of runs on the screen: their curves in one chart, and their results in one table."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rlstudio.cli.screen import text
+from rlstudio.cli.screen.terminal import Cell, Terminal
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.analysis.compare_groups import GroupComparison
+    from rlstudio.experiment.analysis.curves import Curve
+    from rlstudio.ops.statistics import IntervalEstimate
+
+MAX_WIDTH = 100
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
+
+
+def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
+    """One chart for all curves, and below it what each is and where it ended."""
+    from rlstudio.cli.screen.chart import ChartLine, chart
+    from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
+
+    lines, legend = [], []
+    for number, curve in enumerate(curves):
+        several = len(curves) > 1
+        letter, style = (LETTERS[number % len(LETTERS)], STYLES[number % len(STYLES)]) if several else ("", "")
+        over = band_of(curve)
+        series = [finite_points(*run) for run in curve.runs] if over is None else [(over.xs, over.centre)]
+        lines += [ChartLine(xs, ys, letter, style) for xs, ys in series]
+        ends = "" if over is None else f" {text.interval((float(over.low[-1]), float(over.high[-1])))}"
+        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} steps" for xs, ys in series]
+        legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
+        legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
+    for row in chart(lines, width=width, title=metric, x_label="environment steps"):
+        out.pieces(row)
+    for row in legend:
+        out.pieces(row)
+    if any(len(curve.runs) > 1 for curve in curves):
+        out.line(INTERVAL, "dim")
+
+
+def print_groups(out: Terminal, comparison: GroupComparison) -> None:
+    first, *others = comparison.groups
+    envs = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.envs))
+    algos = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.algos))
+    better = ", less is better" if comparison.minimize else ""
+    out.line(f"{comparison.metric} at the end of each run{better}; {algos} on {envs}", "bold")
+    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {first.name})"] if others else [])]
+    rows = []
+    for group in comparison.groups:
+        improvement = [_estimate(group.improvement, "{:.2f}".format)] if others else []
+        rows.append([group.name, str(group.n), _estimate(group.iqm), _estimate(group.mean), *improvement])
+    out.table(header, rows, shrinking={"group": 12})
+    for note in comparison.notes:
+        out.line(f"note: {note}", "yellow")
+
+
+def _estimate(estimate: IntervalEstimate | None, number: Callable[[float], str] = text.number) -> str:
+    """One run has no interval."""
+    if estimate is None:
+        return "-"
+    ends = "" if math.isnan(estimate.low) else f" [{number(estimate.low)}, {number(estimate.high)}]"
+    return f"{number(estimate.value)}{ends}"
