@@ -10,6 +10,7 @@ import typer
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunsDir
+from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.screen.describe import entry_document
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.runs_dir import in_runs_dir
@@ -52,7 +53,13 @@ def launch(
         str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
     ] = None,
     env: Annotated[
-        str | None, typer.Option("--env", help="Without a file: the environment.", autocompletion=completion.envs)
+        str | None,
+        typer.Option(
+            "--env",
+            metavar="ENV",
+            help="Without a file: the environment, by its id or as FILE.py:Class.",
+            autocompletion=completion.envs,
+        ),
     ] = None,
     name: Name = None,
     seed: MasterSeed = None,
@@ -70,12 +77,10 @@ def launch(
     \b
     rlctl launch -f configs/ppo/cartpole.yaml train.lr=1e-3 env.num_envs=32
     rlctl launch --algo dqn --env CartPole-v1 --seeds 5 --detach
+    rlctl launch --algo ppo --env drone_env.py:Drone env.max_episode_steps=200
     """
-    from rlstudio.experiment.config.imports import import_modules
-
-    request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
-    import_modules(request.imports, runs_dir=runs_dir)
-    chosen = choose(request)
+    names, env, changed = import_typed(modules, env, overrides, runs_dir)
+    chosen = choose(ExperimentRequest(file, algo, env, changed, names, name, seed, seeds))
     if dry_run:
         _dry_run(chosen, json)
         return 0
@@ -132,7 +137,7 @@ def resume(
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(modules or (), runs_dir=runs_dir)
+    names = import_modules(modules or (), runs_dir=runs_dir)
     given = [*([] if run is None else [run]), *(overrides or [])]
     reference = "last" if not given or "=" in given[0] else given.pop(0)  # `rlctl resume train.epochs=100`
     workspace = Workspace(runs_dir)
@@ -146,7 +151,7 @@ def resume(
     if detach or (known.is_paused and not any(accepted.values())):
         from rlstudio.control.runs.start import requeue
 
-        return print_queued(workspace, [requeue(workspace, known, given, imports=modules or ())], style)
+        return print_queued(workspace, [requeue(workspace, known, given, imports=names)], style)
     return _continue(workspace, known, given, accepted, style)
 
 

@@ -20,7 +20,7 @@ from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
-from rlstudio.experiment.config.imports import import_path
+from rlstudio.experiment.config.imports import import_path, module_name, with_files
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
@@ -38,7 +38,7 @@ def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest
         **vars(new_run(cfg)),
         owner=current_owner(),
         lineage=lineage(),
-        imports=cfg.imports,
+        imports=with_files(cfg.imports),
         import_path=tuple(import_path()) if cfg.imports else (),
         **asked,
         **origin,
@@ -111,8 +111,8 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
     if imports:
-        allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
-        changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}
+        allowed = dict.fromkeys(map(module_name, [*workspace.store.consent(run.id).modules, *imports]))
+        changes = {**changes, **Consent(with_files(tuple(allowed)), tuple(import_path())).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
 
 
