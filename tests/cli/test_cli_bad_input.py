@@ -46,7 +46,7 @@ MISTAKES = {
     "launch -f tiny.yaml train.lr": "section.key=value",
     "launch -f tiny.yaml policy.algo=pppo": "did you mean ppo?",
     "launch -f tiny.yaml env.id=CartPol-v1": "did you mean CartPole-v1?",
-    "launch -f tiny.yaml env.id=os:system": "--import os",
+    "launch -f tiny.yaml env.id=os:system": "os:system is no class of gymnasium.Env",
     "launch --algo pp0 --env CartPole-v1": "did you mean ppo?",
     "launch --algo ppo --env CartPol-v1": "did you mean CartPole-v1?",
     "launch --algo dqn --env Pendulum-v1": "needs Discrete actions",
@@ -77,7 +77,10 @@ MISTAKES = {
     "eval nobody --checkpoint": "requires an argument",
     "schema --algo pp0": "did you mean ppo?",
     "check CartPol-v1": "did you mean CartPole-v1?",
-    "check os:system": "--import os",
+    "check os:system": "os:system is no class of gymnasium.Env",
+    "check CartPole-v1 train.lr=1": "only settings of the environment count here",
+    "check CartPole-v1 -f tiny.yaml": "give an environment, or an experiment with -f FILE",
+    "check CartPole-v1 --import drone_env.txt/": "is no Python file",
     "envs --import no_such_module": "No module named",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -365,8 +366,11 @@ def test_the_schema_is_json_for_one_or_all(rlctl: Rlctl) -> None:
 
 
 def test_checking_environments(rlctl: Rlctl, place: Path) -> None:
-    assert rlctl("check", "CartPole-v1").out.endswith("CartPole-v1: fit to train on\n")
-    assert rlctl("check", "CartPole-v1", "--json").document == {"id": "CartPole-v1", "ok": True, "findings": []}
+    played = r"CartPole-v1: fit to train on, after [\d,]+ steps in \d+ whole episodes .*\n"
+    assert re.fullmatch(played, rlctl("check", "CartPole-v1").out)
+    document = rlctl("check", "CartPole-v1", "--steps", 300, "--json").document
+    assert document.pop("played")["steps"] == 300
+    assert document == {"id": "CartPole-v1", "ok": True, "findings": []}
     (place / "broken_worlds_for_check.py").write_text(BROKEN_MODULE)
     result = rlctl("check", "Odd-v0", "--import", "broken_worlds_for_check", "--json")
     assert result.code == 5

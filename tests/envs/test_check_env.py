@@ -2,9 +2,11 @@ import gymnasium
 import pytest
 
 from rlstudio.envs.check import check_env
+from rlstudio.envs.check_play import Amount
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe
+from support.wearing_envs import register_wearing
 
 
 @pytest.mark.parametrize(
@@ -38,16 +40,64 @@ def test_good_envs_have_no_errors(id):
         ("toys/Faulty-v0", {"fault": "sys.exit"}, "error", "SystemExit"),
         ("CartPole", {}, "error", "did you mean CartPole-v1"),
         ("Blackjack-v1", {}, "error", "Tuple"),
-        ("CliffWalking-v1", {}, "warning", "no episode ended"),
+        ("toys/Wearing-v0", {"length": 10**9}, "warning", "no episode ended within 10,000 random steps"),
         ("toys/Outside-v0", {}, "warning", "leaves its bounds"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_bad_envs_are_found_out(id, kwargs, severity, text):
+    register_wearing()
     if id == "toys/Outside-v0" and id not in gymnasium.registry:
         gymnasium.register(id, outside)
     findings = check_env(EnvConfig(id=id, kwargs=kwargs)).findings
     assert any(finding.severity == severity and text in finding.text for finding in findings), findings
+
+
+@pytest.mark.parametrize(
+    ("breaks", "text"),
+    [
+        ("late", "IndexError: list index out of range at tests/support/wearing_envs.py:"),
+        ("late", "episode 0 (seed 11), step 250, action"),
+        ("third", "RuntimeError: no third episode"),
+        ("third", "episode 2 (seed 13), step 5, action"),
+        ("old", "observation 'state'[0] (nan) is not finite; episode 1 (seed 12), step 201, action"),
+        ("old", "a reward is not finite (nan); episode 1 (seed 12), step 201, action"),
+    ],
+)
+def test_an_env_that_breaks_late_is_found_out_with_its_place(breaks, text):
+    """Newcomer S2: 200 random steps said "fit to train on" of environments that are not."""
+    register_wearing()
+    report = check_env(EnvConfig(id="toys/Wearing-v0", kwargs={"breaks": breaks}))
+    assert not report.ok
+    assert any(text in finding.text for finding in report.findings), report.findings
+
+
+def test_a_check_says_how_much_it_played_and_plays_as_much_as_is_asked_for():
+    register_wearing()
+    cfg = EnvConfig(id="toys/Wearing-v0", kwargs={"length": 400})
+    usual, asked = check_env(cfg), check_env(cfg, Amount.of_steps(450))
+    assert (usual.steps, usual.episodes, usual.ok) == (1200, 3, True)
+    assert (asked.steps, asked.episodes, asked.ok) == (450, 1, True)
+
+
+@pytest.mark.parametrize("breaks", ["never", "late", "old"])
+def test_every_env_that_is_tried_out_is_closed(breaks, monkeypatch):
+    """Newcomer S2: `used_differs` left envs open where it answered early."""
+    register_wearing()
+    made, closed = [], []
+    build = Recipe.build
+
+    def counted(self, *args, **kwargs):
+        env = build(self, *args, **kwargs)
+        made.append(env)
+        env.close = lambda: closed.append(env)
+        return env
+
+    monkeypatch.setattr(Recipe, "build", counted)
+    kwargs = {"breaks": breaks, "life": 40, "length": 30}
+    check_env(EnvConfig(id="toys/Wearing-v0", kwargs=kwargs), Amount.of_steps(60))
+    assert made
+    assert {id(env) for env in made} == {id(env) for env in closed}
 
 
 def outside():

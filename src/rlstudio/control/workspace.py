@@ -234,12 +234,12 @@ class Workspace:
     def import_consented(self, run: RunRow | None) -> None:
         """Import what the user let a run import when it was launched here, before anything in its folder is read. A run
         that only its folder knows, or that was adopted, has no such list."""
-        from rlstudio.experiment.config.imports import import_modules
+        from rlstudio.experiment.config.imports import import_remembered
 
         if run is not None:
             consent = self.records.consent(run.id)
             named_by = f"run {run.id}: launched with --import"
-            import_modules(consent.modules, named_by, path=consent.path, runs_dir=self.runs_dir)
+            import_remembered(consent.modules, named_by, path=consent.path, runs_dir=self.runs_dir)
 
     def folder_to_load(self, ref: str) -> RunFolder:
         """For commands that load a run's agent: what it was launched with is imported."""

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, field_validator
 from rlstudio.core.config import Config
 from rlstudio.core.errors import suggest
 from rlstudio.core.parsing.problems import value_text
+from rlstudio.envs.own_modules import class_id
 
 Vectorization = Literal["auto", "native", "sync", "async", "envpool"]
 
@@ -75,7 +76,8 @@ class EnvConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("params", "infos")
 
     id: str = Field(max_length=200)
-    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them)."""
+    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them), or a class of yours,
+    `drone_env:Drone`, whose module is allowed by `--import drone_env.py`."""
 
     num_envs: int = Field(8, ge=1, le=65536)
     """Copies that step together."""
@@ -119,8 +121,7 @@ class EnvConfig(Config):
     @classmethod
     def _registered_form(cls, value: str) -> str:
         if ":" in value:
-            module, _, name = value.partition(":")
-            raise ValueError(f"{value!r} would import code; use `--import {module}` and env.id={name}")
+            return class_id(value)
         if not ID_PATTERN.fullmatch(value):
             raise ValueError(f"{value!r} is not an environment id; use letters, digits and _ . / - only")
         return value

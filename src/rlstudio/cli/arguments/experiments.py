@@ -60,19 +60,14 @@ def choose(request: ExperimentRequest) -> Chosen:
 
 def _document(request: ExperimentRequest) -> tuple[Document, str]:
     from rlstudio.core.parsing.yaml_file import Document, read_file
-    from rlstudio.experiment.config.presets import FOLDER, find_preset, locate
+    from rlstudio.experiment.config.presets import FOLDER, find_preset
 
     if request.file is not None:
         if request.algo or request.env_id:
             raise UserError(
                 "-f together with --algo or --env: give the file, and change it with policy.algo=... env.id=..."
             )
-        try:
-            path = locate(request.file)
-        except OSError as error:  # a name longer than the file system allows
-            raise UserError(f"{request.file}: cannot be read: {error.strerror}") from error
-        except ConfigError as error:  # as one line, also where the file name has line breaks
-            raise UserError(str(error)) from error
+        path = _located(request.file)
         return read_file(path), _display_path(path, FOLDER)
     if request.algo is None:
         raise UserError("nothing to launch; give a file with -f FILE, or --algo ALGO --env ENV")
@@ -87,6 +82,24 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
         return read_file(preset), f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
     origin = f"defaults of {request.algo}; there is no preset for {env_id}"
     return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, "defaults"), origin
+
+
+def read_experiment(file: str) -> Document:
+    """The file of an option `-f`, as it stands there."""
+    from rlstudio.core.parsing.yaml_file import read_file
+
+    return read_file(_located(file))
+
+
+def _located(file: str) -> Path:
+    from rlstudio.experiment.config.presets import locate
+
+    try:
+        return locate(file)
+    except OSError as error:  # a name longer than the file system allows
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+    except ConfigError as error:  # as one line, also where the file name has line breaks
+        raise UserError(str(error)) from error
 
 
 def _display_path(path: Path, shipped: Path) -> str:

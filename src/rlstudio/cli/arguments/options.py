@@ -62,7 +62,8 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Import a module that registers environments; remembered for a run launched with it. May be repeated.",
+        help="Import a module with environments, by its name or its file; remembered for a run launched with it. May be"
+        " repeated.",
     ),
 ]
 

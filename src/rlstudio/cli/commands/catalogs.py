@@ -13,7 +13,7 @@ from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import EnvFault, UserError
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.training.environments import EnvInfo
+    from rlstudio.experiment.training.environments import EnvConfig, EnvInfo
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
@@ -105,23 +105,69 @@ def schema(
 
 
 def check(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="Its id.", autocompletion=completion.envs)],
+    env: Annotated[
+        str | None,
+        typer.Argument(metavar="ENV", help="Its id, or FILE.py:Class; not with -f.", autocompletion=completion.envs),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="env.KEY=VALUE", help="Settings, for example env.kwargs.size=5.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="The environment of this experiment.",
+            autocompletion=completion.experiments,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", min=1, max=10**9, help="Play so many steps, instead of some episodes for at most 10 s."
+        ),
+    ] = None,
     modules: Imports = None,
     json: Json = False,
 ) -> None:
-    """Try an environment out: shapes, bounds, seeding, replay."""
-    from rlstudio.experiment.config.imports import import_modules
+    """Try an environment out: shapes, bounds, finite numbers, seeding, replay.
+
+    \b
+    rlctl check CartPole-v1 --steps 100000
+    rlctl check drone_env.py:Drone env.kwargs.wind=3 env.max_episode_steps=200
+    rlctl check -f my.yaml
+    """
     from rlstudio.experiment.training import environments
 
-    import_modules(modules or ())
-    report = environments.check(env)
+    report = environments.check(_env_to_check(env, overrides or [], file, modules), steps)
     out = stdout()
     if json:
-        out.document({"id": report.id, "ok": report.ok, "findings": [asdict(finding) for finding in report.findings]})
+        findings = [asdict(finding) for finding in report.findings]
+        played = {"steps": report.steps, "episodes": report.episodes, "seconds": report.seconds}
+        out.document({"id": report.id, "ok": report.ok, "played": played, "findings": findings})
     else:
         for finding in report.findings:
             out.line(f"{finding.severity:<8} {finding.text}", SEVERITY_STYLES[finding.severity])
+        amount = f"{report.steps:,} steps in {report.episodes:,} whole episodes ({report.seconds:.1f} s)"
         if report.ok:
-            out.line(f"{report.id}: fit to train on", "green")
+            out.line(f"{report.id}: fit to train on, after {amount} with random actions", "green")
+        else:
+            out.line(f"played {amount} with random actions")
     if not report.ok:
         raise EnvFault(f"{report.id}: not fit to train on; see the errors above")
+
+
+def _env_to_check(env: str | None, overrides: list[str], file: str | None, modules: list[str] | None) -> EnvConfig:
+    from rlstudio.cli.arguments.experiments import read_experiment
+    from rlstudio.cli.arguments.own_env import import_typed
+    from rlstudio.core.parsing.yaml_file import Document
+    from rlstudio.experiment.config.env_section import env_section
+
+    if env is not None and "=" in env:  # `rlctl check -f my.yaml env.kwargs.size=5`
+        overrides, env = [env, *overrides], None
+    if (env is None) == (file is None):
+        raise UserError("give an environment, or an experiment with -f FILE")
+    _, env, changed = import_typed(modules, env, overrides)
+    document = Document({"env": {"id": env}}, "check") if file is None else read_experiment(file)
+    return env_section(document, changed)

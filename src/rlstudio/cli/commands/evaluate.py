@@ -254,14 +254,14 @@ def _load(
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(imports, runs_dir=runs_dir)
+    names = import_modules(imports, runs_dir=runs_dir)
     bundle = named_bundle(run, runs_dir)
     if bundle is not None:
         if checkpoint != "last":
             raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
         from rlstudio.delivery.policies import policy_of_bundle
 
-        return policy_of_bundle(bundle, imports, networks=networks)
+        return policy_of_bundle(bundle, names, networks=networks)
     from rlstudio.control.workspace import Workspace
 
     folder = Workspace(runs_dir).folder_to_load(run)

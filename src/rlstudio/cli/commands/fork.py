@@ -50,7 +50,7 @@ def fork(
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(modules or (), runs_dir=runs_dir)
+    names = import_modules(modules or (), runs_dir=runs_dir)
     workspace = Workspace(runs_dir)
     style = OutputStyle(quiet, json)
     settings = [*(overrides or ()), *([] if name is None else [f"name={json_text.dumps(name)}"])]
@@ -58,7 +58,7 @@ def fork(
     if bundle is not None:
         if at != "last" or empty_replay:
             raise UserError(f"{run}: a bundle has one policy and no replay; leave --at and --empty-replay out")
-        return _fork_bundle(workspace, bundle, run, settings, modules or (), detach, style)
+        return _fork_bundle(workspace, bundle, run, settings, names, detach, style)
     parent = known_run(workspace, run)
     from rlstudio.control.runs import fork as forking
 

@@ -11,6 +11,7 @@ from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.command import command_words
 from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Algos, Envs, Imports, Json, Overrides, Quiet, RunsDir, States, Tags
+from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.describe import entry_document
 from rlstudio.cli.screen.run_output import OutputStyle
@@ -59,7 +60,13 @@ def launch(
         str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
     ] = None,
     env: Annotated[
-        str | None, typer.Option("--env", help="Without a file: the environment.", autocompletion=completion.envs)
+        str | None,
+        typer.Option(
+            "--env",
+            metavar="ENV",
+            help="Without a file: the environment, by its id or as FILE.py:Class.",
+            autocompletion=completion.envs,
+        ),
     ] = None,
     name: Name = None,
     seed: MasterSeed = None,
@@ -78,12 +85,10 @@ def launch(
     \b
     rlctl launch -f configs/ppo/cartpole.yaml train.lr=1e-3 env.num_envs=32
     rlctl launch --algo dqn --env CartPole-v1 --seeds 5 --detach
+    rlctl launch --algo ppo --env drone_env.py:Drone env.max_episode_steps=200
     """
-    from rlstudio.experiment.config.imports import import_modules
-
-    request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
-    import_modules(request.imports, runs_dir=runs_dir)
-    chosen = choose(request)
+    names, env, changed = import_typed(modules, env, overrides, runs_dir)
+    chosen = choose(ExperimentRequest(file, algo, env, changed, names, name, seed, seeds))
     command = command_words(notify)
     if dry_run:
         _dry_run(chosen, json)
@@ -152,7 +157,7 @@ def resume(
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(modules or (), runs_dir=runs_dir)
+    names = import_modules(modules or (), runs_dir=runs_dir)
     overrides = [word for word in words or () if "=" in word]
     selection = Selection([word for word in words or () if "=" not in word], states, envs, algos, tags)
     if not selection.words and not selection.filters:
@@ -168,7 +173,7 @@ def resume(
         from rlstudio.control.queue.group import requeue_group
 
         failed_too = bool(states) or not selection.is_group(entries)
-        queued = requeue_group(workspace, entries, overrides, imports=modules or (), also_failed=failed_too)
+        queued = requeue_group(workspace, entries, overrides, imports=names, also_failed=failed_too)
         if detach:
             return print_queued(workspace, queued, style)
         from rlstudio.cli.watch import run_group
@@ -179,7 +184,7 @@ def resume(
     if detach or (known.is_paused and not any(accepted.values())):
         from rlstudio.control.runs.start import requeue
 
-        return print_queued(workspace, [requeue(workspace, known, overrides, imports=modules or ())], style)
+        return print_queued(workspace, [requeue(workspace, known, overrides, imports=names)], style)
     return _continue(workspace, known, overrides, accepted, style)
 
 

@@ -68,13 +68,11 @@ def promote(
     settings = {"margin": margin, "alpha": alpha, "budget": budget, "min_return": min_return}
     cfg = parse(PromotionConfig, {**settings, "max_std": max_std, "worst_return": worst_return}, "promote")
     refuse_empty_reason(force)  # before a version is made
-    import_modules(modules or (), runs_dir=runs_dir)
+    names = import_modules(modules or (), runs_dir=runs_dir)
     releases = _releases(runs_dir)
     version = releases.version(what, model, checkpoint)
     try:
-        release = releases.promote(
-            version, Stage(to), cfg, if_current=if_current, force=force, imports=tuple(modules or ())
-        )
+        release = releases.promote(version, Stage(to), cfg, if_current=if_current, force=force, imports=names)
     except PromotionRefused as refused:
         _print_release(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
         raise

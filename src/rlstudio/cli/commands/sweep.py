@@ -85,10 +85,10 @@ def sweep(
     from rlstudio.control.sweep.sweeps import Sweeps, SweepState
     from rlstudio.experiment.config.imports import import_modules
 
-    import_modules(modules or (), runs_dir=runs_dir)
+    names = import_modules(modules or (), runs_dir=runs_dir)
     changes: dict[str, object] = {"name": name} if name is not None else {}
     changes |= {"deterministic": True} if deterministic else {}
-    search = load_search(str(file), imports=modules or (), changes=changes)
+    search = load_search(str(file), imports=names, changes=changes)
     if dry_run:
         size = f"{text.plural(search.trials, 'trial')} of {text.plural(len(search.cfg.seeds), 'run')}"
         stdout().line(f"{search.cfg.name}: {size}; the file is valid")

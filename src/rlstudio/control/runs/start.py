@@ -21,7 +21,7 @@ from rlstudio.core.host.process import this_process, user_name
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.delivery.shipping import check_ships
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
-from rlstudio.experiment.config.imports import import_path
+from rlstudio.experiment.config.imports import import_path, module_name, with_files
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, Lineage, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
@@ -41,7 +41,7 @@ def request_of(cfg: ExperimentConfig, notify: Sequence[str] = (), **origin: Unpa
         **vars(new_run(cfg)),
         owner=current_owner(),
         lineage=lineage(),
-        imports=cfg.imports,
+        imports=with_files(cfg.imports),
         import_path=tuple(import_path()) if cfg.imports else (),
         notify=tuple(notify),
         **asked,
@@ -158,8 +158,8 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
         changes = {"pause_at": run.pause_at, **changes}
     if imports:
         consent = workspace.store.consent(run.id)
-        allowed = dict.fromkeys([*consent.modules, *imports])
-        changes = {**changes, **Consent(tuple(allowed), tuple(import_path()), consent.notify).as_columns()}
+        allowed = tuple(dict.fromkeys(map(module_name, [*consent.modules, *imports])))
+        changes = {**changes, **Consent(with_files(allowed), tuple(import_path()), consent.notify).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
 
 

@@ -16,7 +16,7 @@ from rlstudio.core.config import parse
 from rlstudio.core.errors import ConfigError, Notice
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
-from rlstudio.experiment.config.imports import import_stored
+from rlstudio.experiment.config.imports import import_stored, with_files
 from rlstudio.experiment.config.presets import locate
 
 OWN = {
@@ -76,8 +76,10 @@ class SweepSearch:
         return experiment_from(self.data, f"trial {number}", overrides({**params, **named}), stored=True)
 
     def to_json(self) -> str:
-        """Everything, so that a changed file changes nothing for a sweep under way."""
-        resolved = self.cfg.model_copy(update={"experiment": self.data, "overrides": ()})
+        """Everything, so that a changed file changes nothing for a sweep under way. A module that was named by its file
+        stays named by it: a sweep may go on from another directory."""
+        data = {**self.data, "imports": list(with_files(self.base.imports))}
+        resolved = self.cfg.model_copy(update={"experiment": data, "overrides": ()})
         return json.dumps(resolved.model_dump(mode="json"), sort_keys=True)
 
 

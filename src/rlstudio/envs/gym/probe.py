@@ -13,7 +13,7 @@ from rlstudio.core.contracts import Array
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Spaces
 from rlstudio.envs.gym.env_block import digest_of
-from rlstudio.envs.gym.recipe import Recipe, close_quietly
+from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.rows import Buffers, deliverer, row_views
 
 PROBE_SEEDS = (11, 12, 13)
@@ -27,13 +27,12 @@ def used_differs(recipe: Recipe, spaces: Spaces, tick: Callable[[], None] = lamb
     called as a sign of life before every call of the env.
     """
     try:
-        used = recipe.build()
-        for seed in PROBE_SEEDS:
-            fresh = recipe.build()
-            if episode_digest(used, spaces, seed, tick=tick) != episode_digest(fresh, spaces, seed, tick=tick):
-                return True
-            close_quietly(fresh)
-        close_quietly(used)
+        with recipe.opened() as used:
+            for seed in PROBE_SEEDS:
+                with recipe.opened() as fresh:
+                    digest = episode_digest(used, spaces, seed, tick=tick)
+                    if digest != episode_digest(fresh, spaces, seed, tick=tick):
+                        return True
     except (Exception, SystemExit):  # a broken env is reported with its name and place when it is used
         return False
     return False

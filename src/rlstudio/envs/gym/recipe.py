@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -22,6 +22,7 @@ from rlstudio.core.host.installation import remedy
 from rlstudio.envs import extras
 from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
 from rlstudio.envs.gym.action_mask import ActionMaskObservation
+from rlstudio.envs.gym.own_class import class_spec, not_registered
 from rlstudio.envs.gym.spaces import Renumbered
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
@@ -61,6 +62,15 @@ class Recipe:
                 ) from error
         env = Renumbered(env) if Renumbered.needed(env) else env
         return env if self.cfg.action_mask == "none" else ActionMaskObservation(env, self.cfg.action_mask, self.cfg.id)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[gymnasium.Env]:
+        """A fresh env that is closed in the end, however that comes."""
+        env = self.build()
+        try:
+            yield env
+        finally:
+            close_quietly(env)
 
     def _made(self, render_mode: str | None) -> gymnasium.Env:
         id = self.cfg.id
@@ -107,11 +117,17 @@ class Recipe:
 
 
 def find_spec(id: str) -> EnvSpec:
+    if ":" in id:
+        return class_spec(id)
     if id not in gymnasium.registry:
         extras.register_installed()  # a name of theirs that does not look like one, or one to suggest
     if id in gymnasium.registry:
         return gymnasium.registry[id]
     known = [*gymnasium.registry, *WORLDS.names()]
+    if id.endswith(".py"):
+        raise UnknownName(f"env.id: {id} is a file; name the class in it too: {id}:YourEnv")
+    if reason := not_registered(id, known):
+        raise UnknownName(f"env.id: {reason}")
     raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
 
 

@@ -10,7 +10,7 @@ from rlstudio.core.contracts import Array, State, Step
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.probe import used_differs
-from rlstudio.envs.gym.recipe import Recipe, close_quietly
+from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
@@ -25,11 +25,8 @@ class GymnasiumVecEnv:
     restart_reasons = None
 
     def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
-        env = recipe.build()
-        try:
+        with recipe.opened() as env:
             self.spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
-        finally:
-            close_quietly(env)
         self.num_envs = num_envs
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)

@@ -28,6 +28,7 @@ from rlstudio.core.config import Config, apply_overrides, config_hash, parse, to
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.own_modules import module_name
 from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_numerics, check_statements
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
@@ -51,7 +52,6 @@ from rlstudio.experiment.folder.new_run import NewRun
 
 LONGEST_NAME = 64
 NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
-MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 READING_ORDER = ("name", "env", "policy", "train")
 NOT_YET = object()
 
@@ -140,10 +140,7 @@ with warnings.catch_warnings():
         @field_validator("imports")
         @classmethod
         def _module_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-            for name in value:
-                if not MODULE.fullmatch(name):
-                    raise ValueError(f"{name!a} is not the name of a module, like my_package.my_envs")
-            return tuple(dict.fromkeys(value))
+            return tuple(dict.fromkeys(map(module_name, value)))
 
         @field_validator("train", mode="before")
         @classmethod

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlstudio.core.config import parse
 from rlstudio.envs.check import EnvReport, check_env
+from rlstudio.envs.check_play import Amount
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.make import EnvInfo, known_envs
 from rlstudio.envs.worlds.catalog import exists_only_here
 
-__all__ = ["EnvInfo", "EnvReport", "check", "exists_only_here", "known_envs", "missing_extras"]
+__all__ = ["EnvConfig", "EnvInfo", "EnvReport", "check", "exists_only_here", "known_envs", "missing_extras"]
 
 
 def missing_extras() -> list[EnvExtra]:
@@ -18,8 +18,7 @@ def missing_extras() -> list[EnvExtra]:
     return [extra for extra in EXTRAS if not extra.installed]
 
 
-def check(env_id: str) -> EnvReport:
-    """Shapes, bounds, seeding and replay of one environment, tried out."""
-    cfg = parse(EnvConfig, {"id": env_id}, "check")
+def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:
+    """Shapes, bounds, finite numbers, seeding and replay of one environment, tried out; `steps`: how long to play."""
     Recipe(cfg)  # an id that is not registered raises here; it is not a line of the report
-    return check_env(cfg)
+    return check_env(cfg) if steps is None else check_env(cfg, Amount.of_steps(steps))
