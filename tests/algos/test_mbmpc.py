@@ -7,6 +7,7 @@ import torch
 from rlstudio.algos.mbmpc import MBMPCConfig, mbmpc_loss
 from rlstudio.algos.parts.dynamics import dynamics_loss, resamples
 from rlstudio.core.batch import Batch
+from rlstudio.core.config import config_hash
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
@@ -332,3 +333,17 @@ def test_statistics_hold_each_row_once():
     seen = replay.at(np.arange(replay.added)).observations
     torch.testing.assert_close(trainer.model.dynamics.inputs.mean, seen.mean(0))
     torch.testing.assert_close(trainer.model.behaviour.encoder.normalizer.mean, seen.mean(0))
+
+
+def test_policy_and_value_have_networks_of_their_own():
+    trainer = small("CartPole-v1", policy={"hidden_sizes": [5]}, value={"hidden_sizes": [7, 6], "activation": "relu"})
+    policy, value = trainer.model.behaviour.policy_net, trainer.model.value.net
+    assert [tuple(layer.weight.shape) for layer in policy.linears()] == [(5, 4), (2, 5)]
+    assert [tuple(layer.weight.shape) for layer in value.linears()] == [(7, 4), (6, 7), (1, 6)]
+    assert value.activation == "relu"
+
+
+def test_a_section_that_says_nothing_leaves_the_config_and_its_hash_as_they_were():
+    plain, named = (tiny("mbmpc", train=sections) for sections in ({}, {"policy": {}, "value": {}}))
+    assert config_hash(plain) == config_hash(named)
+    assert config_hash(plain) != config_hash(tiny("mbmpc", train={"value": {"hidden_sizes": [9]}}))

@@ -33,7 +33,14 @@ from support.experiments import tiny, tiny_data
 NUMBERS = {"env": {"id": "Pendulum-v1"}}
 CASES = {
     "mpc": tiny("mpc", **NUMBERS, train={"planner": {"kind": "icem"}}),
-    "mbmpc": tiny("mbmpc", train={"planner": {"kind": "guided", "policy_candidates": 2}, "dynamics": {"noise": True}}),
+    "mbmpc": tiny(
+        "mbmpc",
+        train={
+            "planner": {"kind": "guided", "policy_candidates": 2},
+            "dynamics": {"noise": True},
+            "value": {"hidden_sizes": [5]},
+        },
+    ),
     "diffusion": tiny("diffusion", **NUMBERS),
 }
 ORIGIN = BundleOrigin(kind="run", run_id="r", checkpoint=5)

@@ -30,7 +30,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.models.build import build_model
-from rlstudio.models.config import NetworkConfig
+from rlstudio.models.config import NetworkConfig, PartNetworkConfig
 from rlstudio.models.planning.experience import PlanningModel
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.optimizer import Optimizer
@@ -39,7 +39,8 @@ from rlstudio.planners.config import PlannerConfig
 
 
 class MBMPCConfig(JointLossConfig, OffPolicyConfig):
-    acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics")
+    hashed_if_set: ClassVar[tuple[str, ...]] = (*OffPolicyConfig.hashed_if_set, "policy", "value")
+    acting_fields: ClassVar[tuple[str, ...]] = ("gamma", "planner", "dynamics", "policy", "value")
 
     lr: PositiveFloat = Field(1e-3, le=10.0)
     """Learning rate at the start."""
@@ -64,6 +65,12 @@ class MBMPCConfig(JointLossConfig, OffPolicyConfig):
 
     dynamics: DynamicsConfig = Field(default_factory=DynamicsConfig)
     """The model to search in."""
+
+    policy: PartNetworkConfig = Field(default_factory=PartNetworkConfig)
+    """The policy that proposes sequences (planner guided)."""
+
+    value: PartNetworkConfig = Field(default_factory=PartNetworkConfig)
+    """The value of what comes after the horizon (planner.value own)."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> MBMPCConfig:
@@ -91,7 +98,8 @@ class MBMPC(Trainer):
     @classmethod
     def build_agent(cls, cfg: MBMPCConfig, env: EnvFacts, network: NetworkConfig, rng: Rng) -> PlanningAgent:
         dynamics = build_dynamics(cfg.dynamics, env, rng.fork("dynamics"))
-        variant = partial(PlanningModel, dynamics=learned_part(dynamics), gamma=cfg.gamma)
+        learned = learned_part(dynamics)
+        variant = partial(PlanningModel, dynamics=learned, gamma=cfg.gamma, policy=cfg.policy, value=cfg.value)
         model = build_model(variant, env.spaces, network, rng.fork("init"), env.device)
         planner = build_planner(cfg.planner, env.spaces.action, model.policy)
         score = build_score(cfg.planner, dynamics, env.env_id, gamma=cfg.gamma, own=model.value)

@@ -145,7 +145,9 @@ def _sizes(cfg: RunLength, network: NetworkConfig, spaces: Spaces) -> dict[str, 
     particles = 1 if dynamics["kind"] == "analytic" else (dynamics["particles"] or dynamics["members"])
     rounds = planner.get("iterations") or 6
     tried = planner["candidates"] + planner.get("policy_candidates", 0)
-    widest = max((*network.hidden_sizes, *dynamics["hidden_sizes"], observed + 1))
+    parts = [settings.get(name) or {} for name in ("policy", "value", "dynamics")]
+    widths = [width for part in parts for width in part.get("hidden_sizes") or ()]
+    widest = max((*network.hidden_sizes, *widths, observed + 1))
     return {
         "the noise": tried * rounds * planner["horizon"] * max(acts, 2),
         "the rewards": tried * particles * planner["horizon"],

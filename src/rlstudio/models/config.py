@@ -42,3 +42,18 @@ class NetworkConfig(Config):
 
     exploration_hold: PositiveInt = Field(16, le=256)
     """Steps for which state-dependent noise stays the same function."""
+
+
+class PartNetworkConfig(Config):
+    """The network of one part of a Model that has several."""
+
+    hidden_sizes: tuple[PositiveInt, ...] | None = Field(None, max_length=32)
+    """Width of each hidden layer; null takes those of `policy.network`."""
+
+    activation: Activation | None = None
+    """Non-linearity after each hidden layer; null takes that of `policy.network`."""
+
+    def over(self, network: NetworkConfig) -> NetworkConfig:
+        """The network of this part, where the rest is that of the whole Model."""
+        given = {name: value for name, value in self if value is not None}
+        return network.model_copy(update=given) if given else network

@@ -16,27 +16,39 @@ from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
 from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
-from rlstudio.models.config import NetworkConfig
+from rlstudio.models.config import NetworkConfig, PartNetworkConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.value import LearnedValue
 from rlstudio.models.policies.bounds import Bounds
 from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.ops.group import ALONE
 
+SAME = PartNetworkConfig()
+
 
 class PlanningModel(nn.Module):
     variant = "planning"
 
     def __init__(
-        self, spaces: Spaces, network: NetworkConfig, rng: Rng, dynamics: LearnedDynamics | None, gamma: float
+        self,
+        spaces: Spaces,
+        network: NetworkConfig,
+        rng: Rng,
+        dynamics: LearnedDynamics | None,
+        gamma: float,
+        *,
+        policy: PartNetworkConfig = SAME,
+        value: PartNetworkConfig = SAME,
     ) -> None:
+        """`policy` and `value` say where their networks differ from `network`."""
         super().__init__()
         if network.normalize_observations:
             raise Incompatible(
                 "policy.network.normalize_observations: what plans keeps statistics of its own; set it to false"
             )
-        self.behaviour = PolicyOnly(spaces, network.model_copy(update={"normalize_observations": True}), rng)
-        self.value = LearnedValue(self.behaviour.encoder.size, network, rng.fork("value"), gamma)
+        standardised = policy.over(network).model_copy(update={"normalize_observations": True})
+        self.behaviour = PolicyOnly(spaces, standardised, rng)
+        self.value = LearnedValue(self.behaviour.encoder.size, value.over(network), rng.fork("value"), gamma)
         assert self.behaviour.encoder.normalizer is not None
         self.value.normalizer = self.behaviour.encoder.normalizer  # of the same rows
         self.dynamics = dynamics
