@@ -1,5 +1,6 @@
 """The experiments that ship: all valid, found by algorithm and environment, and from any folder."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,19 @@ def test_shipped_experiments_are_found_from_anywhere(tmp_path, monkeypatch):
     own.write_text("env: {id: Own-v0}\npolicy: {algo: ppo}\n")
     assert locate("configs/ppo/cartpole.yaml") == Path("configs/ppo/cartpole.yaml")  # the user's own file comes first
     assert load_experiment("configs/ppo/cartpole.yaml").name == "ppo_Own-v0"
+
+
+def test_a_config_that_needs_a_dataset_says_how_it_comes_to_be():
+    """The commands of its comment, in order: train, record under the name that it reads, launch this file."""
+    needing = [path for path in presets() if getattr(load_experiment(path).train, "dataset", None) is not None]
+    assert [path.parent.name for path in needing] == ["bc"]
+    for path in needing:
+        commands = re.findall(r"rlctl .*", path.read_text())
+        assert [command.split()[1] for command in commands] == ["launch", "record", "launch"]
+        trained, recorded, cloned = (command.split() for command in commands)
+        name = trained[trained.index("--name") + 1]
+        expert = load_experiment(trained[trained.index("-f") + 1])
+        assert recorded[2] == name
+        assert recorded[recorded.index("--dataset") + 1] == load_experiment(path).train.dataset
+        assert expert.env.id == load_experiment(path).env.id
+        assert locate(cloned[3]).samefile(path)
