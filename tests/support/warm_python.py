@@ -29,10 +29,11 @@ from typing import Any
 
 RLCTL = str(Path(sys.executable).with_name("rlctl"))
 WORKER = "rlstudio.envs.gym.worker"
+COMMANDS = "commands and runs"
 IMPORTED = {
     # What processes import: nothing that starts a thread, and nothing of a test.
     WORKER: (WORKER,),
-    "the others": (
+    COMMANDS: (
         "gymnasium",
         "rlstudio.cli.app",
         "rlstudio.experiment.run.session",
@@ -43,9 +44,9 @@ IMPORTED = {
 }
 MODULES = {
     WORKER: WORKER,
-    "rlstudio.cli.app": "the others",
-    "rlstudio.control.queue.runner": "the others",
-    "rlstudio.control.queue.service": "the others",
+    "rlstudio.cli.app": COMMANDS,
+    "rlstudio.control.queue.runner": COMMANDS,
+    "rlstudio.control.queue.service": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))
@@ -59,7 +60,7 @@ class _State:
     """Of this process."""
 
     cold = False
-    parent_of_all: _Server | None = None
+    own_server: _Server | None = None
     """Where this process was forked itself: the copy of it that forks what it starts."""
 
 
@@ -70,7 +71,7 @@ class WarmPopen(subprocess.Popen[Any]):
         _, before, _, inherited, cwd, env, *_ = settings
         pipes, session = settings[9:15], settings[-2]
         kind = None if before else _kind(args)
-        if kind is None or (server := _State.parent_of_all or _server(kind)).asked_by != os.getpid():
+        if kind is None or (server := _State.own_server or _server(kind)).asked_by != os.getpid():
             super()._execute_child(args, *settings)  # type: ignore[misc]
             return
         standard = [mine if given == -1 else given for mine, given in enumerate((pipes[0], pipes[3], pipes[5]))]
@@ -89,10 +90,10 @@ class WarmPopen(subprocess.Popen[Any]):
 
 def _kind(args: Any) -> str | None:
     """Which warm process forks this command, if any."""
-    if sys.platform != "linux" or not isinstance(args, list) or not all(isinstance(part, str) for part in args):
+    if not isinstance(args, list) or not all(isinstance(part, str) for part in args):
         return None
     if args[0] == RLCTL:
-        return "the others"
+        return COMMANDS
     if _State.cold or args[:3] != [sys.executable, "-P", "-m"]:
         return None
     return MODULES.get(args[3])
@@ -101,8 +102,7 @@ def _kind(args: Any) -> str | None:
 @contextmanager
 def warm_starts() -> Iterator[None]:
     """What RLStudio starts from this process comes from warm ones."""
-    if sys.platform == "linux":  # elsewhere nobody else's orphans become one's children
-        _server(WORKER)  # now: tests count the descriptors and the children of this process
+    _server(WORKER)  # now: tests count the descriptors and the children of this process
     original = subprocess.Popen
     subprocess.Popen = WarmPopen  # type: ignore[misc]
     try:
@@ -263,5 +263,5 @@ def fork_from_here_on() -> None:
         _serve(theirs)
         os._exit(0)
 
-    _State.parent_of_all = _Server(start)
+    _State.own_server = _Server(start)
     subprocess.Popen = WarmPopen  # type: ignore[misc]
