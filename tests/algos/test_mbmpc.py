@@ -226,6 +226,17 @@ def test_without_trust_all_places_are_worth_the_same():
     assert fresh.value(torch.randn(5, 3)).tolist() == [0.0] * 5
 
 
+@pytest.mark.parametrize(("memory", "believed"), [(None, False), (4, True)])
+def test_a_short_memory_forgives_the_errors_of_an_untrained_value(memory, believed):
+    rewards = torch.tensor([1.0, 2.0, 3.0, 6.0])
+    model = model_of(CHOICES, sampled(CHOICES))
+    model.value.memory = memory
+    model_that_predicted(rewards, 20 - rewards, model)
+    for _ in range(4):
+        model_that_predicted(rewards, rewards, model)
+    assert (model.value.trust > 0) == believed
+
+
 def test_a_value_cannot_promise_more_than_rewards_allow():
     model = model_of(CHOICES, sampled(CHOICES).with_(rewards=torch.full((12,), -1.0)))
     model.value.net.layers[-1].bias.data.fill_(100.0)

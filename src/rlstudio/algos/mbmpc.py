@@ -30,7 +30,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
 from rlstudio.data.collect.action_noise import RandomStart
 from rlstudio.models.build import build_model
-from rlstudio.models.config import NetworkConfig, PartNetworkConfig
+from rlstudio.models.config import NetworkConfig, PartNetworkConfig, ValueConfig
 from rlstudio.models.planning.experience import PlanningModel
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.optimizer import Optimizer
@@ -69,7 +69,7 @@ class MBMPCConfig(JointLossConfig, OffPolicyConfig):
     policy: PartNetworkConfig = Field(default_factory=PartNetworkConfig)
     """The policy that proposes sequences (planner guided)."""
 
-    value: PartNetworkConfig = Field(default_factory=PartNetworkConfig)
+    value: ValueConfig = Field(default_factory=ValueConfig)
     """The value of what comes after the horizon (planner.value own)."""
 
     @model_validator(mode="after")

@@ -55,5 +55,13 @@ class PartNetworkConfig(Config):
 
     def over(self, network: NetworkConfig) -> NetworkConfig:
         """The network of this part, where the rest is that of the whole Model."""
-        given = {name: value for name, value in self if value is not None}
-        return network.model_copy(update=given) if given else network
+        given = {name: getattr(self, name) for name in PartNetworkConfig.model_fields}
+        return network.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+class ValueConfig(PartNetworkConfig):
+    """The network of a value, and how soon it is believed."""
+
+    memory: PositiveInt | None = None
+    """Rows over which its errors are averaged to say how far plans may trust it; null: 500, or a quarter of all rows so
+    far where that is more."""

@@ -16,14 +16,14 @@ from rlstudio.core.model.policies import PlanPolicy, PlanValue, Policy
 from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Spaces
-from rlstudio.models.config import NetworkConfig, PartNetworkConfig
+from rlstudio.models.config import NetworkConfig, PartNetworkConfig, ValueConfig
 from rlstudio.models.planning.dynamics import LearnedDynamics
 from rlstudio.models.planning.value import LearnedValue
 from rlstudio.models.policies.bounds import Bounds
 from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.ops.group import ALONE
 
-SAME = PartNetworkConfig()
+SAME, SAME_VALUE = PartNetworkConfig(), ValueConfig()
 
 
 class PlanningModel(nn.Module):
@@ -38,7 +38,7 @@ class PlanningModel(nn.Module):
         gamma: float,
         *,
         policy: PartNetworkConfig = SAME,
-        value: PartNetworkConfig = SAME,
+        value: ValueConfig = SAME_VALUE,
     ) -> None:
         """`policy` and `value` say where their networks differ from `network`."""
         super().__init__()
@@ -48,7 +48,8 @@ class PlanningModel(nn.Module):
             )
         standardised = policy.over(network).model_copy(update={"normalize_observations": True})
         self.behaviour = PolicyOnly(spaces, standardised, rng)
-        self.value = LearnedValue(self.behaviour.encoder.size, value.over(network), rng.fork("value"), gamma)
+        size, own = self.behaviour.encoder.size, value.over(network)
+        self.value = LearnedValue(size, own, rng.fork("value"), gamma, value.memory)
         assert self.behaviour.encoder.normalizer is not None
         self.value.normalizer = self.behaviour.encoder.normalizer  # of the same rows
         self.dynamics = dynamics

@@ -36,9 +36,10 @@ class LearnedValue(nn.Module):
 
     variant = "value"
 
-    def __init__(self, size: int, network: NetworkConfig, rng: Rng, gamma: float) -> None:
-        """`size`: numbers of an observation."""
+    def __init__(self, size: int, network: NetworkConfig, rng: Rng, gamma: float, memory: int | None = None) -> None:
+        """`size`: numbers of an observation; `memory`: rows over which errors are averaged, None: as MEMORY says."""
         super().__init__()
+        self.memory = memory
         self.normalizer = Normalizer(size)
         self.net = MLP(size, network.hidden_sizes, 1, network.activation, rng, gain=1.0)
         self.ahead = min(1.0 / (1.0 - gamma), LONGEST) if gamma < 1 else LONGEST
@@ -120,5 +121,6 @@ class LearnedValue(nn.Module):
         terms = torch.where(torch.isfinite(terms).all(0), terms, 0.0)
         weighted = terms if windows.weights is None else terms * windows.weights
         count = group.sum(torch.full_like(self.rows, len(windows)))
-        fading = torch.exp(-count / (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY))
+        share = (MEMORY_SHARE * self.rows.double()).clamp(min=MEMORY)
+        fading = torch.exp(-count / (share if self.memory is None else self.memory))
         self.foretold.mul_(fading).add_(group.sum(weighted.double().sum(1)))
