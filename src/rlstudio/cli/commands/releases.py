@@ -1,5 +1,7 @@
-"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production; and `backup`, of them
-and of the store."""
+"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production.
+
+`backup` keeps them, and the store, in one file.
+"""
 
 from __future__ import annotations
 
