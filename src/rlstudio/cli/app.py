@@ -53,7 +53,14 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Judge": {"eval": "evaluate:evaluate", "play": "evaluate:play", "record": "record:record"},
     "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
-    "Keep": {"tag": "runs:tag", "note": "runs:note", "adopt": "runs:adopt", "rm": "runs:rm", "gc": "runs:gc"},
+    "Keep": {
+        "tag": "runs:tag",
+        "note": "runs:note",
+        "adopt": "runs:adopt",
+        "rm": "runs:rm",
+        "gc": "runs:gc",
+        "backup": "releases:backup",
+    },
     "Choose": {
         "algos": "catalogs:algos",
         "envs": "catalogs:envs",

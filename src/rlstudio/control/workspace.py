@@ -110,6 +110,11 @@ class Workspace:
         self._file = None if given else self.state_dir / "store.db"
         self.url = given or f"sqlite:///{self._file}"
 
+    @property
+    def store_file(self) -> Path | None:
+        """The file of a SQLite store; None for a database that a server has."""
+        return self._file
+
     @cached_property
     def store(self) -> Store:
         """To change something: what is not there is made, and an older store is brought up to date."""

@@ -1,4 +1,7 @@
-"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production."""
+"""`promote`, `rollback` and `models`: versions of trained policies, and which one is in production.
+
+`backup` keeps them, and the store, in one file.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +96,36 @@ def rollback(
         stdout().document(_document(version))
     else:
         stdout().line(f"{version.name} is in production again", "bold")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file; with --restore the one to read.")],
+    restore: Annotated[bool, typer.Option("--restore", help="Put a backup back, where there is no store yet.")] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Write the store and the registry into one file, while runs go on; or put them back.
+
+    \b
+    rlctl backup monday.tar
+    rlctl backup monday.tar --restore --runs-dir elsewhere
+    """
+    from rlstudio.control.registry.backup import restore_backup, write_backup
+    from rlstudio.control.workspace import Workspace
+
+    workspace = Workspace(runs_dir)
+    report = restore_backup(workspace, file) if restore else write_backup(workspace, file)
+    out = stdout()
+    if json:
+        out.document({**report._asdict(), "path": str(report.path), "restored": restore})
+        return
+    content = f"{report.runs} runs, {report.bundles} bundles, {text.size(report.size)}, as of {report.created_at}"
+    if restore:
+        out.line(f"{workspace.state_dir}: restored from {file}: {content}")
+        out.line(f"  copy the run folders into {workspace.given_dir}; then see: rlctl ls{in_runs_dir(runs_dir)}")
+    else:
+        out.line(f"{file}: {content}")
+        out.line("  run folders are not in it: copy them too, with any tool")
 
 
 def models(
