@@ -16,7 +16,7 @@ from PIL import Image
 
 from rlstudio.cli.screen.chart import ChartLine, Row, chart
 from rlstudio.core.errors import StorageError, UnknownName, UserError
-from rlstudio.experiment.analysis.curves import Curve, band, choose_metric, plot_runs
+from rlstudio.experiment.analysis.curves import INTERVAL, Curve, band, choose_metric, plot_runs
 from rlstudio.ops.statistics import iqm
 
 NAN = float("nan")
@@ -55,7 +55,7 @@ def test_labels_are_written(tmp_path: Path) -> None:
     text = plot_runs(
         [Curve("alpha", seeds(5)), Curve("beta", seeds(1))], tmp_path / "c.svg", metric="eval/x", title="Title"
     ).read_text()
-    for words in ("alpha (5 seeds)", "beta", "eval/x", "Title", "environment steps", "95% interval"):
+    for words in ("alpha (n=5)", "beta (n=1)", "eval/x", "Title", "environment steps", INTERVAL):
         assert f"<!-- {words}" in text or words in text
 
 
