@@ -14,7 +14,6 @@ from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, Vec
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
-    AGE,
     Dynamics,
     Outcome,
     Planned,
@@ -27,7 +26,6 @@ from rlstudio.core.contracts.planning import (
 from rlstudio.core.model.protocol import ForPlanning, Model
 
 __all__ = [
-    "AGE",
     "Acted",
     "Agent",
     "Algorithm",
