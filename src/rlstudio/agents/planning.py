@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from rlstudio.agents.agent import Agent
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.contracts import AGE, Acted, Array, Carried, Metrics, NoiseBlock, Planner, Score
+from rlstudio.core.contracts import Acted, Array, Carried, Metrics, NoiseBlock, Planner, Score
+from rlstudio.core.contracts.planning import AGE
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces, describe
 

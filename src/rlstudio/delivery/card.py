@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlstudio.core.contracts import AGE, State
+from rlstudio.core.contracts import State
+from rlstudio.core.contracts.planning import AGE
 from rlstudio.core.spaces import describe, from_json
 from rlstudio.delivery.spec import Spec
 

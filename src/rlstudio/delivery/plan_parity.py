@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rlstudio.agents.planning import PlanningAgent
-from rlstudio.core.contracts import AGE, Carried
+from rlstudio.core.contracts import Carried
+from rlstudio.core.contracts.planning import AGE
 from rlstudio.core.errors import ParityFailed
 from rlstudio.data.collect.carry import without_rows
 from rlstudio.delivery.graphs import Arrays, Run

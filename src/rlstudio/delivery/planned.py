@@ -20,7 +20,7 @@ from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box
 from rlstudio.delivery.ports import Port, observation_ports
 from rlstudio.delivery.spec import ActingFacts, NoiseFacts
-from rlstudio.models.plain import plain_parts
+from rlstudio.models.perceptron import plain_parts
 from rlstudio.planners.diffusion import DiffusionPlanner
 from rlstudio.planners.noise import Noise
 from rlstudio.planners.search import Search

@@ -23,7 +23,8 @@ from pydantic import (
 )
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
-from rlstudio.core.contracts import AGE, Model, State
+from rlstudio.core.contracts import Model, State
+from rlstudio.core.contracts.planning import AGE
 from rlstudio.core.errors import BundleError, RLStudioError
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_shape, check_sizes, from_json, to_json
 from rlstudio.delivery.plan import PlanSpec

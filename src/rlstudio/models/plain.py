@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from rlstudio.core.model.layers import Layers, Linear, MemoryLayers, Moments
 from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete
 from rlstudio.models.networks.encoder import Encoder, FlatEncoder, ImageEncoder, MixedEncoder
-from rlstudio.models.networks.initialize import convolution, linear
+from rlstudio.models.networks.initialize import convolution
 from rlstudio.models.networks.memory import Memory
-from rlstudio.models.networks.mlp import ACTIVATIONS, MLP
+from rlstudio.models.networks.mlp import MLP
+from rlstudio.models.perceptron import Perceptron, copied_linear
 
 Entries = dict[str, Tensor]
 
@@ -33,15 +34,6 @@ def plain_layers(layers: Layers) -> PlainNetwork:
     """Of a Model that describes its layers."""
     encoder = _Numbers(layers.entry or "", layers.size, layers.moments)
     return PlainNetwork(encoder, layers.linears, layers.activation, layers.memory)
-
-
-def plain_parts(module: nn.Module) -> None:
-    """Put the plain form in the place of every MLP inside a Module, which is a copy of the caller's own."""
-    for name, child in module.named_children():
-        if isinstance(child, MLP):
-            setattr(module, name, Perceptron(child.linears(), child.activation))
-        else:
-            plain_parts(child)
 
 
 class PlainNetwork(nn.Module):
@@ -60,22 +52,6 @@ class PlainNetwork(nn.Module):
         if self.memory is not None:
             features, after = self.memory(features, carry)
         return self.net(features), after
-
-
-class Perceptron(nn.Module):
-    """Linear layers with one activation between them, over any leading dimensions."""
-
-    def __init__(self, linears: Sequence[Linear], activation: str) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(_copied_linear(layer) for layer in linears)
-        self.activation = ACTIVATIONS[activation]
-
-    def forward(self, x: Tensor) -> Tensor:
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = self.activation(layer(x))
-        outputs: Tensor = last(x)
-        return outputs
 
 
 # -- observations to features ------------------------------------------------------------------------------------------
@@ -162,7 +138,7 @@ class _Sees(nn.Module):
             _copied_convolution(layer) if isinstance(layer, nn.Conv2d) else nn.ReLU() for layer in encoder.convolutions
         ]
         self.convolutions = nn.Sequential(*layers)
-        self.project = _copied_linear(Linear(encoder.project.weight, encoder.project.bias))
+        self.project = copied_linear(Linear(encoder.project.weight, encoder.project.bias))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.permute(0, 3, 1, 2) if self.channels_last else x
@@ -177,7 +153,7 @@ class _Remembers(nn.Module):
 
     def __init__(self, memory: MemoryLayers) -> None:
         super().__init__()
-        self.inputs, self.recurrent = _copied_linear(memory.inputs), _copied_linear(memory.recurrent)
+        self.inputs, self.recurrent = copied_linear(memory.inputs), copied_linear(memory.recurrent)
         self.count, self.size, self.parts = memory.memories, memory.size, memory.parts
         self.step = {"gru": _gru, "lstm": _lstm}[memory.kind]
 
@@ -205,15 +181,6 @@ def _lstm(x: Tensor, u: Tensor, before: Sequence[Tensor], size: int) -> tuple[Te
 
 
 # -- copies ------------------------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def _copied_linear(layer: Linear) -> nn.Linear:
-    """In memory of its own: a view of the flat buffer would drag all of it along."""
-    same = linear(layer.weight.shape[1], layer.weight.shape[0])
-    same.weight.copy_(layer.weight)
-    same.bias.copy_(layer.bias)
-    return same
 
 
 @torch.no_grad()

@@ -23,7 +23,6 @@ from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, Vec
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
-    AGE,
     Dynamics,
     Outcome,
     Planned,
@@ -36,7 +35,6 @@ from rlstudio.core.contracts.planning import (
 from rlstudio.core.model.protocol import ForPlanning, Model
 
 __all__ = [
-    "AGE",
     "Acted",
     "Agent",
     "Algorithm",
