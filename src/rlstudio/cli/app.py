@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from rlstudio.cli import failures
+from rlstudio.cli.screen.runs_dir import given_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.portable import NotPortable, restart
@@ -154,7 +155,7 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
             restart()
         return failures.report(error)
     except Exception as error:
-        return 1 if _is_completing() else failures.report(error)
+        return 1 if _is_completing() else failures.report(error, given_runs_dir(given))
 
 
 def _is_completing() -> bool:

@@ -14,7 +14,7 @@ from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
 from rlstudio.cli.screen.redraw import STOPPING, Redraw
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
-from rlstudio.cli.screen.runs_dir import in_runs_dir
+from rlstudio.cli.screen.runs_dir import in_runs_dir, with_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, recorded_result, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result, stopped_line
 from rlstudio.cli.screen.terminal import OutputClosed, stdout
@@ -54,7 +54,8 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
             kept = f"; the traceback is in {session.folder.artifacts_path / TRACEBACK}" if has_traceback(error) else ""
-            _complain(output, f"run {session.folder.id}: {error}{kept}")
+            message = with_runs_dir(str(error), session.folder.path.parent)
+            _complain(output, f"run {session.folder.id}: {message}{kept}")
             show_traceback(error)
             goes_on = isinstance(error, OWN_FAULTS)
             return SeedResult(run_document(session.status, session.folder), _summary(session), error.exit_code, goes_on)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -15,7 +16,7 @@ from rlstudio.control.registry.backup import restore_backup, write_backup
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import CheckpointError, UserError
+from rlstudio.core.errors import BundleError, CheckpointError, UserError
 from support.control_world import request
 from support.experiments import tiny
 from support.processes import running
@@ -135,6 +136,16 @@ def test_nothing_is_written_over(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no store to back up; name where the runs lie with --runs-dir"):
         write_backup(Workspace(tmp_path / "nothing"), tmp_path / "new.tar")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_that_is_missing_is_named(saved: Path, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "runs")
+    restore_backup(workspace, saved)
+    (blob,) = (workspace.state_dir / "registry" / "blobs").iterdir()
+    shutil.rmtree(blob)
+    with pytest.raises(BundleError, match=f"{blob.name}: a version of the store is this bundle, and it is missing"):
+        write_backup(workspace, tmp_path / "again.tar")
+    assert not (tmp_path / "again.tar").exists()
 
 
 def test_a_store_of_a_server_says_what_to_use(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
+from rlstudio.cli.screen.runs_dir import with_runs_dir
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "handle": run.get("handle"),
         "tags": ", ".join(run.get("tags", ())),
         "note": run.get("note"),
-        "message": run["message"],
+        "message": with_runs_dir(run["message"], Path(run["path"]).parent),
         "algorithm": run["algo"],
         "environment": f"{run['env_id']}, seed {run['seed']}",
         "progress": f"epoch {run['epoch']}/{run['total_epochs']}, {run['env_steps']:,} environment steps,"

@@ -25,8 +25,9 @@ from typing import IO, NamedTuple
 from rlstudio.control.registry.blobs import Blobs
 from rlstudio.control.store.sqlite_file import open_to_read
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import CheckpointError, StorageError, UserError
+from rlstudio.core.errors import BundleError, CheckpointError, StorageError, UserError
 from rlstudio.core.timestamps import timestamp
+from rlstudio.delivery.bundle import Bundle
 from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
 from rlstudio.storage.output_file import written_whole
 from rlstudio.storage.refusals import is_users_mistake
@@ -63,7 +64,7 @@ def write_backup(workspace: Workspace, target: Path) -> BackupReport:
     blobs = Blobs(workspace.state_dir / "registry" / "blobs")
     members = [_Member(STORE, Written(len(store), sha256(store).hexdigest()), None)]
     for digest in digests:
-        bundle = blobs.get(digest)  # every byte of it is verified
+        bundle = _bundle(blobs, digest)
         manifest = (bundle.path / MANIFEST).read_bytes()
         facts = {**bundle.files, MANIFEST: Written(len(manifest), sha256(manifest).hexdigest())}
         prefix = f"registry/blobs/{digest}"
@@ -80,6 +81,16 @@ def write_backup(workspace: Workspace, target: Path) -> BackupReport:
     except StorageError as error:
         raise UserError(str(error)) if is_users_mistake(error) else error from error
     return BackupReport(target, created, runs, len(digests), target.stat().st_size)
+
+
+def _bundle(blobs: Blobs, digest: str) -> Bundle:
+    """Every byte of it is verified."""
+    try:
+        return blobs.get(digest)
+    except UserError as error:
+        raise BundleError(
+            f"{blobs.root / digest}: a version of the store is this bundle, and it is missing; put it back first"
+        ) from error
 
 
 def _copied_store(workspace: Workspace) -> tuple[bytes, int, list[str]]:
