@@ -15,8 +15,10 @@ import pytest
 from rlstudio.cli.app import main
 from rlstudio.cli.screen.panel import LivePanel
 from rlstudio.cli.screen.progress import Progress
+from rlstudio.cli.screen.redraw import Redraw
 from rlstudio.cli.screen.terminal import Terminal
 from rlstudio.core.errors import StorageError
+from rlstudio.core.host.process import PULSE
 from rlstudio.experiment.training.loop import Report, Tick
 from rlstudio.storage.jsonl import LineWriter
 from support.cli_scenario import Rlctl
@@ -26,6 +28,7 @@ def progress_at(steps: int = 0, epochs: int = 10) -> Progress:
     session: Any = SimpleNamespace(
         cfg=SimpleNamespace(train=SimpleNamespace(planned_steps=1000 * epochs, epochs=epochs)),
         status=SimpleNamespace(env_steps=steps, epoch=steps // 1000),
+        runtime=SimpleNamespace(run_envs=8),
     )
     return Progress(session)
 
@@ -99,6 +102,26 @@ def test_the_panel_fits_every_terminal(width: int, monkeypatch: pytest.MonkeyPat
     shown = screen.getvalue()
     assert "name [" in shown or width < 40
     assert "\x1b[?25h" in shown.rpartition("\x1b[?25l")[2], "the cursor is visible while it runs"
+
+
+def test_the_bar_moves_in_a_long_rollout_and_says_when_the_run_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newcomer S2: a rollout of 41 seconds showed a blank screen; S3: during the final evaluation nothing said so."""
+    monkeypatch.setenv("COLUMNS", "100")
+    screen, progress = Screen(), progress_at()
+    session: Any = SimpleNamespace(evaluations=SimpleNamespace(under_way=""))
+    with LivePanel(screen, "name") as panel:
+        redraw = Redraw(panel, progress, session)
+        monkeypatch.setattr(PULSE, "vector_steps", PULSE.vector_steps + 100)
+        redraw.draw(progress.started)
+        assert progress.env_steps == 0, "a Tick was drawn just now"
+        redraw.draw(progress.started + 10)
+        assert progress.env_steps == 800
+        assert "800 of 10,000, 80/s" in screen.getvalue()
+        session.evaluations.under_way = "evaluating the result, 20 episodes"
+        redraw.draw(progress.started + 20)
+    assert "evaluating the result, 20 episodes" in screen.getvalue()
+    progress.at(Tick(2048, 0, 0, None), progress.started + 30)
+    assert (progress.env_steps, progress.doing) == (2048, "")
 
 
 def test_a_live_display_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:

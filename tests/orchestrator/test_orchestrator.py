@@ -122,8 +122,8 @@ def test_metrics_are_a_frame_with_pandas(runs_dir: Path) -> None:
     frame = run.metrics("train/entropy", "eval/return_mean")
     assert isinstance(frame, pd.DataFrame)
     assert frame.index.name == "env_steps"
-    assert frame.index.tolist() == [64, 128, 192]
-    assert frame["train/entropy"].notna().all()
+    assert frame.index.tolist() == [0, 64, 128, 192]  # evaluated before the first step too
+    assert frame["train/entropy"].iloc[1:].notna().all()
     # The last epoch is evaluated twice, the second time on the seeds that count.
     assert frame["eval/return_mean"].iloc[-1] == run.status.eval_return
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from rlstudio.cli.failures import complain, show_traceback
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
+from rlstudio.cli.screen.redraw import Redraw
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
@@ -89,6 +90,7 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
         HangWatch(session, partial(_report_hang, output)),
         closing(cast("Generator[Tick]", iter(session))) as ticks,
         panel or nullcontext(),
+        nullcontext() if panel is None else Redraw(panel, progress, session),
     ):
         for tick in ticks:
             now = time.monotonic()

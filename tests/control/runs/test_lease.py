@@ -422,7 +422,7 @@ def test_s1_stepping_and_evaluating_are_signs_of_life_before_any_update(
 
     with session:
         agent, collector = session.trainer.agent, session.trainer.source.collector
-        for act in (lambda: collector.collect(3), lambda: session._evaluations.after_training(agent, 0, 1)):
+        for act in (lambda: collector.collect(3), lambda: session.evaluations.after_training(agent, 0, 1)):
             before = progress()
             act()
             wait_for(lambda before=before: progress() > before)

@@ -68,6 +68,8 @@ def _rows(progress: Progress, width: int) -> list[Text]:
     if progress.evaluation is not None:
         summary = progress.evaluation.summary
         rows.append(_row("eval", text.number(summary.mean), f"  {text.interval((summary.ci_low, summary.ci_high))}"))
+    if progress.doing:
+        rows.append(_row("now", progress.doing))
     return rows
 
 

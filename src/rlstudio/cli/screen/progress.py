@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rlstudio.cli.screen import text
+from rlstudio.core.host.process import PULSE
 
 if TYPE_CHECKING:
     from rlstudio.experiment.judging.evaluate import Evaluation
@@ -30,12 +31,27 @@ class Progress:
         self.metrics: dict[str, float] = {}
         self.returns: deque[float] = deque(maxlen=HISTORY)
         self.evaluation: Evaluation | None = None
+        self.doing = ""  # what else than training is under way
+        self.updated_at = self.started
+        self._envs = session.runtime.run_envs
+        self._counted = self.env_steps, PULSE.vector_steps
         self._samples: deque[tuple[float, int]] = deque([(self.started, self.env_steps)])
 
     def at(self, tick: Tick, now: float) -> None:
         """Take in the position of a tick; called a few times a second."""
-        self.env_steps, self.epoch = tick.env_steps, tick.epoch
-        self._samples.append((now, tick.env_steps))
+        self._counted = tick.env_steps, PULSE.vector_steps
+        self.epoch, self.doing = tick.epoch, ""
+        self._sample(tick.env_steps, now)
+
+    def between(self, now: float, doing: str) -> None:
+        """Between two ticks, in a long rollout or an evaluation; from another thread."""
+        steps, counted = self._counted
+        self.doing = doing
+        self._sample(steps + (PULSE.vector_steps - counted) * self._envs, now)
+
+    def _sample(self, env_steps: int, now: float) -> None:
+        self.env_steps, self.updated_at = env_steps, now
+        self._samples.append((now, env_steps))
         while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW_SECONDS:
             self._samples.popleft()
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from rlstudio.core.contracts.acting import Acted, Agent, Explore, NoiseBlock, Place, Player
 from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, State, Stateful
-from rlstudio.core.contracts.data import DataSource, Group, PriorityPlan, ReplayBuffer, ReplayPlan, Runtime, Tally
+from rlstudio.core.contracts.data import (
+    DataSource,
+    Group,
+    PriorityPlan,
+    ReplayBuffer,
+    ReplayPlan,
+    Runtime,
+    Tally,
+    WarmsUp,
+)
 from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, VecEnv, World
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
 from rlstudio.core.contracts.lease import Lease
@@ -64,6 +73,7 @@ __all__ = [
     "Trainer",
     "Transition",
     "VecEnv",
+    "WarmsUp",
     "WeighsItself",
     "World",
 ]

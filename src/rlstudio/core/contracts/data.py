@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from rlstudio.core.contracts.acting import Agent, Explore
 from rlstudio.core.contracts.basics import State, Stateful
@@ -78,6 +78,22 @@ class DataSource(Stateful, Protocol):
 
     def take(self) -> Tally:
         """What there is to report, once per epoch; what is not taken yet is part of the state."""
+        ...
+
+
+@runtime_checkable
+class WarmsUp(Protocol):
+    """A source whose first Batch waits for a warm-up. Collected in parts, the run reports, evaluates and saves
+    meanwhile; the rows are the same either way."""
+
+    @property
+    def is_warming(self) -> bool:
+        """No Batch was taken yet."""
+        ...
+
+    def warm_up(self, most: int) -> bool:
+        """Collect about `most` of the steps that the first Batch waits for. False where nothing was collected, because
+        no more than that is left: `next` collects the rest."""
         ...
 
 

@@ -26,6 +26,7 @@ class Pulse:
     it costs a step nothing that could be measured."""
 
     beats = 0
+    vector_steps = 0  # of the environments that a run learns from, so that a long rollout is seen to go on
 
 
 PULSE = Pulse()

@@ -81,6 +81,7 @@ class Collector:
                 packer.write_carry(t, self.carry, acted.carry)
             step = env.step(acted.actions)
             PULSE.beats += 1
+            PULSE.vector_steps += 1
             packer.write_after(t, step)
             observations, self.carry = step.observations, acted.carry
             if self._remembers and (ended := np.logical_or(step.terminated, step.truncated)).any():

@@ -114,7 +114,8 @@ class Priorities:
         self.highest = max(self.highest, float(largest.max()))
 
     def state_dict(self) -> State:
-        """`extend` has seen every row: it is called before each sample, and nothing is collected after one."""
+        """`extend` has seen every row: it is called before each sample and within the warm-up, and nothing is collected
+        after it."""
         values = self.tree.leaves[self.numbering.held() % self.slots].astype(np.float32)
         return {"added": self.added, "highest": self.highest, "values": values}
 

@@ -59,9 +59,25 @@ class ReplaySource:
     def size(self) -> int:
         return len(self.replay)
 
+    @property
+    def is_warming(self) -> bool:
+        return not self.samples
+
+    def warm_up(self, most: int) -> bool:
+        """In whole chunks, so that the calls of the environment are those of a warm-up in one piece."""
+        run_envs = self.collector.run_envs
+        steps = max(most // run_envs // self._chunk, 1) * self._chunk
+        if self.samples or steps * run_envs >= self.warmup - self.collector.env_steps:
+            return False
+        self._collect(steps)
+        if self.priorities is not None:
+            self.priorities.extend()  # what it has not seen yet would be missing from a checkpoint
+        return True
+
     def next(self) -> Batch:
         """Collect what the ratio asks for, then draw one sample."""
-        np.copyto(self._known, self.replay.counts)
+        if self.samples:  # the rows of the warm-up are all new to the first sample
+            np.copyto(self._known, self.replay.counts)
         due = self.warmup + self.samples // self.plan.updates * self.plan.every
         missing = due - self.collector.env_steps
         if missing > 0:
@@ -100,8 +116,13 @@ class ReplaySource:
         weights = torch.from_numpy(importance)
         return batch.with_(weights=weights if batch.weights is None else weights * batch.weights)
 
+    @property
+    def _chunk(self) -> int:
+        """Vector steps that are collected at a time."""
+        return max(self.plan.every // self.collector.run_envs, 1)
+
     def _collect(self, vector_steps: int) -> None:
-        chunk = max(self.plan.every // self.collector.run_envs, 1)
+        chunk = self._chunk
         while vector_steps > 0:
             steps = min(chunk, vector_steps)
             for column, rollout in self.collector.fragments(steps):
@@ -162,7 +183,7 @@ class ReplaySource:
         self.replay.load_state_dict(state["replay"])
         self._has_window = False
         self.samples = int(state["samples"])
-        if not self.replay.counts.any():
+        if self.samples and not self.replay.counts.any():
             # Emptied: the next sample is the one that is due `warmup` steps from here, so that no burst of samples from
             # a few rows follows.
             self.samples = max(self.samples, -(-self.env_steps // self.plan.every) * self.plan.updates)

@@ -52,6 +52,11 @@ class BufferConfig(Config):
 
 
 class EvalConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start",)
+
+    at_start: bool = True
+    """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
+
     every_epochs: NonNegativeInt = Field(10, le=10**9)
     """Epochs between two evaluations; 0: only after training."""
 

@@ -53,6 +53,8 @@ class Guardrails:
 
     def _check_limits(self, report: Report) -> None:
         """Which metrics there are is known only now; a limit on none of them would guard nothing."""
+        if report.warming:
+            return
         for name in sorted(self.cfg.limits.keys() - report.metrics.keys()):
             hint = suggest(name, report.metrics) or f"; there are: {', '.join(sorted(report.metrics))}"
             raise ConfigError(f"guardrails.limits: no metric {name!r}{hint}")

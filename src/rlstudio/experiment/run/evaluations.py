@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from rlstudio.core.contracts import Player
+from rlstudio.core.contracts import Player, Trainer
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.judging.gates import Gates
@@ -21,10 +21,17 @@ class RunEvaluations:
     def __init__(self, cfg: ExperimentConfig, recorder: Recorder, writer: RunWriter) -> None:
         self.cfg = cfg
         self.latest: Evaluation | None = None
+        self.under_way = ""  # what is evaluated right now, for whoever watches from another thread
         self._recorder = recorder
         self._writer = writer
         self._evaluators: dict[Purpose, Evaluator] = {}
         self._opened = ExitStack()
+
+    def at_start(self, trainer: Trainer) -> None:
+        """The first point of the curve, on the seeds of those that follow. It chooses nothing; no gate judges it."""
+        wanted = self.cfg.eval.at_start and self.cfg.eval.every_epochs
+        if wanted and trainer.source.env_steps == 0 and trainer.lr is not None:  # without learning all points are one
+            self._recorder.write(0, self._run("selection", self.cfg.eval.episodes, trainer.agent).metrics())
 
     def during_training(self, agent: Player, report: Report, milestones: Milestones, gates: Gates) -> bool:
         """Evaluate after an epoch; True where it is the best so far and its checkpoint is kept. GateFailed where the
@@ -35,7 +42,8 @@ class RunEvaluations:
         best = milestones.best is None or mean > milestones.best["return"]
         if best:
             milestones.best = {"step": report.env_steps, "return": mean, "epoch": report.epoch}
-        gates.judge(report.epoch, evaluation.summary).enforce()
+        if not report.warming:  # no rule is about a policy that has not learned yet
+            gates.judge(report.epoch, evaluation.summary).enforce()
         return best and self.cfg.ckpt.keep_best
 
     def after_training(self, agent: Player, env_steps: int, epoch: int) -> Final:
@@ -49,7 +57,9 @@ class RunEvaluations:
             env = self.cfg.env
             evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose)
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
+        self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
         self.latest = self._evaluators[purpose].run(agent)
+        self.under_way = ""
         self._writer.set_evaluation(self.latest.summary)
         return self.latest
 

@@ -74,8 +74,8 @@ class Session:
             folder.event(SEEDED, **seeds.to_json())
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
-            self._evaluations = RunEvaluations(cfg, self.recorder, self.writer)
-            opened.callback(self._evaluations.close)
+            self.evaluations = RunEvaluations(cfg, self.recorder, self.writer)
+            opened.callback(self.evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
             if (loaded := self.writer.newest(self.topology, terms)) is None:
                 self.recorder.cut_back({})
@@ -117,7 +117,7 @@ class Session:
     @property
     def evaluation(self) -> Evaluation | None:
         """The last one of this session."""
-        return self._evaluations.latest
+        return self.evaluations.latest
 
     # -- building and restoring -------------------------------------------------------------------------------------
 
@@ -186,6 +186,7 @@ class Session:
 
     def _train(self) -> Iterator[Tick]:
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
+            self.evaluations.at_start(self.trainer)
             started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
                 if tick.report is not None:
@@ -217,7 +218,7 @@ class Session:
         if self.collapse.add(report.metrics):
             self.folder.event("collapsed", epoch=epoch, env_steps=report.env_steps, reason=self.collapse.reason)
         due, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
-        best = due and self._evaluations.during_training(agent, report, self.milestones, self.gates)
+        best = due and self.evaluations.during_training(agent, report, self.milestones, self.gates)
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
             self.milestones.good_step = report.env_steps
@@ -255,7 +256,7 @@ class Session:
         epoch = self.position.epoch
         if self.milestones.final is None or self.milestones.final["epoch"] != epoch:
             agent, steps = self.trainer.agent, self.trainer.source.env_steps
-            self.milestones.final = self._evaluations.after_training(agent, steps, epoch)
+            self.milestones.final = self.evaluations.after_training(agent, steps, epoch)
             self._save()
         # Also after a resume: a run that was refused here, or killed just before, must not slip through.
         self.gates.judge_final(epoch, Summary(**self.milestones.final["summary"])).enforce()

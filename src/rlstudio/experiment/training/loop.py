@@ -17,8 +17,11 @@ import torch
 from torch import Tensor
 
 from rlstudio.algos.parts.config import RunLength
-from rlstudio.core.contracts import Metrics, State, Trainer
+from rlstudio.core.contracts import Metrics, State, Trainer, WarmsUp
 from rlstudio.ops.statistics import mean_given
+
+WARM_UP_STEPS = 64
+"""Environment steps of the warm-up between two Ticks."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Report:
     bad: dict[str, int] = field(default_factory=dict)  # rows since the start that learning did not see, by reason
     restarts: list[str] | None = None  # of environment workers, why; None: there are none
     outside: str | None = None  # the first observation far outside its space, once
+    warming: bool = False  # nothing was learned in it: the source still collects what the first update waits for
 
 
 class Tick(NamedTuple):
@@ -58,7 +62,7 @@ class Position:
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
-        env_steps, tally = trainer.source.env_steps, trainer.source.take()
+        env_steps, tally, warming = trainer.source.env_steps, trainer.source.take(), self.sums is None
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = trainer.gradient_steps - self.gradient_steps
         skipped, lr = trainer.skipped, trainer.lr
@@ -73,7 +77,8 @@ class Position:
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, tally.bad, tally.restarts, tally.outside)
+        counts, notices = (self.epoch, env_steps, trainer.gradient_steps), (tally.bad, tally.restarts, tally.outside)
+        return Report(*counts, metrics, *notices, warming)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
@@ -116,11 +121,16 @@ class Position:
 def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
     source = trainer.source
+    warms_up = source if isinstance(source, WarmsUp) else None
     while position.epoch < cfg.epochs:
-        trainer.progress(min(source.env_steps / cfg.planned_steps, 1.0))
-        position.add(trainer.train_step())
+        end = (position.epoch + 1) * cfg.steps_per_epoch
+        warming = warms_up if warms_up is not None and warms_up.is_warming else None
+        # A warm-up is one step of the schedules, in however many parts it is collected.
+        trainer.progress(0.0 if warming else min(source.env_steps / cfg.planned_steps, 1.0))
+        if not (warming and warming.warm_up(min(WARM_UP_STEPS, end - source.env_steps))):
+            position.add(trainer.train_step())
         report = None
-        if source.env_steps >= (position.epoch + 1) * cfg.steps_per_epoch:
+        if source.env_steps >= end:
             position.epoch = min(source.env_steps // cfg.steps_per_epoch, cfg.epochs)
             report = position.report(trainer)
         yield Tick(source.env_steps, trainer.gradient_steps, position.epoch, report)
