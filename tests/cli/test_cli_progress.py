@@ -108,7 +108,7 @@ def test_the_bar_moves_in_a_long_rollout_and_says_when_the_run_is_evaluated(monk
     """Newcomer S2: a rollout of 41 seconds showed a blank screen; S3: during the final evaluation nothing said so."""
     monkeypatch.setenv("COLUMNS", "100")
     screen, progress = Screen(), progress_at()
-    session: Any = SimpleNamespace(evaluations=SimpleNamespace(under_way=""))
+    session: Any = SimpleNamespace(evaluations=SimpleNamespace(under_way=""), signals=SimpleNamespace(received=None))
     with LivePanel(screen, "name") as panel:
         redraw = Redraw(panel, progress, session)
         monkeypatch.setattr(PULSE, "vector_steps", PULSE.vector_steps + 100)
@@ -119,7 +119,10 @@ def test_the_bar_moves_in_a_long_rollout_and_says_when_the_run_is_evaluated(monk
         assert "800 of 10,000, 80/s" in screen.getvalue()
         session.evaluations.under_way = "evaluating the result, 20 episodes"
         redraw.draw(progress.started + 20)
-    assert "evaluating the result, 20 episodes" in screen.getvalue()
+        assert "evaluating the result, 20 episodes" in screen.getvalue()
+        session.signals.received = 2
+        redraw.draw(progress.started + 25)
+    assert "stopping at the next safe point" in screen.getvalue()
     progress.at(Tick(2048, 0, 0, None), progress.started + 30)
     assert (progress.env_steps, progress.doing) == (2048, "")
 

@@ -57,9 +57,10 @@ def test_a_stopped_run_goes_on_exactly(signum: signal.Signals, code: int, place:
     assert process.returncode == code
     run = show(place)
     assert (run["state"], run["reason"]) == ("INTERRUPTED", "signal")
-    assert err.count("\n") == 1
-    assert signum.name in err
-    assert err.rstrip().endswith(f"go on with: rlctl resume {run['id']}")
+    at_once, last = err.splitlines()
+    assert at_once == "rlctl: stopping at the next safe point; Ctrl-C again leaves at once"
+    assert signum.name in last
+    assert last.endswith(f"go on with: rlctl resume {run['id']}")
     assert "Traceback" not in out + err
     assert run["checkpoints"][-1]["state_hash"] == run["state_hash"]
 
@@ -110,14 +111,16 @@ def is_pending(pid: int, signum: int) -> bool:
 
 
 def test_a_second_ctrl_c_leaves_at_once_on_the_last_checkpoint(place: Path) -> None:
+    """Newcomer S3: no word came, and the run was called orphaned."""
     process = hang(place)
     process.send_signal(signal.SIGINT)
     wait_for(lambda: not is_pending(process.pid, signal.SIGINT))  # two that come together would be one
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     run = show(place)
-    assert run["state"] == "INTERRUPTED"
+    assert (run["state"], run["reason"]) == ("INTERRUPTED", "signal")
+    assert err.splitlines()[-1].endswith(f"go on with: rlctl resume {run['id']}")
     assert run["checkpoints"]
     (place / "hang").unlink()
     assert here("resume", f"train.epochs={run['epoch'] + 1}") == 0

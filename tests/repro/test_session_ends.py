@@ -11,7 +11,9 @@ from rlstudio.core.errors import ConfigError, GateFailed, Incompatible, StorageE
 from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
+from rlstudio.experiment.judging.evaluate import Evaluator
 from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.run import run_writer
 from rlstudio.experiment.run.load import load_agent
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.run.signals import Interrupted
@@ -269,10 +271,51 @@ def test_when_the_grace_is_over_the_process_is_gone_even_if_nothing_can_be_writt
     def stuck():
         monkeypatch.setattr(Session, "_grace_over", refused)
         with start(config("ppo", "native"), tmp_path) as session:
-            session._signals._grace = 0.01
+            session.signals._grace = 0.01
             for _ in session:
                 os.kill(os.getpid(), signal.SIGTERM)
                 while True:
                     time.sleep(1)
 
     assert os.waitstatus_to_exitcode(in_child(stuck)) == 128 + signal.SIGTERM
+
+
+def test_a_signal_ends_an_evaluation_at_once_and_nothing_is_lost(tmp_path, monkeypatch):
+    """Newcomer S3: during an evaluation Ctrl-C was answered by seconds of silence. The evaluation that was broken off
+    (before the first step, during training, the final one) is made first when the run goes on."""
+    cfg, evaluate, count, chosen = config("ppo", "native"), Evaluator.run, 0, 0
+
+    def interrupted(self, agent):
+        nonlocal count
+        count += 1
+        if count == chosen:
+            os.kill(os.getpid(), signal.SIGINT)
+        return evaluate(self, agent)
+
+    monkeypatch.setattr(Evaluator, "run", interrupted)
+    whole = run_to_the_end(cfg, tmp_path / "whole")
+    for chosen, env_steps in {1: 0, 2: 4 * 128, count: 12 * 128}.items():
+        count = 0
+        with pytest.raises(Interrupted, match="SIGINT"):
+            run_to_the_end(cfg, tmp_path / str(chosen))
+        status = only_run(tmp_path / str(chosen)).read_status()
+        assert (status.state, status.reason, status.env_steps) == (RunState.INTERRUPTED, "signal", env_steps)
+        assert_same_result(run_to_the_end(cfg, tmp_path / str(chosen)), whole)
+
+
+def test_after_a_slow_tick_a_checkpoint_is_due_unless_saving_is_slow_too(tmp_path, monkeypatch):
+    """Newcomer S3: Ctrl-C within a slow rollout loses that rollout at most."""
+    now = 0.0
+    monkeypatch.setattr(run_writer.time, "monotonic", lambda: now)
+    with start(config("ppo", "native", ckpt={"every_seconds": 1000.0}), tmp_path) as session:
+        writer = session.writer
+        due = []
+        for wait in (0.1, 1.9, 2.1, 0.1, 5.0):
+            now += wait
+            due.append(writer.due())
+        assert due == [False, False, True, False, True]
+        writer._save_seconds = 1.0
+        now += 5.0
+        assert not writer.due()
+        now += 10.1
+        assert writer.due()

@@ -80,6 +80,13 @@ def complain(text: str) -> None:
         stderr().line(f"{PROGRAM}: {text}")
 
 
+def write_at_once(text: str) -> None:
+    """`complain` for a signal handler, which may have broken into a write of the same stream."""
+    with suppress(OSError):
+        below = "\n" if os.isatty(2) else ""  # of the ^C that a terminal echoes, and of the panel
+        os.write(2, f"{below}{PROGRAM}: {text}\n".encode())
+
+
 def _usage(error: TyperException) -> str:
     """Typer's message in our format; where it names no remedy, followed by the command that prints the help."""
     text = " ".join(error.format_message().split()).rstrip(".")

@@ -9,14 +9,13 @@ from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from rlstudio.cli.failures import complain, show_traceback
+from rlstudio.cli.failures import complain, show_traceback, write_at_once
 from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.progress import Progress
-from rlstudio.cli.screen.redraw import Redraw
+from rlstudio.cli.screen.redraw import STOPPING, Redraw
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
-from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, seeds_document
-from rlstudio.cli.screen.summary import advice, header, result
+from rlstudio.cli.screen.summary import advice, header, result, stopped_line
 from rlstudio.cli.screen.terminal import OutputClosed, stdout
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
 from rlstudio.core.host.process_exit import report_crashes
@@ -46,8 +45,7 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
         try:
             _watch(session, progress, output)
         except Interrupted as stop:
-            again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
-            _complain(output, f"stopped by {stop} after {session.status.env_steps:,} steps; go on with: {again}")
+            _complain(output, stopped_line(session, stop.signum))
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
         except RLStudioError as error:
             kept = f"; the traceback is in {session.folder.artifacts_path / TRACEBACK}" if has_traceback(error) else ""
@@ -72,6 +70,13 @@ def _complain(output: RunOutput, line: str) -> None:
     complain(line)
 
 
+def _say_goodbye(session: Session, output: RunOutput, signum: int) -> None:
+    """The process leaves within a signal handler."""
+    line = stopped_line(session, signum)
+    write_at_once(line)
+    output.note(line)
+
+
 def _report_hang(output: RunOutput, text: str) -> None:
     """A line, and the stack below it, from another thread: this one waits for the environment."""
     for line in text.splitlines():
@@ -82,8 +87,11 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
     """Train, and print the progress. Per tick it costs one reading of the clock."""
     from rlstudio.experiment.run.hang_watch import HangWatch
 
+    session.signals.on_leave = partial(_say_goodbye, session, output)
     panel = output.panel(f"{session.cfg.name} · {session.cfg.policy.algo} on {session.cfg.env.id}")
     print_line = output.say if panel is None else output.note
+    if panel is None:  # which says it itself
+        session.signals.on_stop = lambda signum: write_at_once(STOPPING)
     refresh_at = line_at = 0.0
     warned = False
     with (

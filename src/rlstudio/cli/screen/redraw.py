@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from rlstudio.cli.screen.progress import Progress
     from rlstudio.experiment.run.session import Session
 
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 0.3
+STOPPING = "stopping at the next safe point; Ctrl-C again leaves at once"
 
 
 class Redraw:
@@ -40,5 +41,6 @@ class Redraw:
     def draw(self, now: float) -> None:
         """Nothing where a Tick was drawn within the last pause."""
         if now - self._progress.updated_at >= PAUSE_SECONDS:
-            self._progress.between(now, self._session.evaluations.under_way)
+            stopping = STOPPING if self._session.signals.received is not None else ""
+            self._progress.between(now, stopping or self._session.evaluations.under_way)
             self._panel.show(self._progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,13 @@ def result(session: Session, progress: Progress) -> list[str]:
         f"folder      {short_path(session.folder.path)}",
         "",
     ]
+
+
+def stopped_line(session: Session, signum: int) -> str:
+    """What is said of a run that a signal stopped."""
+    again = f"rlctl resume {session.folder.id}{in_runs_dir(session.folder.path.parent)}"
+    name = signal.Signals(signum).name
+    return f"stopped by {name} after {session.status.env_steps:,} steps; go on with: {again}"
 
 
 def advice(session: Session) -> list[str]:

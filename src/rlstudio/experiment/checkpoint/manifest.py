@@ -41,6 +41,7 @@ class Meta(TypedDict, total=False):
     created_at: str
     run_id: str
     metrics: dict[str, int]  # where each sink stood
+    unjudged: bool  # the evaluation of its epoch was interrupted, and comes before the next step
 
 
 class TooNew(CheckpointError):

@@ -10,7 +10,7 @@ Of a world with several agents each of them has an episode, with what it is paid
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from math import ceil, isnan, nan
 from types import TracebackType
@@ -103,12 +103,15 @@ class Evaluator:
         seed: int,
         purpose: Purpose = "report",
         vectorization: Vectorization = "auto",
+        poll: Callable[[], None] = lambda: None,
     ) -> None:
+        """`poll` is called after every step, and ends the evaluation by raising."""
         if episodes < 1:
             raise ConfigError(f"eval.episodes: must be at least 1, got {episodes}")
         self.env_cfg = env_cfg
         self.episodes = episodes
         self.purpose = purpose
+        self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         native = self.vectorization == "native"
         self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
@@ -159,6 +162,7 @@ class Evaluator:
             left -= len(counted)
             if not left:
                 return
+            self._poll()
 
     def close(self) -> None:
         if self._env is not None:

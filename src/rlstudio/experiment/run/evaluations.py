@@ -3,6 +3,7 @@ After training, on the report seeds, which chose nothing. Environments are made 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from rlstudio.core.contracts import Player, Trainer
@@ -18,12 +19,15 @@ from rlstudio.experiment.training.loop import Report
 class RunEvaluations:
     """Each evaluation is recorded among the metrics and in the status; `latest` is the last one of this process."""
 
-    def __init__(self, cfg: ExperimentConfig, recorder: Recorder, writer: RunWriter) -> None:
+    def __init__(
+        self, cfg: ExperimentConfig, recorder: Recorder, writer: RunWriter, poll: Callable[[], None] = lambda: None
+    ) -> None:
         self.cfg = cfg
         self.latest: Evaluation | None = None
         self.under_way = ""  # what is evaluated right now, for whoever watches from another thread
         self._recorder = recorder
         self._writer = writer
+        self._poll = poll  # may raise: training does not notice where an evaluation ends
         self._evaluators: dict[Purpose, Evaluator] = {}
         self._opened = ExitStack()
 
@@ -55,7 +59,7 @@ class RunEvaluations:
     def _run(self, purpose: Purpose, episodes: int, agent: Player) -> Evaluation:
         if purpose not in self._evaluators:
             env = self.cfg.env
-            evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose)
+            evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose, poll=self._poll)
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
         self.latest = self._evaluators[purpose].run(agent)

@@ -1,8 +1,8 @@
-"""How a run that ends by an error is recorded."""
+"""How the end of a run is recorded where it did not complete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -19,6 +19,9 @@ from rlstudio.core.errors import (
 )
 from rlstudio.core.run_state import OWNED, Reason, RunState, end_of
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.run.run_writer import RunWriter
+from rlstudio.experiment.run.signals import Interrupted, StopSignals
+from rlstudio.experiment.training.culprit import with_culprit
 
 
 def end_by(error: Exception, folder: RunFolder) -> tuple[RunState, Reason, str]:
@@ -38,6 +41,30 @@ def has_traceback(error: Exception) -> bool:
     """Whether it says more than its message: a defect, or an environment's own exception."""
     caused = error.__cause__ is not None or bool(getattr(error, "__notes__", ()))
     return end_of(error)[1] == Reason.INTERNAL or (isinstance(error, EnvFault) and caused)
+
+
+@contextmanager
+def recording_end(writer: RunWriter, signals: StopSignals, env_id: str, save: Callable[[], None]) -> Iterator[None]:
+    """Around the training of a run: a run that is stopped or left is saved and INTERRUPTED; an error is recorded as far
+    as the disk allows, and raised in any case."""
+    try:
+        try:
+            yield
+        except (Interrupted, GeneratorExit) as stop:
+            signals.is_ending = True
+            save()
+            reason = Reason.SIGNAL if isinstance(stop, Interrupted) else Reason.USER
+            writer.set_state(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {writer.folder.id}")
+            raise
+    except (Interrupted, LeaseLost):
+        raise  # already recorded; or the lease was lost and this process may not write
+    except (Exception, SystemExit) as error:
+        blamed = with_culprit(error, env_id)
+        with suppress(StorageError):
+            writer.set_state(*end_by(blamed, writer.folder))
+        if blamed is not error:
+            raise blamed from error
+        raise
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
+from rlstudio.experiment.run.signals import GRACE_SECONDS
 from rlstudio.experiment.training.machine import differences, have_same_probe
 from rlstudio.ops.statistics import Summary
 
@@ -31,6 +32,9 @@ class ResumeTerms(NamedTuple):
 
 
 STRICT = ResumeTerms()
+SLOW_TICK = GRACE_SECONDS / 2
+SAVE_SHARE = 10
+"""A slow Tick is saved only where that takes no more than a tenth of its time."""
 
 
 class _Progress(TypedDict, total=False):
@@ -51,19 +55,26 @@ class RunWriter:
         self.status = folder.read_status().owned_by(this_process())
         self.checkpoints = Checkpoints(folder.path, folder.id, lease)
         self.lease = lease
-        self._saved_at = time.monotonic()
+        self._saved_at = self._asked_at = time.monotonic()
+        self._save_seconds = 0.0
         self._has_saved = False
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def due(self) -> bool:
-        """Whether the clock asks for a checkpoint. When one is taken never changes a result."""
+        """Whether the clock asks for a checkpoint; asked once per Tick. When one is taken never changes a result. After
+        a slow Tick one is due, so that stopping the next, which would take longer than is waited, loses only that."""
+        now, asked_at = time.monotonic(), self._asked_at
+        self._asked_at = now
         every = self.cfg.every_seconds
-        return every is not None and time.monotonic() - self._saved_at >= every
+        if every is None:
+            return False
+        return now - self._saved_at >= every or now - asked_at >= max(SLOW_TICK, SAVE_SHARE * self._save_seconds)
 
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         PULSE.beats += 1
+        started = time.monotonic()
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
@@ -72,7 +83,8 @@ class RunWriter:
         if not self._has_saved:
             self.folder.event("checkpointed", env_steps=info.step, state_hash=info.state_hash)
             self._has_saved = True
-        self._saved_at = time.monotonic()
+        self._saved_at = self._asked_at = time.monotonic()
+        self._save_seconds = self._saved_at - started
         self.stands_at(info)
 
     def publish(self) -> None:

@@ -14,10 +14,10 @@ import signal
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
-from rlstudio.core.errors import Diverged, LeaseLost, StorageError
+from rlstudio.core.errors import Diverged
 from rlstudio.core.host.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
@@ -37,13 +37,12 @@ from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.env_notices import record_notices
 from rlstudio.experiment.run.evaluations import RunEvaluations
-from rlstudio.experiment.run.failures import end_by, recording_failed_opening
+from rlstudio.experiment.run.failures import recording_end, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import STRICT, ResumeTerms, RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
-from rlstudio.experiment.training.culprit import with_culprit
-from rlstudio.experiment.training.loop import Position, Report, Tick, train
+from rlstudio.experiment.training.loop import Position, Report, Tick, report_again, train
 from rlstudio.experiment.training.machine import set_threads, topology
 from rlstudio.ops.statistics import Summary
 
@@ -63,7 +62,8 @@ class Session:
         self.folder = folder
         self.cfg = cfg
         self.finalize: Callable[[], None] | None = None  # done once the gates are met, before the run is COMPLETED
-        self._signals = StopSignals(self._grace_over)
+        self.signals = StopSignals(self._grace_over)
+        self._is_unjudged = False  # the evaluation of the last epoch was interrupted: it comes first on resume
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
             self.runtime = built.runtime if built else build_runtime(cfg)
@@ -74,7 +74,7 @@ class Session:
             folder.event(SEEDED, **seeds.to_json())
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
-            self.evaluations = RunEvaluations(cfg, self.recorder, self.writer)
+            self.evaluations = RunEvaluations(cfg, self.recorder, self.writer, self.signals.raise_if_received)
             opened.callback(self.evaluations.close)
             self._build(attempt=0, trainer=built.trainer if built else None)
             if (loaded := self.writer.newest(self.topology, terms)) is None:
@@ -145,6 +145,7 @@ class Session:
         if damaged := self.recorder.damaged_lines():
             self.folder.event("metrics_damaged", lines=damaged)
         self.collapse.read(self.folder.path)
+        self._is_unjudged = loaded.info.meta.get("unjudged", False)
         if self.runtime.exact is not None:
             self.writer.mark_inexact(self.runtime.exact)
 
@@ -163,30 +164,16 @@ class Session:
         return ticks
 
     def _run(self) -> Generator[Tick]:
-        with self._signals:
-            try:
-                try:
-                    self.writer.set_state(RunState.RUNNING)
-                    yield from self._train()
-                    self._finish()
-                except (Interrupted, GeneratorExit) as stop:
-                    self._save_between_epochs()
-                    reason = Reason.SIGNAL if isinstance(stop, Interrupted) else Reason.USER
-                    self.writer.set_state(RunState.INTERRUPTED, reason, f"go on with: rlctl resume {self.folder.id}")
-                    raise
-            except (Interrupted, LeaseLost):
-                raise  # already recorded; or the lease was lost and this process may not write
-            except (Exception, SystemExit) as error:
-                blamed = with_culprit(error, self.cfg.env.id)
-                with suppress(StorageError):  # as far as the disk allows; it is raised in any case
-                    self.writer.set_state(*end_by(blamed, self.folder))
-                if blamed is not error:
-                    raise blamed from error
-                raise
+        with self.signals, recording_end(self.writer, self.signals, self.cfg.env.id, self._save_between_epochs):
+            self.writer.set_state(RunState.RUNNING)
+            yield from self._train()
+            self._finish()
 
     def _train(self) -> Iterator[Tick]:
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
             self.evaluations.at_start(self.trainer)
+            if self._is_unjudged:
+                self._judge_epoch(report_again(self.trainer, self.position))
             started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
                 if tick.report is not None:
@@ -198,7 +185,7 @@ class Session:
                 elif self.writer.due():
                     self._save_between_epochs()
                 yield tick
-                self._signals.raise_if_received()
+                self.signals.raise_if_received()
                 if self.writer.lease.safe_point():
                     raise Interrupted(signal.SIGTERM)
                 if self.gates.goal_reached():
@@ -207,29 +194,35 @@ class Session:
                 return
 
     def _close_epoch(self, report: Report, rate: float) -> bool:
-        """Judge, log, evaluate, save. False where the run was rolled back."""
+        """Log, judge, save. False where the run was rolled back."""
         if (diverged := self.guardrails.judge(report, self.trainer)) is not None:
             self._roll_back(report, diverged)
             return False
-        cfg, epoch = self.cfg, report.epoch
         self.recorder.write(report.env_steps, report.metrics)
         self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
         record_notices(report, self.folder, self.recorder)
         if self.collapse.add(report.metrics):
-            self.folder.event("collapsed", epoch=epoch, env_steps=report.env_steps, reason=self.collapse.reason)
+            self.folder.event("collapsed", epoch=report.epoch, env_steps=report.env_steps, reason=self.collapse.reason)
+        self._judge_epoch(report)
+        return True
+
+    def _judge_epoch(self, report: Report) -> None:
+        """Evaluate the epoch where that is due, and save."""
+        cfg, epoch = self.cfg, report.epoch
         due, agent = bool(cfg.eval.every_epochs) and epoch % cfg.eval.every_epochs == 0, self.trainer.agent
+        self._is_unjudged = due
         best = due and self.evaluations.during_training(agent, report, self.milestones, self.gates)
+        self._is_unjudged = False
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
             self.milestones.good_step = report.env_steps
         by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
         last = epoch >= cfg.train.epochs or self.gates.goal_reached()  # its checkpoint comes with the final evaluation
-        if not last and (best or grid or by_epoch or self.writer.due()):
+        if self.writer.due() or (not last and (best or grid or by_epoch)):
             self._save()
         else:
             self.recorder.flush()
         self.writer.update(env_steps=report.env_steps, gradient_steps=report.gradient_steps, epoch=epoch)
-        return True
 
     def _roll_back(self, report: Report, why: str) -> None:
         """Back to the last point on the grid, with other random numbers; after too many attempts, give up."""
@@ -276,6 +269,8 @@ class Session:
 
     def _save(self) -> None:
         meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
+        if self._is_unjudged:
+            meta["unjudged"] = True
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         if self.runtime.exact is not None:  # after capturing, which may find it out
             self.writer.mark_inexact(self.runtime.exact)

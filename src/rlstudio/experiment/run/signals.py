@@ -1,6 +1,8 @@
 """Stopping politely: the first signal asks for a checkpoint at the next Tick, the second one leaves at once.
 
-If no Tick comes within the grace period the process leaves on its last checkpoint: resume is exact anyway.
+If no Tick comes within the grace period the process leaves on its last checkpoint: resume is exact anyway. Whoever
+leaves without a Tick records first that the run was interrupted, on another thread: this one may stand in the middle of
+a transaction, and must not wait for itself.
 """
 
 from __future__ import annotations
@@ -8,11 +10,15 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from rlstudio.core.host.process_exit import leave
 
 GRACE_SECONDS = 4.0
+RECORD_SECONDS = 2.0
+"""How long leaving waits for the record."""
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -25,11 +31,17 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within the `with` block signals are noted in `received` instead of raising; only on the main thread."""
+    """Within the `with` block signals are noted in `received` instead of raising; only on the main thread.
 
-    def __init__(self, on_grace_over: Callable[[int], None], grace: float = GRACE_SECONDS) -> None:
+    `on_stop` and `on_leave` are for whoever talks to the user: called within the handler, at the first signal and right
+    before the process ends without a Tick."""
+
+    def __init__(self, record: Callable[[int], None], grace: float = GRACE_SECONDS) -> None:
         self.received: int | None = None
-        self._on_grace_over = on_grace_over
+        self.is_ending = False  # the run is being saved and recorded: a further signal does not break into that
+        self.on_stop: Callable[[int], None] = lambda signum: None
+        self.on_leave: Callable[[int], None] = lambda signum: None
+        self._record = record
         self._grace = grace
         self._previous: dict[int, Callable[[int, FrameType | None], object] | int | signal.Handlers | None] = {}
 
@@ -52,15 +64,29 @@ class StopSignals:
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.received is not None:
-            leave(128 + signum)  # asked twice: at once, on the last checkpoint
+            if not self.is_ending:
+                self._leave(signum)  # asked twice: at once, on the last checkpoint
+            return
         self.received = signum
         # Only now: before a signal comes, the alarm is free for other code (an env's time-out).
-        self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._leave)
+        self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._grace_over)
         signal.setitimer(signal.ITIMER_REAL, self._grace)
+        with suppress(Exception):
+            self.on_stop(signum)
 
-    def _leave(self, signum: int, frame: FrameType | None) -> None:
-        received = self.received or signal.SIGTERM
+    def _grace_over(self, signum: int, frame: FrameType | None) -> None:
+        self._leave(self.received or signal.SIGTERM)
+
+    def _leave(self, signum: int) -> None:
         try:
-            self._on_grace_over(received)
+            recording = threading.Thread(target=self._try_to_record, args=(signum,), daemon=True)
+            recording.start()
+            recording.join(RECORD_SECONDS)
+            with suppress(Exception):
+                self.on_leave(signum)
         finally:  # also where the disk fails: the process must end
-            leave(128 + received)
+            leave(128 + signum)
+
+    def _try_to_record(self, signum: int) -> None:
+        with suppress(Exception):
+            self._record(signum)

@@ -118,6 +118,13 @@ class Position:
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
 
 
+def report_again(trainer: Trainer, position: Position) -> Report:
+    """What is known of the last epoch after its Report was taken: where it ended."""
+    source = trainer.source
+    warming = isinstance(source, WarmsUp) and source.is_warming
+    return Report(position.epoch, source.env_steps, trainer.gradient_steps, {}, warming=warming)
+
+
 def train(trainer: Trainer, cfg: RunLength, position: Position) -> Iterator[Tick]:
     """One Tick per train step, with a Report at the end of each epoch. The caller logs, judges and saves."""
     source = trainer.source
