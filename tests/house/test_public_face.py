@@ -26,7 +26,7 @@ def run(*command: str) -> str:
 
 
 def test_the_package_offers_these_names_and_loads_them_when_asked() -> None:
-    assert set(rlstudio.__all__) == {"__version__", "load_agent", "open_bundle", "orchestrator"}
+    assert set(rlstudio.__all__) == {"__version__", "load_agent", "log", "open_bundle", "orchestrator"}
     assert rlstudio.open_bundle is open_bundle
     assert rlstudio.load_agent is load_agent
     with pytest.raises(AttributeError, match="module 'rlstudio' has no attribute 'open_bundel'"):

@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+import rlstudio
+
 
 class Choices(gymnasium.Env):
     """MultiDiscrete in and out; ends at random, so that episodes have different lengths."""
@@ -264,6 +266,23 @@ class Faulty(gymnasium.Env):
         self._maybe("close")
 
 
+class Logging(gymnasium.Env):
+    """Logs how old its episode is, at every step."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        rlstudio.log("age", self.steps)
+        return np.zeros(1, np.float32), float(action), self.steps == 7, False, {}
+
+
 TOYS = {
     "Choices": 50,
     "Views": None,
@@ -274,6 +293,7 @@ TOYS = {
     "Shared": None,
     "Errand": None,
     "Faulty": None,
+    "Logging": None,
 }
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, traceback_of
 from rlstudio.core.host.process_exit import leave
+from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
@@ -172,6 +173,10 @@ def main() -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     control = Connection(control_fd)
     worker = EnvWorker(control, memory_fd)
+    OWN_METRICS.refusal = (
+        "does not reach the run from a worker process; put the number into `info` and its key into env.infos, or train"
+        " with env.vectorization=sync"
+    )
     with suppress(BrokenPipeError):  # the parent is gone: there is nothing to answer to
         serve(control, worker)
     worker.close()

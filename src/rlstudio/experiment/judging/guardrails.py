@@ -12,6 +12,7 @@ from math import isfinite
 
 from rlstudio.core.contracts import Trainer
 from rlstudio.core.errors import ConfigError, EnvFault, suggest
+from rlstudio.core.own_metrics import GROUP
 from rlstudio.experiment.config.sections import GuardrailsConfig
 from rlstudio.experiment.training.loop import Report
 
@@ -55,7 +56,8 @@ class Guardrails:
         """Which metrics there are is known only now; a limit on none of them would guard nothing."""
         if report.warming:
             return
-        for name in sorted(self.cfg.limits.keys() - report.metrics.keys()):
+        wanted = {name for name in self.cfg.limits if not name.startswith(GROUP)}  # logged in some epochs only
+        for name in sorted(wanted - report.metrics.keys()):
             hint = suggest(name, report.metrics) or f"; there are: {', '.join(sorted(report.metrics))}"
             raise ConfigError(f"guardrails.limits: no metric {name!r}{hint}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from rlstudio.core.contracts import Player, Trainer
+from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.judging.gates import Gates
@@ -62,7 +63,8 @@ class RunEvaluations:
             evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose, poll=self._poll)
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
-        self.latest = self._evaluators[purpose].run(agent)
+        with OWN_METRICS.paused():
+            self.latest = self._evaluators[purpose].run(agent)
         self.under_way = ""
         self._writer.set_evaluation(self.latest.summary)
         return self.latest

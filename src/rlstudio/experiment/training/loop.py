@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import Metrics, State, Trainer, WarmsUp
+from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.ops.statistics import mean_given
 
 WARM_UP_STEPS = 64
@@ -59,6 +60,7 @@ class Position:
         self.gradient_steps = 0
         self.bad_rows = 0
         self.env_steps = 0
+        OWN_METRICS.start({})
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
@@ -74,6 +76,7 @@ class Position:
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
+            **OWN_METRICS.take(),
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
@@ -105,6 +108,7 @@ class Position:
             "ticks": self.ticks,
             "names": self.names if self.ticks else [],
             "sums": [] if self.sums is None else self.sums.tolist(),
+            **({"own": own} if (own := OWN_METRICS.open_sums()) else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -116,6 +120,7 @@ class Position:
         self.ticks = int(state["ticks"])
         self.names = list(state["names"])
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
+        OWN_METRICS.start(state.get("own", {}))
 
 
 def report_again(trainer: Trainer, position: Position) -> Report:
