@@ -41,6 +41,7 @@ class Reason(StrEnum):
     RETRY = "retry"
     EXTENDED = "extended"
     GOAL = "goal"
+    PLATEAU = "plateau"
     COLLAPSED = "collapsed"
     ADOPTED = "adopted"
     PAUSED = "paused"

@@ -74,10 +74,12 @@ def stopped_line(session: Session, signum: int) -> str:
 
 def advice(session: Session) -> list[str]:
     """What to try next, ready to be copied."""
+    from rlstudio.experiment.run.continuation import EARLY_ENDS
+
     run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
     longer = f"resume {run} train.epochs={2 * session.cfg.train.epochs}"
-    if session.status.reason == Reason.GOAL:
-        longer = f"fork {run} gates.stop_at=null"
+    if session.status.reason in EARLY_ENDS:
+        longer = f"fork {run} {EARLY_ENDS[session.status.reason]}"
     return [
         "try next",
         *activation(),

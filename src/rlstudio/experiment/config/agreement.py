@@ -26,6 +26,8 @@ def check_statements(policy: PolicyConfig, train: RunLength, chosen: Algorithm) 
 def check_goal(gates: GatesConfig, evaluation: EvalConfig) -> None:
     if gates.stop_at is not None and not evaluation.every_epochs:
         refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
+    if gates.plateau is not None and gates.plateau.metric.startswith("eval/") and not evaluation.every_epochs:
+        refuse(("gates", "plateau"), "it follows evaluations during training; set eval.every_epochs to 1 or more")
 
 
 def check_numerics(runtime: RuntimeConfig) -> None:

@@ -67,8 +67,22 @@ class EvalConfig(Config):
     """Episodes of the evaluation after training."""
 
 
+class PlateauConfig(Config):
+    metric: str = Field("eval/return_mean", min_length=1, max_length=200)
+    """Which metric must get better, for example rollout/return_mean, train/loss or one of your own."""
+
+    epochs: PositiveInt = Field(le=10**9)
+    """Epochs without a better value after which the run ends."""
+
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    """By how much a value must be better than the best so far to count."""
+
+    direction: Literal["maximize", "minimize"] = "maximize"
+    """Whether more of the metric is better, or less."""
+
+
 class GatesConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("stop_at", "stop_after")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("stop_at", "stop_after", "plateau")
 
     min_return: float | None = None
     """The mean evaluation return must reach it."""
@@ -90,6 +104,9 @@ class GatesConfig(Config):
 
     stop_after: PositiveInt = Field(1, le=10**9)
     """Evaluations in a row that must reach stop_at."""
+
+    plateau: PlateauConfig | None = None
+    """End the run before its last epoch, as completed, once a metric no longer gets better; null: it trains on."""
 
 
 class CkptConfig(Config):

@@ -1,5 +1,5 @@
 """Gates: quality rules on evaluation. A run that does not meet them ends `failed: gate_failed`, never as completed;
-one that reaches `stop_at` is completed before its last epoch.
+one that reaches `stop_at`, or a plateau, is completed before its last epoch.
 
 An evaluation misses when any rule is broken. Misses count only after the warm-up and only in a row: a policy may dip,
 but `patience` misses one after the other end the run. The last evaluation must meet the rules whatever came before.
@@ -7,12 +7,14 @@ but `patience` misses one after the other end the run. The last evaluation must 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import GateFailed
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.sections import GatesConfig
+from rlstudio.experiment.judging.plateau import Plateau
 from rlstudio.ops.statistics import Summary
 
 
@@ -37,9 +39,18 @@ class Gates:
         self.rules = rules
         self.misses = 0
         self.hits = 0
+        self.plateau = None if rules.plateau is None else Plateau(rules.plateau)
+
+    def follow(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Metrics of this epoch, for the plateau."""
+        if self.plateau is not None:
+            self.plateau.add(epoch, metrics)
 
     def goal_reached(self) -> bool:
         """Whether the run may end before its last epoch."""
+        return self._has_hit() or (self.plateau is not None and self.plateau.is_over)
+
+    def _has_hit(self) -> bool:
         return self.rules.stop_at is not None and self.hits >= self.rules.stop_after
 
     @property
@@ -69,6 +80,8 @@ class Gates:
         """Why a run that ends after `epoch` is completed before its last, for its status."""
         if epoch >= epochs or not self.goal_reached():
             return None
+        if self.plateau is not None and not self._has_hit():
+            return Reason.PLATEAU, self.plateau.message(epoch, epochs)
         held = f" in {self.rules.stop_after} evaluations in a row" if self.rules.stop_after > 1 else ""
         return Reason.GOAL, f"reached gates.stop_at={self.rules.stop_at:g}{held} after {epoch} of {epochs} epochs"
 
@@ -90,8 +103,11 @@ class Gates:
 
     def state_dict(self) -> State:
         goal = {} if self.rules.stop_at is None else {"hits": self.hits}
-        return {"misses": self.misses, **goal}
+        plateau = {} if self.plateau is None else {"plateau": self.plateau.state_dict()}
+        return {"misses": self.misses, **goal, **plateau}
 
     def load_state_dict(self, state: State) -> None:
         self.misses = int(state["misses"])
         self.hits = int(state.get("hits", 0))
+        if self.plateau is not None and "plateau" in state:  # a fork may have one that its parent had not
+            self.plateau.load_state_dict(state["plateau"])

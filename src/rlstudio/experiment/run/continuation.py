@@ -17,6 +17,9 @@ from rlstudio.experiment.run.load import StoredConfig, read_stored
 from rlstudio.experiment.run.run_writer import STRICT, ResumeTerms
 from rlstudio.experiment.run.session import Session
 
+EARLY_ENDS = {Reason.GOAL: "gates.stop_at=null", Reason.PLATEAU: "gates.plateau=null"}
+"""Why a run was completed before its last epoch, and what a fork that trains on leaves out."""
+
 
 @dataclass(frozen=True)
 class Continuation:
@@ -68,10 +71,10 @@ def continuation_of(
     stored = read_stored(folder, overrides)
     cfg = stored.cfg
     status = folder.read_status()
-    if (state or status.state) == RunState.COMPLETED and status.reason == Reason.GOAL:
-        raise UserError(
-            f"run {folder.id}: it {status.message}; train on from there with: rlctl fork {folder.id} gates.stop_at=null"
-        )
+    if (state or status.state) == RunState.COMPLETED and status.reason in EARLY_ENDS:
+        what = f"it {status.message}" if status.reason == Reason.GOAL else status.message
+        again = f"rlctl fork {folder.id} {EARLY_ENDS[status.reason]}"
+        raise UserError(f"run {folder.id}: {what}; train on from there with: {again}")
     if (state or status.state) == RunState.COMPLETED and cfg.train.epochs <= status.epoch:
         raise UserError(
             f"run {folder.id}: it completed its {status.epoch} epochs;"

@@ -48,6 +48,7 @@ class RunEvaluations:
         if best:
             milestones.best = {"step": report.env_steps, "return": mean, "epoch": report.epoch}
         if not report.warming:  # no rule is about a policy that has not learned yet
+            gates.follow(report.epoch, evaluation.metrics())
             gates.judge(report.epoch, evaluation.summary).enforce()
         return best and self.cfg.ckpt.keep_best
 

@@ -203,6 +203,8 @@ class Session:
         record_notices(report, self.folder, self.recorder)
         if self.collapse.add(report.metrics):
             self.folder.event("collapsed", epoch=report.epoch, env_steps=report.env_steps, reason=self.collapse.reason)
+        if not report.warming:
+            self.gates.follow(report.epoch, report.metrics)
         self._judge_epoch(report)
         return True
 
