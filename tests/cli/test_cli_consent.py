@@ -190,3 +190,32 @@ def test_b1_a_store_of_before_knows_what_its_own_runs_were_launched_with(
     assert rlctl("eval", launched, "--episodes", 1).code == 0
     records = Workspace(Path("runs")).store
     assert json.dumps([list(records.consent(run).modules) for run in (launched, elsewhere)]) == f'[["{MODULE}"], []]'
+
+
+@pytest.mark.real_process
+def test_a_folder_never_names_the_command_that_is_told_of_its_end(rlctl: Rlctl, tmp_path: Path) -> None:
+    """The store remembers it for a run that was launched here with it; a copy of the folder tells nobody."""
+    told = tmp_path / "told"
+    launched = rlctl("launch", "-f", "tiny.yaml", "--notify", f"tee -a '{told}'", "--json")
+    run_id = launched.document["id"]
+    assert [json.loads(line)["event"] for line in told.read_text().replace("}{", "}\n{").splitlines()] == ["completed"]
+    folder = Path(launched.document["path"])
+    assert not any(str(told) in file.read_text(errors="replace") for file in folder.iterdir() if file.suffix == ".yaml")
+    told.unlink()
+    assert rlctl("resume", run_id, "train.epochs=4", "-q").code == 0
+    assert json.loads(told.read_text())["run"] == run_id
+    told.unlink()
+    shutil.copytree(folder, tmp_path / "elsewhere" / run_id)
+    adopted = ("--runs-dir", str(tmp_path / "elsewhere"))
+    assert rlctl("resume", run_id, "train.epochs=5", "-q", *adopted).code == 0
+    assert not told.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("", "is empty"), ("tee 'a", "close the quotes"), ("no-such-program-here x", "there is no such program")],
+)
+def test_a_command_that_cannot_be_told_is_refused_at_once(command: str, reason: str, rlctl: Rlctl) -> None:
+    refused = rlctl("launch", "-f", "tiny.yaml", "--notify", command)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert reason in refused.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,12 @@ def run(
     *overrides: str,
     seed: int | None = None,
     name: str | None = None,
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
     """Train an experiment here, until it is done. An error ends it, is recorded in the run and is raised."""
-    begun = session(config, *overrides, seed=seed, name=name, runs_dir=runs_dir)
+    begun = session(config, *overrides, seed=seed, name=name, notify=notify, runs_dir=runs_dir)
     return train(begun, _workspace(runs_dir), progress)
 
 
@@ -37,13 +38,15 @@ def session(
     *overrides: str,
     seed: int | None = None,
     name: str | None = None,
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Session:
     """A new run here, in a loop of your own: `with session(config) as session: for tick in session: ...`.
     Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
     from rlstudio.control.runs.start import start_session
 
-    return start_session(_workspace(runs_dir), _experiment(config, [*overrides, *named_settings(seed, name)]))
+    experiment = _experiment(config, [*overrides, *named_settings(seed, name)])
+    return start_session(_workspace(runs_dir), experiment, notify=notify)
 
 
 def launch(
@@ -52,6 +55,7 @@ def launch(
     seed: int | None = None,
     name: str | None = None,
     key: str | None = None,
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Run:
     """Put an experiment into the queue and come back at once. One `key` makes one run, however often it is launched."""
@@ -59,7 +63,8 @@ def launch(
     from rlstudio.control.runs.start import enqueue
 
     workspace = _workspace(runs_dir)
-    queued = enqueue(workspace, _experiment(config, [*overrides, *named_settings(seed, name)]), key=key)
+    experiment = _experiment(config, [*overrides, *named_settings(seed, name)])
+    queued = enqueue(workspace, experiment, key=key, notify=notify)
     ensure_worker(workspace)
     return Run(workspace, queued.id)
 

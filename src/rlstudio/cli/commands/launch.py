@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlstudio.cli.arguments import completion
+from rlstudio.cli.arguments.command import command_words
 from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunsDir
 from rlstudio.cli.screen.describe import entry_document
@@ -35,6 +37,10 @@ Detach = Annotated[
 ]
 Key = Annotated[
     str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
+]
+Notify = Annotated[
+    str | None,
+    typer.Option("--notify", metavar="COMMAND", help="A command that gets how the run ended, as JSON on its input."),
 ]
 EmptyReplay = Annotated[
     bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
@@ -64,6 +70,7 @@ def launch(
     key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
+    notify: Notify = None,
 ) -> int:
     """Start a run, from a file or a preset.
 
@@ -76,6 +83,7 @@ def launch(
     request = ExperimentRequest(file, algo, env, overrides or (), modules or (), name, seed, seeds)
     import_modules(request.imports, runs_dir=runs_dir)
     chosen = choose(request)
+    command = command_words(notify)
     if dry_run:
         _dry_run(chosen, json)
         return 0
@@ -83,11 +91,11 @@ def launch(
 
     workspace = Workspace(runs_dir)
     if detach or key is not None:
-        return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json))
+        return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
     from rlstudio.cli.watch import run_seeds
     from rlstudio.control.runs.start import start_session
 
-    starts = [partial(start_session, workspace, cfg) for cfg in chosen.experiments]
+    starts = [partial(start_session, workspace, cfg, notify=command) for cfg in chosen.experiments]
     return run_seeds(starts, chosen.origin, OutputStyle(quiet, json))
 
 
@@ -104,9 +112,11 @@ def run(
     key: Key = None,
     quiet: Quiet = False,
     json: Json = False,
+    notify: Notify = None,
 ) -> int:
     """Start a run from a file: the same as `launch -f FILE`."""
-    return launch(overrides, file, None, None, name, seed, seeds, modules, runs_dir, dry_run, detach, key, quiet, json)
+    more = (seeds, modules, runs_dir, dry_run, detach, key, quiet, json, notify)
+    return launch(overrides, file, None, None, name, seed, *more)
 
 
 def resume(
@@ -165,13 +175,19 @@ def _continue(
     return run_seeds([lambda: session], origin, style)
 
 
-def _enqueue(workspace: Workspace, experiments: list[ExperimentConfig], key: str | None, style: OutputStyle) -> int:
+def _enqueue(
+    workspace: Workspace,
+    experiments: list[ExperimentConfig],
+    key: str | None,
+    style: OutputStyle,
+    notify: Sequence[str],
+) -> int:
     from rlstudio.control.runs.start import enqueue
 
     queued = []
     for index, cfg in enumerate(experiments):
         own = key if key is None or len(experiments) == 1 else f"{key}/{index}"
-        queued.append(enqueue(workspace, cfg, key=own))
+        queued.append(enqueue(workspace, cfg, key=own, notify=notify))
     return print_queued(workspace, queued, style)
 
 

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
-from rlstudio.control.runs.start import request_of, with_registration
+from rlstudio.control.runs.start import request_of, with_follow_ups
 from rlstudio.control.store.records import RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
@@ -50,7 +50,7 @@ def fork(
                 f"fork of run {parent.id}: it has done {epoch} epochs at {info.step:,} steps and train.epochs is"
                 f" {cfg.train.epochs}; give it more with train.epochs={2 * epoch}"
             )
-        return with_registration(workspace, _opened(folder, cfg, lease, " ".join(overrides)))
+        return with_follow_ups(workspace, _opened(folder, cfg, lease, " ".join(overrides)))
     except BaseException:
         lease.release()
         folder.remove()

@@ -24,6 +24,7 @@ from rlstudio.experiment.config.imports import import_path
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import EVENT, lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
+from rlstudio.experiment.run.notify import Notifier
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build
@@ -31,8 +32,9 @@ from rlstudio.experiment.training.build import build
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
 
-def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest:
-    """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...)."""
+def request_of(cfg: ExperimentConfig, notify: Sequence[str] = (), **origin: Unpack[RunOrigin]) -> RunRequest:
+    """What the store remembers of an experiment; `origin` says where it comes from (parent_id, sweep, ...), `notify`
+    is the command that is told how it ended."""
     asked = asked_for(cfg.resources, cfg.runtime.device)
     return RunRequest(
         **vars(new_run(cfg)),
@@ -40,6 +42,7 @@ def request_of(cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> RunRequest
         lineage=lineage(),
         imports=cfg.imports,
         import_path=tuple(import_path()) if cfg.imports else (),
+        notify=tuple(notify),
         **asked,
         **origin,
     )
@@ -51,27 +54,34 @@ def current_owner() -> str:
 
 
 def enqueue(
-    workspace: Workspace, cfg: ExperimentConfig, *, key: str | None = None, **origin: Unpack[RunOrigin]
+    workspace: Workspace,
+    cfg: ExperimentConfig,
+    *,
+    key: str | None = None,
+    notify: Sequence[str] = (),
+    **origin: Unpack[RunOrigin],
 ) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
     build(cfg).close()
-    return workspace.store.create(request_of(cfg, **origin), key=key)
+    return workspace.store.create(request_of(cfg, notify, **origin), key=key)
 
 
-def start_session(workspace: Workspace, cfg: ExperimentConfig, **origin: Unpack[RunOrigin]) -> Session:
+def start_session(
+    workspace: Workspace, cfg: ExperimentConfig, *, notify: Sequence[str] = (), **origin: Unpack[RunOrigin]
+) -> Session:
     """A new run in this process."""
     require(cfg.runtime.numerics)
     with ExitStack() as unopened:
         built = build(cfg)
         unopened.callback(built.close)
-        request = request_of(cfg, **origin)
+        request = request_of(cfg, notify, **origin)
         run = workspace.store.create(request, owner=this_process())
         with recording_failure(workspace.store, run):
             folder = RunFolder.create(workspace.runs_dir, request, run_id=run.id)
             folder.event(EVENT, **workspace.store.lineage(run.id))
             session = Session.open(folder, cfg, built=built, lease=StoreLease(workspace.store, run, folder.path))
         unopened.pop_all()
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
 def resume_session(
@@ -96,7 +106,7 @@ def resume_session(
             session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
             folder.event(EVENT, **lineage())
         opened.pop_all()
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
 def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, imports: Sequence[str] = ()) -> RunRow:
@@ -111,8 +121,9 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
     if imports:
-        allowed = dict.fromkeys([*workspace.store.consent(run.id).modules, *imports])
-        changes = {**changes, **Consent(tuple(allowed), tuple(import_path())).as_columns()}
+        consent = workspace.store.consent(run.id)
+        allowed = dict.fromkeys([*consent.modules, *imports])
+        changes = {**changes, **Consent(tuple(allowed), tuple(import_path()), consent.notify).as_columns()}
     return workspace.store.resume(run.id, reason, changes=changes)
 
 
@@ -146,12 +157,14 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         terms = ResumeTerms(has_checkpoints=has_checkpoints(workspace, run))
         going = continuation_of(folder, longer, state=run.state, terms=terms)
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
-    return with_registration(workspace, session)
+    return with_follow_ups(workspace, session)
 
 
-def with_registration(workspace: Workspace, session: Session) -> Session:
-    """Registers the policy where the experiment asks for it (`register.model`): before the run counts as completed, so
-    that a crash in between is made good by resuming it."""
+def with_follow_ups(workspace: Workspace, session: Session) -> Session:
+    """What else happens at the end of a run. The policy is registered where the experiment asks for it
+    (`register.model`): before the run counts as completed, so that a crash in between is made good by resuming it. The
+    command that the run was launched with is told."""
+    session.writer.notify = Notifier(workspace.store.consent(session.folder.id).notify, session.folder)
     model = session.cfg.register.model
     if model is not None:
         session.finalize = partial(_register, workspace, session, model)

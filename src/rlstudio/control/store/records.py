@@ -52,6 +52,7 @@ class RunRequest(NewRun):
     pause_at: int = 0
     imports: tuple[str, ...] = ()  # modules that the user named with --import
     import_path: tuple[str, ...] = ()  # folders in which they were found
+    notify: tuple[str, ...] = ()  # the command that the user named with --notify
 
 
 @dataclass(frozen=True)
@@ -182,17 +183,24 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Consent:
-    """The modules that the user let a run import, and the folders in which they are found."""
+    """What the user lets a run do: the modules that it imports, the folders in which they are found, and the command
+    that is told how it ended."""
 
     modules: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
 
     @classmethod
     def from_columns(cls, imports: str, import_path: str) -> Consent:
-        return cls(tuple(json.loads(imports)), tuple(json.loads(import_path)))
+        """A list of modules, or, where there is a command too, both by name."""
+        allowed = json.loads(imports)
+        modules, notify = (allowed["modules"], allowed["notify"]) if isinstance(allowed, dict) else (allowed, ())
+        return cls(tuple(modules), tuple(json.loads(import_path)), tuple(notify))
 
     def as_columns(self) -> dict[str, str]:
-        return {"imports": json.dumps(list(self.modules)), "import_path": json.dumps(list(self.path))}
+        modules = list(self.modules)
+        allowed = {"modules": modules, "notify": list(self.notify)} if self.notify else modules
+        return {"imports": json.dumps(allowed), "import_path": json.dumps(list(self.path))}
 
 
 def facts_as_columns(facts: Mapping[str, object]) -> dict[str, object]:
@@ -207,6 +215,6 @@ def facts_as_columns(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def request_as_columns(request: RunRequest) -> dict[str, object]:
-    values = {field.name: getattr(request, field.name) for field in fields(RunRequest)}
-    consent = Consent(request.imports, request.import_path)
+    values = {field.name: getattr(request, field.name) for field in fields(RunRequest) if field.name != "notify"}
+    consent = Consent(request.imports, request.import_path, request.notify)
     return {**values, "lineage": json.dumps(request.lineage or {}, sort_keys=True), **consent.as_columns()}

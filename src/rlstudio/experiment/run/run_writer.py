@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -16,6 +16,7 @@ from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loa
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.run.signals import GRACE_SECONDS
@@ -55,6 +56,7 @@ class RunWriter:
         self.status = folder.read_status().owned_by(this_process())
         self.checkpoints = Checkpoints(folder.path, folder.id, lease)
         self.lease = lease
+        self.notify: Callable[[Status], None] = lambda status: None  # told of each state, after it is recorded
         self._saved_at = self._asked_at = time.monotonic()
         self._save_seconds = 0.0
         self._has_saved = False
@@ -199,6 +201,7 @@ class RunWriter:
         self.status = replace(self.status, state=state, reason=reason, message=message)
         self.folder.write_status(self.status)
         self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps)
+        self.notify(self.status)
         if refused is not None:
             raise refused
 
