@@ -88,6 +88,17 @@ class Screen(io.StringIO):
         return True
 
 
+def test_an_evaluation_of_an_older_epoch_says_of_which() -> None:
+    """Newcomer S4: `eval 274.6` was repeated on later lines without a mark that it is old."""
+    progress, evaluation = progress_at(), SimpleNamespace(summary=SimpleNamespace(mean=274.6))
+    lines = []
+    for epoch, evaluated in ((1, 0), (2, 2), (3, 2)):
+        progress.close_epoch(report(epoch), evaluation, evaluated)  # type: ignore[arg-type]
+        progress.at(Tick(1000 * epoch, 0, epoch, None), progress.started + epoch)
+        lines.append(progress.line().partition("eval ")[2])
+    assert lines == ["274.6 (at the start)", "274.6", "274.6 (epoch 2)"]
+
+
 @pytest.mark.parametrize("width", [20, 40, 100, 300])
 def test_the_panel_fits_every_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))

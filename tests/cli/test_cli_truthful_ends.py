@@ -19,6 +19,7 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
 from rlstudio.core.host.process_exit import noticing_exits
 from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl
 from support.experiments import tiny, tiny_yaml
 from support.processes import in_child
@@ -104,6 +105,21 @@ def test_row_44_a_folder_that_was_moved_is_called_so(place: Path) -> None:
     run = workspace.store.get(session.folder.id)
     assert (run.state, run.reason) == ("INTERRUPTED", "storage")
     assert "the folder of the run is gone" in run.message
+
+
+def test_deleting_the_runs_folder_while_training_is_called_so(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newcomer S3: the answer was "process ? on an unknown host took the run". The store is gone with the folder."""
+    close_epoch = Session._close_epoch
+
+    def deleting(self: Session, *args: object) -> bool:
+        shutil.rmtree(self.folder.path.parent, ignore_errors=True)
+        return close_epoch(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Session, "_close_epoch", deleting)
+    done = rlctl("launch", "-f", "tiny.yaml")
+    assert done.code == StorageError.exit_code
+    assert "the folder of the run is gone: it was moved or removed" in done.err
+    assert "took the run" not in done.err
 
 
 def test_b7_a_policy_that_diverged_is_not_the_fault_of_the_environment(rlctl: Rlctl, place: Path) -> None:

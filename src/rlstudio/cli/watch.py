@@ -110,7 +110,7 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
                 if session.collapse.reason is not None and not warned:
                     warned = True
                     _complain(output, f"warning: {session.collapse.reason}")
-                fresh = progress.close_epoch(tick.report, session.evaluation)
+                fresh = progress.close_epoch(tick.report, session.evaluation, session.evaluations.latest_epoch)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)
                     print_line(progress.line())

@@ -67,7 +67,13 @@ def _rows(progress: Progress, width: int) -> list[Text]:
     ]
     if progress.evaluation is not None:
         summary = progress.evaluation.summary
-        rows.append(_row("eval", text.number(summary.mean), f"  {text.interval((summary.ci_low, summary.ci_high))}"))
+        rows.append(
+            _row(
+                "eval",
+                text.number(summary.mean),
+                f"  {text.interval((summary.ci_low, summary.ci_high))}{progress.evaluation_age}",
+            )
+        )
     if progress.doing:
         rows.append(_row("now", progress.doing))
     return rows

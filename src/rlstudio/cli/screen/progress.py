@@ -31,6 +31,7 @@ class Progress:
         self.metrics: dict[str, float] = {}
         self.returns: deque[float] = deque(maxlen=HISTORY)
         self.evaluation: Evaluation | None = None
+        self.evaluated_epoch = 0
         self.doing = ""  # what else than training is under way
         self.updated_at = self.started
         self._envs = session.runtime.run_envs
@@ -55,13 +56,20 @@ class Progress:
         while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW_SECONDS:
             self._samples.popleft()
 
-    def close_epoch(self, report: Report, evaluation: Evaluation | None) -> bool:
-        """Take in an epoch; True where it brought a new evaluation."""
+    def close_epoch(self, report: Report, evaluation: Evaluation | None, evaluated_epoch: int = 0) -> bool:
+        """Take in an epoch, and the latest evaluation with the epoch after which it was made; True where it is new."""
         self.metrics = report.metrics
         self.returns.append(report.metrics["rollout/return_mean"])
         fresh = evaluation is not None and evaluation is not self.evaluation
-        self.evaluation = evaluation
+        self.evaluation, self.evaluated_epoch = evaluation, evaluated_epoch
         return fresh
+
+    @property
+    def evaluation_age(self) -> str:
+        """Says of an evaluation that it is not of the newest epoch."""
+        if self.evaluated_epoch == self.epoch:
+            return ""
+        return f" (epoch {self.evaluated_epoch})" if self.evaluated_epoch else " (at the start)"
 
     @property
     def fraction(self) -> float:
@@ -105,5 +113,5 @@ class Progress:
             *(f"{name} {text.number(value)}" for name, value in self.losses.items()),
         ]
         if self.evaluation is not None:
-            parts.append(f"eval {text.number(self.evaluation.summary.mean)}")
+            parts.append(f"eval {text.number(self.evaluation.summary.mean)}{self.evaluation_age}")
         return "  ".join(parts)

@@ -25,6 +25,7 @@ class RunEvaluations:
     ) -> None:
         self.cfg = cfg
         self.latest: Evaluation | None = None
+        self.latest_epoch = 0  # after which it was made
         self.under_way = ""  # what is evaluated right now, for whoever watches from another thread
         self._recorder = recorder
         self._writer = writer
@@ -36,12 +37,12 @@ class RunEvaluations:
         """The first point of the curve, on the seeds of those that follow. It chooses nothing; no gate judges it."""
         wanted = self.cfg.eval.at_start and self.cfg.eval.every_epochs
         if wanted and trainer.source.env_steps == 0 and trainer.lr is not None:  # without learning all points are one
-            self._recorder.write(0, self._run("selection", self.cfg.eval.episodes, trainer.agent).metrics())
+            self._recorder.write(0, self._run("selection", self.cfg.eval.episodes, trainer.agent, 0).metrics())
 
     def during_training(self, agent: Player, report: Report, milestones: Milestones, gates: Gates) -> bool:
         """Evaluate after an epoch; True where it is the best so far and its checkpoint is kept. GateFailed where the
         gates end the run."""
-        evaluation = self._run("selection", self.cfg.eval.episodes, agent)
+        evaluation = self._run("selection", self.cfg.eval.episodes, agent, report.epoch)
         self._recorder.write(report.env_steps, evaluation.metrics())
         mean = evaluation.summary.mean
         best = milestones.best is None or mean > milestones.best["return"]
@@ -54,11 +55,11 @@ class RunEvaluations:
 
     def after_training(self, agent: Player, env_steps: int, epoch: int) -> Final:
         """The evaluation that counts, as `Milestones.final` holds it."""
-        evaluation = self._run("report", self.cfg.eval.final_episodes, agent)
+        evaluation = self._run("report", self.cfg.eval.final_episodes, agent, epoch)
         self._recorder.write(env_steps, evaluation.metrics(), ("final",))
         return {"epoch": epoch, "summary": evaluation.summary.to_json()}
 
-    def _run(self, purpose: Purpose, episodes: int, agent: Player) -> Evaluation:
+    def _run(self, purpose: Purpose, episodes: int, agent: Player, epoch: int) -> Evaluation:
         if purpose not in self._evaluators:
             env = self.cfg.env
             evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose, poll=self._poll)
@@ -66,7 +67,7 @@ class RunEvaluations:
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
         with OWN_METRICS.paused():
             self.latest = self._evaluators[purpose].run(agent)
-        self.under_way = ""
+        self.under_way, self.latest_epoch = "", epoch
         self._writer.set_evaluation(self.latest.summary)
         return self.latest
 
