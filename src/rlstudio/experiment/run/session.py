@@ -170,10 +170,10 @@ class Session:
             self._finish()
 
     def _train(self) -> Iterator[Tick]:
+        if self._is_unjudged:
+            self._judge_epoch(report_again(self.trainer, self.position))
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
             self.evaluations.at_start(self.trainer)
-            if self._is_unjudged:
-                self._judge_epoch(report_again(self.trainer, self.position))
             started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
                 if tick.report is not None:
