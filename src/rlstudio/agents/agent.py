@@ -98,6 +98,19 @@ class Agent:
         return batch.with_(log_probs=log_prob(policy, rows.actions).to(batch.device))
 
 
+class ValuingAgent(Agent):
+    """An agent whose Model may also say what states are worth. For code of users, like `with_actions`."""
+
+    @torch.no_grad()
+    def with_values(self, batch: Batch) -> Batch:
+        """The batch with the Model's value estimates added."""
+        return batch.with_(values=self.model.value(**batch.only(self.model.reads)))
+
+    def value(self, batch: Batch) -> Batch:
+        """`with_values` by the name that the architecture draft has for it."""
+        return self.with_values(batch)
+
+
 class Episode:
     """An agent in the midst of an episode: keeps what the agent remembers from one `act` to the next."""
 

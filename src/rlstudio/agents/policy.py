@@ -9,18 +9,16 @@ never taken.
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from rlstudio.agents.agent import Agent
+from rlstudio.agents.agent import ValuingAgent
 from rlstudio.agents.held_noise import HeldNoise
 from rlstudio.agents.kernels import acting_kernel
 from rlstudio.agents.memory_kernels import memory_kernel
-from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Acted, Array, Carried, Model, NoiseBlock
 from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
 
 
-class PolicyAgent(Agent):
+class PolicyAgent(ValuingAgent):
     rule = "policy"
 
     def __init__(self, model: Model, spaces: Spaces) -> None:
@@ -84,12 +82,3 @@ class PolicyAgent(Agent):
         """Actions inside the space, in its dtype: what the environment is given."""
         clipped: np.ndarray = np.clip(actions, self._low, self._high)
         return clipped.astype(self._low.dtype, copy=False)
-
-    @torch.no_grad()
-    def with_values(self, batch: Batch) -> Batch:
-        """The batch with the Model's value estimates added. For code of users, like `with_actions` (decision 0018)."""
-        return batch.with_(values=self.model.value(**batch.only(self.model.reads)))
-
-    def value(self, batch: Batch) -> Batch:
-        """`with_values` by the name that the architecture draft has for it."""
-        return self.with_values(batch)
