@@ -76,6 +76,27 @@ def test_runs_and_sweeps_are_paused_stopped_and_removed(runs_dir: Path, monkeypa
     assert [left.id for left in orchestrator.runs(runs_dir=runs_dir)] == [run.id]
 
 
+def test_runs_are_found_by_name_filter_and_tag(runs_dir: Path) -> None:
+    workspace = Workspace(runs_dir)
+    ids = [workspace.store.create(request(name=name)).id for name in ("many", "many", "other")]
+    first, second, other = (orchestrator.Run(workspace, run_id) for run_id in ids)
+    assert first.tag("paper", "table").untag("table").tags == ("paper",)
+    assert (other.tags, other.write_note("why").note) == ((), "why")
+
+    def found(**chosen: Any) -> list[str]:
+        return [run.id for run in orchestrator.runs(runs_dir=runs_dir, **chosen)]
+
+    assert found(words=["many"]) == [second.id, first.id]
+    assert found(words=["many"], limit=1) == [second.id]
+    assert found(tags=["paper"]) == [first.id]
+    assert found(states=["failed"]) == found(words=["other"], tags=["paper"]) == []
+    with pytest.raises(UserError, match="unknown; did you mean failed"):
+        found(states=["faild"])
+    with pytest.raises(UserError, match="2 runs have this name"):
+        orchestrator.get("many", runs_dir=runs_dir)
+    assert orchestrator.get(other.handle, runs_dir=runs_dir).id == other.id
+
+
 def test_a_session_is_a_run_that_the_store_knows_and_can_be_left_and_gone_on_with(runs_dir: Path) -> None:
     with orchestrator.session(TINY, "train.epochs=4", seed=5, name="looped", runs_dir=runs_dir) as session:
         for tick in session:

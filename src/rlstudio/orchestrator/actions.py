@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlstudio.control.workspace import Workspace
+from rlstudio.core.errors import NoMatch
 from rlstudio.experiment.folder.runs_dir import usual_runs_dir
 from rlstudio.orchestrator.handle import Run, named_settings, train
 
@@ -121,15 +122,34 @@ def pause(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
 
 
 def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:
-    """The run with this id, name or beginning of an id; `last` is the newest."""
+    """The run with this id, handle, name, path or beginning of an id; `last` is the newest. A name that several runs
+    have is refused: `runs(words=[name])` gives them all."""
     workspace = _workspace(runs_dir)
     return Run(workspace, workspace.find(ref).id)
 
 
-def runs(limit: int | None = None, *, runs_dir: str | Path | None = None) -> list[Run]:
-    """All runs, newest first."""
-    workspace = _workspace(runs_dir)
-    return [Run(workspace, entry.id) for entry in workspace.entries(limit)]
+def runs(
+    limit: int | None = None,
+    *,
+    words: Sequence[str] = (),
+    states: Sequence[str] = (),
+    envs: Sequence[str] = (),
+    algos: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    runs_dir: str | Path | None = None,
+) -> list[Run]:
+    """Runs, newest first: all of them, or those that the words mean (`["lr1e-3"]`: every run of that name) and that
+    pass the filters (`states=["failed"]`); none where no run passes them."""
+    from rlstudio.control.runs.select import Filters, select
+
+    workspace, filters = _workspace(runs_dir), Filters(states, envs, algos, tags)
+    if not words and not filters:
+        return [Run(workspace, entry.id) for entry in workspace.entries(limit)]
+    try:
+        ids = sorted((entry.id for entry in select(workspace, words, filters)), reverse=True)
+    except NoMatch:
+        ids = []
+    return [Run(workspace, run_id) for run_id in ids[:limit]]
 
 
 def promote(

@@ -51,6 +51,23 @@ class Run:
         return self._workspace.find(self.id).recorded
 
     @property
+    def handle(self) -> str:
+        """The short word that `rlctl` knows it by."""
+        return self._workspace.references().handle(self.id)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it was tagged with: `runs(tags=["paper"])` finds it by one of them."""
+        row = self._workspace.find(self.id).run
+        return () if row is None else row.tags
+
+    @property
+    def note(self) -> str:
+        """What its user wrote about it."""
+        row = self._workspace.find(self.id).run
+        return "" if row is None else row.note
+
+    @property
     def path(self) -> Path:
         """The folder of the run."""
         return self._workspace.folder(self.id).path
@@ -113,6 +130,30 @@ class Run:
         used = loaded.cfg.env.seed if seed is None else seed
         return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
 
+    # -- saying something about it ----------------------------------------------------------------------------------
+
+    def tag(self, *tags: str) -> Run:
+        """Add tags, to find it by."""
+        return self._tagged(tags, remove=False)
+
+    def untag(self, *tags: str) -> Run:
+        """Take tags away."""
+        return self._tagged(tags, remove=True)
+
+    def write_note(self, note: str) -> Run:
+        """Replace its note; an empty one removes it."""
+        from rlstudio.control.runs.labels import write_note
+
+        write_note(self._workspace, [self._workspace.find(self.id)], note)
+        return self
+
+    def _tagged(self, tags: tuple[str, ...], *, remove: bool) -> Run:
+        from rlstudio.control.runs.labels import tag_runs
+
+        for tag in tags:
+            tag_runs(self._workspace, [self._workspace.find(self.id)], tag, remove=remove)
+        return self
+
     # -- steering ---------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> Run:
@@ -160,7 +201,7 @@ class Run:
         return resume_session(self._workspace, known_run(self._workspace, self.id), overrides)
 
     def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:
-        """A child from one of its checkpoints, in the queue."""
+        """A child from one of its checkpoints, in the queue; called by its parent's name and `-fork` without `name`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.fork import fork_later
