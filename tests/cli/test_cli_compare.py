@@ -131,6 +131,12 @@ def test_twenty_runs_of_two_groups_are_compared_by_name_in_one_command(
     assert less["groups"][1]["improvement"]["value"] == 1.0
 
 
+def test_the_picture_and_the_table_have_the_same_interval(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:
+    drawn = re.search(r"A lr1e-3 \(n=10\): (\S+ \[.+?\]) at 10,000 steps", rlctl("plot", "lr1e-3", "lr1e-4").out)
+    assert drawn is not None
+    assert drawn[1] in rlctl("compare", "lr1e-3").out
+
+
 def test_what_makes_groups_hard_to_compare_is_said(rlctl: Rlctl, place: Path) -> None:
     for seed in (0, 0):
         measured_run(RUNS, "pole", seed, learning(50.0, seed))

@@ -55,12 +55,12 @@ def _recorded_summary(folder: RunFolder) -> Summary | None:
 
 def over_seeds(returns: Sequence[float]) -> dict[str, float] | None:
     """Interquartile mean of the seeds' mean returns, with its 95 % bootstrap interval; None without any."""
-    from rlstudio.core.rng import Rng
+    from rlstudio.experiment.analysis.curves import resampling
     from rlstudio.ops.statistics import bootstrap_interval, iqm
 
     if not returns:
         return None
-    low, high = bootstrap_interval(returns, Rng(0, "cli/seeds").generator(), statistic=iqm)
+    low, high = bootstrap_interval(returns, resampling(), statistic=iqm)
     mean = sum(returns) / len(returns)
     return {"seeds": len(returns), "mean": mean, "iqm": float(iqm(returns)), "ci_low": low, "ci_high": high}
 

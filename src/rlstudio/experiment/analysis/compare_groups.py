@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlstudio.core.rng import Rng
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.analysis.curves import resampling
 from rlstudio.experiment.analysis.groups import MeasuredRun, RunGroup, left_out, listed, result_metric
 from rlstudio.ops.statistics import (
     IntervalEstimate,
@@ -110,8 +110,8 @@ def _result(group: RunGroup, metric: str, first: GroupResult | None, minimize: b
         tuple(dict.fromkeys(run.status.env_id for run in group.runs)),
         tuple(dict.fromkeys(run.status.algo for run in group.runs)),
         runs,
-        _with_interval(values, iqm) if values else None,
-        _with_interval(values, mean) if values else None,
+        over_runs(values, iqm) if values else None,
+        over_runs(values, mean) if values else None,
         improvement,
     )
 
@@ -122,21 +122,18 @@ def _last(run: MeasuredRun, metric: str) -> RunResult:
     return RunResult(status.id, status.seed, status.state, int(steps[-1]), float(values[-1]))
 
 
-def _with_interval(values: Sequence[float], statistic: Statistic) -> IntervalEstimate:
+def over_runs(values: Sequence[float], statistic: Statistic) -> IntervalEstimate:
+    """The statistic of several runs with its 95 % bootstrap interval; one run has none."""
     centre = float(statistic(np.asarray(values, np.float64)))
     if len(values) < 2:
         return IntervalEstimate(centre, math.nan, math.nan)
-    return IntervalEstimate(centre, *bootstrap_interval(values, _generator(), statistic=statistic))
+    return IntervalEstimate(centre, *bootstrap_interval(values, resampling(), statistic=statistic))
 
 
 def _improvement(mine: Sequence[float], theirs: Sequence[float], minimize: bool) -> IntervalEstimate:
     pair = (theirs, mine) if minimize else (mine, theirs)
-    estimate = probability_of_improvement([pair], _generator())
+    estimate = probability_of_improvement([pair], resampling())
     return estimate if min(len(mine), len(theirs)) > 1 else IntervalEstimate(estimate.value, math.nan, math.nan)
-
-
-def _generator() -> np.random.Generator:
-    return Rng(0, "compare").generator()
 
 
 def _doubts(results: Sequence[GroupResult]) -> list[str]:

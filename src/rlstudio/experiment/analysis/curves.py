@@ -36,7 +36,9 @@ DASHES = ("-", "--", ":", "-.")
 INSIDE = 4
 """Lines whose legend still finds room inside the picture."""
 
-RESAMPLES = 1000
+RESAMPLES = 2000
+"""As `bootstrap_interval` takes: a curve ends in the interval that a table has."""
+
 INTERVAL = "IQM of n runs, 95 % bootstrap interval"
 """What a line with a band is."""
 
@@ -142,7 +144,12 @@ def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Gener
 
 def band_of(curve: Curve) -> Band | None:
     """The band that is drawn of a curve; None for one run, or where runs never overlap. Always the same."""
-    return band(curve.runs, Rng(0, "plot/band").generator()) if len(curve.runs) > 1 else None
+    return band(curve.runs, resampling()) if len(curve.runs) > 1 else None
+
+
+def resampling() -> np.random.Generator:
+    """The random numbers of every interval over runs, so that pictures, tables and lines say the same."""
+    return Rng(0, "plot/band").generator()
 
 
 def legend_label(curve: Curve) -> str:
