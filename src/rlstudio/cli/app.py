@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "envs": "catalogs:envs",
         "presets": "catalogs:presets",
         "schema": "catalogs:schema",
+        "init": "catalogs:init",
         "check": "catalogs:check",
         "plugins": "plugins:plugins",
     },

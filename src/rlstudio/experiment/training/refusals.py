@@ -11,6 +11,7 @@ from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
 from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.fitting import fitting
 
 MEMORY_SHARE = 0.9
 """The part of the usable memory that rows may take."""
@@ -25,7 +26,7 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
         needs = "Discrete" if chosen.discrete else "Box"
         raise Incompatible(
             f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
-            " choose another algorithm (rlctl algos) or environment"
+            f" choose one of {', '.join(fitting(spaces)) or 'another package'} (rlctl algos), or another environment"
         )
     if cfg.policy.discrete not in (None, discrete):
         raise Incompatible(
