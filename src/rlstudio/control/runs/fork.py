@@ -20,6 +20,7 @@ from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.environments import refuse_elsewhere
 
 
 def fork(
@@ -75,6 +76,7 @@ def fork_later(
     empty_replay: bool = False,
 ) -> RunRow:
     """The child in the queue."""
+    refuse_elsewhere(parent.env_id)
     session = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay)
     session.close()
     return workspace.store.resume(session.folder.id, Reason.RESUMED)

@@ -10,16 +10,21 @@ from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.make import EnvInfo, known_envs
+from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
 __all__ = [
     "EnvConfig",
     "EnvInfo",
+    "EnvObject",
     "EnvReport",
+    "bind",
     "check",
     "exists_only_here",
+    "given_env",
     "known_envs",
     "missing_extras",
+    "refuse_elsewhere",
     "spaces_of",
 ]
 
