@@ -26,7 +26,6 @@ TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 SOURCE = ROOT / "src/rlstudio"
-LIMITS = (("minimum", "≥ {}"), ("exclusiveMinimum", "> {}"), ("maximum", "≤ {}"), ("exclusiveMaximum", "< {}"))
 
 
 def render(page: str) -> str:
@@ -198,6 +197,8 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def settings(config: type[BaseModel]) -> str:
+    from rlstudio.experiment.config.settings import values_text
+
     own = [name for name in config.model_fields if name in config.__annotations__]
     properties = config.model_json_schema()["properties"]
     lines = ["| field | default | values | meaning |", "|---|---|---|---|"]
@@ -206,28 +207,12 @@ def settings(config: type[BaseModel]) -> str:
         default = "required" if field.is_required() else f"`{_plain(schema.get('default'))}`"
         default = "its own" if field.default_factory is not None else default
         meaning = " ".join((field.description or "").split())
-        lines.append(f"| `{name}` | {default} | {_values(schema)} | {meaning} |")
+        lines.append(f"| `{name}` | {default} | {values_text(schema, '`')} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def _plain(value: Any) -> str:
     return json.dumps(value) if not isinstance(value, str) else value
-
-
-def _values(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return ", or ".join(_values(option) for option in schema["anyOf"])
-    if "enum" in schema:
-        return ", ".join(f"`{_plain(value)}`" for value in schema["enum"])
-    if "const" in schema:
-        return f"`{_plain(schema['const'])}`"
-    if "$ref" in schema:
-        return "section"
-    kind = {"array": "list", "object": "mapping", "string": "text", "boolean": "true, false"}.get(
-        schema.get("type", "any"), schema.get("type", "any")
-    )
-    limits = [form.format(f"{schema[key]:.15g}") for key, form in LIMITS if key in schema]
-    return " ".join([kind, ", ".join(limits)]).strip()
 
 
 if __name__ == "__main__":

@@ -134,6 +134,18 @@ SMALL = (
 )
 
 
+def test_a_file_that_has_changed_is_said_once_when_its_run_goes_on(rlctl: Rlctl, drone: Path) -> None:
+    run_id = rlctl("launch", *TINY_DRONE, "env.id=envs/drone_env.py:Drone").out.strip()
+    drone.write_text(DRONE.replace("0.1 +", "0.2 +"))
+    notices = []
+    for epochs in (3, 4):
+        forget_modules()
+        done = rlctl("resume", run_id, f"train.epochs={epochs}", "--allow-inexact", "-q")
+        assert done.code == 0
+        notices.append(done.err.count(f"{drone} has changed since the run was last started"))
+    assert notices == [1, 0]
+
+
 def test_a_file_that_has_moved_is_named_again(rlctl: Rlctl, drone: Path, place: Path) -> None:
     assert rlctl("launch", *TINY_DRONE, "env.id=envs/drone_env.py:Drone").code == 0
     forget_modules()

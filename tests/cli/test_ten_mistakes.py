@@ -57,7 +57,7 @@ def test_1_a_wrong_environment_id(rlctl: Rlctl) -> None:
 def test_2_an_algorithm_for_other_actions_names_those_that_fit(rlctl: Rlctl, place: Path) -> None:
     """Newcomer S3: the answer sent to `rlctl algos`, which does not say which actions an algorithm takes."""
     answer = refused(rlctl(*LAUNCH, "env.id=Pendulum-v1", "policy.algo=dqn", "train={epochs: 1}"))
-    named = re.search(r"for these there are ([\w, ]+) \(rlctl algos\)", answer.err)
+    named = re.search(r"choose one of ([\w, ]+) \(rlctl algos\)", answer.err)
     assert named is not None, answer.err
     assert named[1].split(", ") == ["a2c", "ppo", "sac", "td3"]
     assert not (place / "runs").exists()

@@ -47,6 +47,7 @@ class CloningConfig(TrainConfig):
 class Cloning(Trainer):
     Config = CloningConfig
     off_policy = True
+    needs = "a dataset (train.dataset)"
 
     def __init__(self, cfg: CloningConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         if cfg.loss == "mse" and not isinstance(runtime.spaces.action, Box):

@@ -66,6 +66,8 @@ class DiffusionConfig(TrajectoryConfig):
 class Diffusion(Trainer):
     Config = DiffusionConfig
     off_policy = True
+    action_kinds = ("Discrete", "Box")
+    observation_kinds = ("Box",)
     agent: PlanningAgent
 
     def __init__(self, cfg: DiffusionConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:

@@ -37,6 +37,7 @@ class DQN(Trainer):
     Config = DQNConfig
     off_policy = True
     discrete = True
+    action_kinds = ("Discrete",)
 
     def __init__(self, cfg: DQNConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         check_fit("dqn", runtime, network)

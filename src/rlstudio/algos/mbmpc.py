@@ -82,6 +82,8 @@ class MBMPCConfig(JointLossConfig, OffPolicyConfig):
 class MBMPC(Trainer):
     Config = MBMPCConfig
     off_policy = True
+    action_kinds = ("Discrete", "Box")
+    observation_kinds = ("Box",)
 
     def __init__(self, cfg: MBMPCConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg

@@ -63,6 +63,9 @@ class MPCConfig(RunLength):
 class MPC(Trainer):
     Config = MPCConfig
     off_policy = False
+    action_kinds = ("Discrete", "Box")
+    observation_kinds = ("Box",)
+    needs = "a world whose equations are known"
 
     def __init__(self, cfg: MPCConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg

@@ -45,6 +45,7 @@ class QRDQN(Trainer):
     Config = QRDQNConfig
     off_policy = True
     discrete = True
+    action_kinds = ("Discrete",)
 
     def __init__(self, cfg: QRDQNConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         check_fit("qrdqn", runtime, network)

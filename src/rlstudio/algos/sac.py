@@ -48,6 +48,7 @@ class SAC(Trainer):
     Config = SACConfig
     off_policy = True
     discrete = False
+    action_kinds = ("Box",)
 
     def __init__(self, cfg: SACConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         actions = check_fit("sac", runtime, network)

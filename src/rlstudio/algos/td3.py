@@ -59,6 +59,7 @@ class TD3(Trainer):
     Config = TD3Config
     off_policy = True
     discrete = False
+    action_kinds = ("Box",)
 
     def __init__(self, cfg: TD3Config, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         actions = check_fit("td3", runtime, network)

@@ -67,6 +67,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "envs": "catalogs:envs",
         "presets": "catalogs:presets",
         "schema": "catalogs:schema",
+        "init": "catalogs:init",
         "check": "catalogs:check",
         "plugins": "plugins:plugins",
     },

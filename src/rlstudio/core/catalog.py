@@ -138,6 +138,10 @@ class Catalog:
         text = ast.get_docstring(own[0] if own and self._shares_module(part) else tree) or ""
         return text.partition("\n")[0]
 
+    def source(self, name: str) -> ast.Module:
+        """The source of a part's module, read and not run."""
+        return _parsed(self.find(name).module)
+
     def _shares_module(self, part: Part) -> bool:
         """Whether the part's module offers another part too, of whatever kind."""
         parts = {other for catalog in (self, *catalogs()) for other in catalog.every_part()}

@@ -16,27 +16,32 @@ if TYPE_CHECKING:
     from rlstudio.control.sweep.report import SweepSummary
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.run.session import Session
+    from rlstudio.experiment.training.environments import EnvObject
 
     Configuration = str | Path | Mapping[str, object] | ExperimentConfig
 
 
 def run(
-    config: Configuration,
+    config: Configuration | None = None,
     *overrides: str,
+    env: EnvObject = None,
     seed: int | None = None,
     name: str | None = None,
     notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
-    """Train an experiment here, until it is done. An error ends it, is recorded in the run and is raised."""
-    begun = session(config, *overrides, seed=seed, name=name, notify=notify, runs_dir=runs_dir)
+    """Train an experiment here, until it is done. An error ends it, is recorded in the run and is raised.
+    `env`: an environment of this process, as a class, a function that makes one, or an object to be copied; such a run
+    goes on only from Python, with the same one: `resume(run.id, env=...)`."""
+    begun = session(config, *overrides, env=env, seed=seed, name=name, notify=notify, runs_dir=runs_dir)
     return train(begun, _workspace(runs_dir), progress)
 
 
 def session(
-    config: Configuration,
+    config: Configuration | None = None,
     *overrides: str,
+    env: EnvObject = None,
     seed: int | None = None,
     name: str | None = None,
     notify: Sequence[str] = (),
@@ -45,8 +50,11 @@ def session(
     """A new run here, in a loop of your own: `with session(config) as session: for tick in session: ...`.
     Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
     from rlstudio.control.runs.start import start_session
+    from rlstudio.experiment.training.environments import given_env
 
-    experiment = _experiment(config, [*overrides, *named_settings(seed, name)])
+    own = [] if env is None else [f"env.id={given_env(env)}"]
+    settings = [*own, *overrides, *named_settings(seed, name)]
+    experiment = _experiment({} if config is None else config, settings)
     return start_session(_workspace(runs_dir), experiment, notify=notify)
 
 
@@ -138,9 +146,16 @@ def remove_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
         pass
 
 
-def resume(run_id: str, *overrides: str, runs_dir: str | Path | None = None, progress: bool = True) -> Run:
-    """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it."""
-    return get(run_id, runs_dir=runs_dir).resume(*overrides, progress=progress)
+def resume(
+    run_id: str,
+    *overrides: str,
+    env: EnvObject = None,
+    runs_dir: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it. `env`: of a run that was
+    started with an environment of Python, the same one."""
+    return get(run_id, runs_dir=runs_dir).resume(*overrides, env=env, progress=progress)
 
 
 def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.judging.evaluate import Evaluation
     from rlstudio.experiment.lineage.lineage import Lineage
     from rlstudio.experiment.run.session import Session
+    from rlstudio.experiment.training.environments import EnvObject
 
 POLL_SECONDS = 0.1
 ACTIVE = OWNED | {RunState.QUEUED}
@@ -179,9 +180,9 @@ class Run:
         """Take it out of the queue, or end it for good."""
         return self._end(Desired.CANCEL)
 
-    def resume(self, *overrides: str, progress: bool = True) -> Run:
+    def resume(self, *overrides: str, env: EnvObject = None, progress: bool = True) -> Run:
         """Go on with it here, until it is done; `train.epochs=N` extends it. A paused run goes back to its place in
-        the queue instead: `run.resume().wait()`."""
+        the queue instead: `run.resume().wait()`. `env`: as in `session`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import requeue
@@ -191,13 +192,17 @@ class Run:
             requeue(self._workspace, known, overrides)
             ensure_worker(self._workspace)
             return self
-        return train(self.session(*overrides), self._workspace, progress)
+        return train(self.session(*overrides, env=env), self._workspace, progress)
 
-    def session(self, *overrides: str) -> Session:
-        """Go on with it here, in a loop of your own: `with run.session() as session: for tick in session`."""
+    def session(self, *overrides: str, env: EnvObject = None) -> Session:
+        """Go on with it here, in a loop of your own: `with run.session() as session: for tick in session`. `env`: of a
+        run that was started with an environment of Python, the same one, if this process does not have it yet."""
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import resume_session
+        from rlstudio.experiment.training.environments import bind
 
+        if env is not None:
+            bind(env, self.status.env_id, self.id)
         return resume_session(self._workspace, known_run(self._workspace, self.id), overrides)
 
     def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:

@@ -38,3 +38,13 @@ def written_whole(target: Path) -> Iterator[Path]:
             os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_new(target: Path, text: str) -> None:
+    """A text file that is not there yet; one that is there is never replaced."""
+    with translated_os_errors(target):
+        is_there = os.path.lexists(target)
+    if is_there:
+        raise UserError(f"{target}: is there already; name another file")
+    with written_whole(target) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -1,8 +1,9 @@
-"""`algos`, `envs`, `presets`, `schema` and `check`: what there is to choose from, and whether an env is fit for it."""
+"""`algos`, `envs`, `presets`, `schema`, `init` and `check`: what there is to choose from, and whether an env is fit."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,19 +16,77 @@ from rlstudio.core.errors import EnvFault, UserError
 if TYPE_CHECKING:
     from rlstudio.experiment.training.environments import EnvConfig, EnvInfo
 
+USUAL_ALGO = "ppo"
+SCHEMA_FILE = "rlstudio.schema.json"
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
-def algos(json: Json = False) -> None:
-    """List the algorithms."""
-    from rlstudio.core.catalog import ALGOS
+def algos(
+    env: Annotated[
+        str | None,
+        typer.Option("--env", metavar="ENV", help="Which fit this environment.", autocompletion=completion.envs),
+    ] = None,
+    modules: Imports = None,
+    json: Json = False,
+) -> None:
+    """List the algorithms, with the actions and observations that each takes.
 
-    rows = [{"name": name, "package": _package(name), "summary": ALGOS.summary(name)} for name in ALGOS.names()]
+    \b
+    rlctl algos --env Pendulum-v1
+    """
+    from rlstudio.core.catalog import ALGOS
+    from rlstudio.experiment.config.fitting import ACTIONS, OBSERVATIONS, taken
+
+    if env is not None:
+        _fitting(env, modules, json)
+        return
+    facts = {name: taken(name) for name in ALGOS.names()}
     out = stdout()
     if json:
-        out.document(rows)
-    else:
-        out.table(["algo", "package", "summary"], [list(row.values()) for row in rows])
+        out.document(
+            [
+                {"name": name, "package": _package(name), "summary": ALGOS.summary(name), **of._asdict()}
+                for name, of in facts.items()
+            ]
+        )
+        return
+    rows = [
+        [name, _package(name), _kinds(of.actions, ACTIONS), _kinds(of.observations, OBSERVATIONS), ALGOS.summary(name)]
+        for name, of in facts.items()
+    ]
+    out.table(["algo", "package", "actions", "observations", "summary"], rows)
+    for name, of in facts.items():
+        if of.needs:
+            out.line(f"{name} needs {of.needs}")
+
+
+def _kinds(names: tuple[str, ...], every: tuple[str, ...]) -> str:
+    return "any" if set(names) == set(every) else ", ".join(names)
+
+
+def _fitting(env: str, modules: list[str] | None, json: bool) -> None:
+    """What can be used on one environment, and why the others cannot."""
+    from rlstudio.core.catalog import ALGOS
+    from rlstudio.core.spaces import describe
+    from rlstudio.experiment.config.fitting import taken
+    from rlstudio.experiment.training.environments import spaces_of
+
+    cfg = _env_section(env, [], None, modules)
+    spaces = spaces_of(cfg)
+    facts = {name: taken(name) for name in ALGOS.names()}
+    refusals = {name: of.refusal(spaces) for name, of in facts.items()}
+    out = stdout()
+    if json:
+        fits = {name: {"fits": not why, "reason": why} for name, why in refusals.items()}
+        out.document([{"name": name, **fits[name], **of._asdict()} for name, of in facts.items()])
+        return
+    out.line(f"{cfg.id} shows {describe(spaces.observation)} and takes {describe(spaces.action)}")
+    rows = [[name, "no" if why else "yes", why or _needed(facts[name].needs)] for name, why in refusals.items()]
+    out.table(["algo", "fits", "why"], rows)
+
+
+def _needed(needs: str) -> str:
+    return f"needs {needs}" if needs else ""
 
 
 def _package(algo: str) -> str:
@@ -90,18 +149,69 @@ def _extra(env: EnvInfo) -> str:
 
 
 def schema(
+    name: Annotated[
+        str | None, typer.Argument(metavar="ALGO", help="The same as --algo.", autocompletion=completion.algos)
+    ] = None,
     algo: Annotated[
         str | None, typer.Option("--algo", help="Only what this algorithm takes.", autocompletion=completion.algos)
     ] = None,
+    text: Annotated[bool, typer.Option("--text", help="A list to read: field, values, default, meaning.")] = False,
 ) -> None:
-    """Print the JSON schema of an experiment file, for editors."""
+    """Print the JSON schema of an experiment file, for editors; or its settings as a list.
+
+    \b
+    rlctl schema --text ppo
+    """
     from rlstudio.core.catalog import ALGOS
 
-    if algo is not None:
-        ALGOS.find(algo)
+    chosen = algo or name
+    if chosen is not None:
+        ALGOS.find(chosen)
+    if text:
+        from rlstudio.experiment.config.settings import settings_text
+
+        stdout().raw(settings_text(chosen or USUAL_ALGO))
+        return
     from rlstudio.experiment.config.schema import experiment_schema
 
-    stdout().document(experiment_schema(algo))
+    stdout().document(experiment_schema(chosen))
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write.")] = Path("experiment.yaml"),
+    algo: Annotated[str, typer.Option("--algo", help="The algorithm.", autocompletion=completion.algos)] = USUAL_ALGO,
+    env: Annotated[
+        str,
+        typer.Option(
+            "--env",
+            metavar="ENV",
+            help="The environment, by its id or as FILE.py:Class.",
+            autocompletion=completion.envs,
+        ),
+    ] = "CartPole-v1",
+) -> None:
+    """Write an experiment file to begin with: every setting with its default and its meaning.
+
+    \b
+    rlctl init --algo sac --env Pendulum-v1 my.yaml
+    """
+    import json
+
+    from rlstudio.cli.arguments.own_env import typed_env
+    from rlstudio.core.catalog import ALGOS
+    from rlstudio.experiment.config.schema import experiment_schema
+    from rlstudio.experiment.config.settings import starting_file
+    from rlstudio.storage.output_file import write_new
+
+    ALGOS.find(algo)
+    typed = typed_env(env)  # nothing is imported: the file is only written
+    allowed = "" if typed.module is None else f" --import {typed.module}"
+    text = starting_file(algo, typed.id, f"rlctl launch -f {file}{allowed}", SCHEMA_FILE)
+    write_new(file, text)
+    schema_file = file.parent / SCHEMA_FILE
+    if not schema_file.exists():
+        write_new(schema_file, json.dumps(experiment_schema(), indent=2) + "\n")
+    stdout().line(f"{file}: run it with: rlctl launch -f {file}{allowed}; {schema_file} lets editors complete it")
 
 
 def check(
@@ -140,7 +250,7 @@ def check(
     """
     from rlstudio.experiment.training import environments
 
-    report = environments.check(_env_to_check(env, overrides or [], file, modules), steps)
+    report = environments.check(_env_section(env, overrides or [], file, modules), steps)
     out = stdout()
     if json:
         findings = [asdict(finding) for finding in report.findings]
@@ -158,7 +268,7 @@ def check(
         raise EnvFault(f"{report.id}: not fit to train on; see the errors above")
 
 
-def _env_to_check(env: str | None, overrides: list[str], file: str | None, modules: list[str] | None) -> EnvConfig:
+def _env_section(env: str | None, overrides: list[str], file: str | None, modules: list[str] | None) -> EnvConfig:
     from rlstudio.cli.arguments.experiments import read_experiment
     from rlstudio.cli.arguments.own_env import import_typed
     from rlstudio.core.parsing.yaml_file import Document

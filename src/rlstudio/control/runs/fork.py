@@ -23,6 +23,7 @@ from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import read_config
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
+from rlstudio.experiment.training.environments import refuse_elsewhere
 
 FORK_NAME = re.compile(r"-fork[0-9]*\Z")
 
@@ -92,6 +93,7 @@ def fork_later(
     empty_replay: bool = False,
 ) -> RunRow:
     """The child in the queue."""
+    refuse_elsewhere(parent.env_id)
     return queued(workspace, fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay))
 
 

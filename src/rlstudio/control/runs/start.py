@@ -23,12 +23,13 @@ from rlstudio.delivery.shipping import check_ships
 from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
 from rlstudio.experiment.config.imports import import_path, module_name, with_files
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.lineage.lineage import EVENT, Lineage, lineage
+from rlstudio.experiment.lineage.lineage import EVENT, Lineage, lineage, record_lineage
 from rlstudio.experiment.run.continuation import Continuation, continuation_of
 from rlstudio.experiment.run.notify import Notifier
 from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import Built, build
+from rlstudio.experiment.training.environments import refuse_elsewhere
 
 OWNER_VARIABLE = "RLSTUDIO_OWNER"
 
@@ -63,6 +64,7 @@ def enqueue(
     **origin: Unpack[RunOrigin],
 ) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
+    refuse_elsewhere(cfg.env.id)
     check(cfg)
     return workspace.store.create(request_of(cfg, notify, **origin), key=key)
 
@@ -134,7 +136,7 @@ def resume_session(
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
         with recording_failure(workspace.store, claimed):
             session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
-            folder.event(EVENT, **lineage_again(workspace, run.id))
+            record_lineage(folder, lineage_again(workspace, run.id))
         opened.pop_all()
     return with_follow_ups(workspace, session)
 
@@ -150,6 +152,7 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
     modules that the user allows it and this process has imported; they are remembered, since another process opens the
     run."""
     refuse_busy(run)
+    refuse_elsewhere(run.env_id)
     workspace.import_consented(run)
     if run.is_paused and not overrides and not imports:
         return workspace.store.release(run.id)

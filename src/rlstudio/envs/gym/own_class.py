@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.envs.own_modules import imported
+from rlstudio.envs.python_envs import factory_of, is_of_python
 
 MISSPELT = 0.85
 """So similar is a misspelt name: CartPol-v1 to CartPole-v1 is 0.95, Drone-v0 to Enduro-v0 0.71."""
@@ -23,6 +24,8 @@ MISSPELT = 0.85
 
 def class_spec(id: str) -> EnvSpec:
     """What Gymnasium would know of the class if it were registered under this id, without a time limit."""
+    if is_of_python(id):
+        return EnvSpec(id, entry_point=factory_of(id))
     module_name, _, name = id.partition(":")
     module = sys.modules.get(module_name)
     if module is None:

@@ -27,14 +27,17 @@ import pwd
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, TypedDict, cast
 
+from rlstudio.core.errors import Notice
 from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.version import __version__
+from rlstudio.envs.own_modules import imported
 from rlstudio.experiment.lineage.git import Commit, commit_of
 from rlstudio.experiment.lineage.secrets import masked
 
@@ -50,6 +53,13 @@ _GPUS = Path("/proc/driver/nvidia/gpus")
 _INSTALLED = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(-py[\d.]+)?\.(dist|egg)-info")
 
 
+class ImportedFile(TypedDict):
+    """A module that the user named by its file."""
+
+    file: str
+    sha256: str
+
+
 class Lineage(TypedDict, total=False):
     """As above; one that an older RLStudio recorded may lack some of it."""
 
@@ -63,12 +73,15 @@ class Lineage(TypedDict, total=False):
     directory: str | None
     user: str
     weights: dict[str, object]
+    imports: dict[str, ImportedFile]
 
 
 def lineage() -> Lineage:
     """Everything above, as JSON values; takes some 20 ms, nearly all of it git."""
     installed = installed_versions(sys.path)
+    imports = _imported_files()
     return {
+        **({"imports": imports} if imports else {}),
         "code": _code(),
         "lock_hash": lock_hash(installed),
         "versions": {
@@ -83,6 +96,28 @@ def lineage() -> Lineage:
         "directory": _directory(),
         "user": _user(),
     }
+
+
+def _imported_files() -> dict[str, ImportedFile]:
+    files = {name: module.file for name, module in imported().items() if module.file is not None}
+    found: dict[str, ImportedFile] = {}
+    for name, file in files.items():
+        with suppress(OSError):  # it was removed meanwhile
+            found[name] = {"file": file, "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+    return found
+
+
+def record_lineage(folder: RunFolder, now: Lineage) -> None:
+    """For a run that goes on. Where a file that its environment comes from has another content than before, that is
+    recorded and said once: the run goes on with the new one."""
+    earlier = (recorded_lineage(folder) or {}).get("imports")
+    for name, module in now.get("imports", {}).items():
+        known = earlier.get(name) if isinstance(earlier, dict) else None  # a folder may say anything
+        if isinstance(known, dict) and known.get("sha256") != module["sha256"]:
+            folder.event("code_changed", module=name, file=module["file"], sha256=module["sha256"])
+            text = f"{module['file']} has changed since the run was last started; it goes on with the file as it is now"
+            warnings.warn(text, Notice, stacklevel=2)
+    folder.event(EVENT, **now)
 
 
 def _directory() -> str | None:

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from rlstudio.core.spaces import Spaces
 from rlstudio.envs.check import EnvReport, check_env
 from rlstudio.envs.check_play import Amount
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.make import EnvInfo, known_envs
+from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
-__all__ = ["EnvConfig", "EnvInfo", "EnvReport", "check", "exists_only_here", "known_envs", "missing_extras"]
+__all__ = [
+    "EnvConfig",
+    "EnvInfo",
+    "EnvObject",
+    "EnvReport",
+    "bind",
+    "check",
+    "exists_only_here",
+    "given_env",
+    "known_envs",
+    "missing_extras",
+    "refuse_elsewhere",
+    "spaces_of",
+]
 
 
 def missing_extras() -> list[EnvExtra]:
     """The extras that would bring more environments and are not installed."""
     return [extra for extra in EXTRAS if not extra.installed]
+
+
+def spaces_of(cfg: EnvConfig) -> Spaces:
+    """What an environment shows and takes; it is made for that, and closed."""
+    recipe = Recipe(cfg)
+    with recipe.opened() as env:
+        return convert_spaces(env, cfg.id)
 
 
 def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:

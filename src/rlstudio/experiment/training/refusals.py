@@ -3,7 +3,6 @@ into memory."""
 
 from __future__ import annotations
 
-from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.host.ram import usable_ram
@@ -11,8 +10,9 @@ from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
-from rlstudio.experiment.config.algorithm import algorithm, train_section
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.config.fitting import fitting
 
 MEMORY_SHARE = 0.9
 """The part of the usable memory that rows may take."""
@@ -27,19 +27,13 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
         needs = "Discrete" if chosen.discrete else "Box"
         raise Incompatible(
             f"policy.algo: {cfg.policy.algo} needs {needs} actions, but {cfg.env.id} takes {describe(action)};"
-            f" for these there are {', '.join(_algorithms_for(discrete))} (rlctl algos)"
+            f" choose one of {', '.join(fitting(spaces)) or 'another package'} (rlctl algos), or another environment"
         )
     if cfg.policy.discrete not in (None, discrete):
         raise Incompatible(
             f"policy.discrete: {str(cfg.policy.discrete).lower()} contradicts {cfg.env.id},"
             f" which takes {describe(action)}; leave it out"
         )
-
-
-def _algorithms_for(discrete: bool) -> list[str]:
-    """Those of RLStudio that learn from such an environment alone: without a dataset, and without its equations."""
-    fitting = [name for name in ALGOS.builtin if algorithm(name).discrete in (None, discrete)]
-    return [name for name in fitting if not {"dataset", "planner"} & train_section(name).model_fields.keys()]
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
