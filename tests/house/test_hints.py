@@ -79,7 +79,7 @@ def test_a_command_ends_where_its_sentence_does(text: str, lines: list[str]) -> 
         ("rlctl lunch -f x", "No such command"),
         ("rlctl resume 7 --empty", "No such option"),
         ("rlctl envs lists all of them", "unexpected extra argument"),
-        ("rlctl rm", "Missing"),
+        ("rlctl fork", "Missing"),
         ("rlctl eval RUN --planner", "requires an argument"),
         ("rlctl ls --limit many", "not a valid int"),
         ("rlctl sweep shwo x", "No such command"),

@@ -58,7 +58,19 @@ ELSEWHERE = {
 }
 """Pages whose lines another test types."""
 
-HOWTO = ("config", "environments", "export", "ipd", "memory", "metrics", "offline", "own-env", "own-world", "planning")
+HOWTO = (
+    "compare",
+    "config",
+    "environments",
+    "export",
+    "ipd",
+    "memory",
+    "metrics",
+    "offline",
+    "own-env",
+    "own-world",
+    "planning",
+)
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
 
 

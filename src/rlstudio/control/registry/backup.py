@@ -174,7 +174,7 @@ def _manifest(archive: tarfile.TarFile, source: Path) -> tuple[dict[str, object]
     first = archive.next()
     stream = None if first is None or first.name != MANIFEST or not first.isreg() else archive.extractfile(first)
     if first is None or stream is None or first.size > LARGEST_MANIFEST:
-        raise CheckpointError(f"{source}: does not begin with {MANIFEST}; is it a file of `rlctl backup`?")
+        raise CheckpointError(f"{source}: does not begin with {MANIFEST}; is it a file of `rlctl backup FILE`?")
     head = unsealed(stream.read(), f"{source}: {MANIFEST}")
     if (head.get("kind"), head.get("version")) != (KIND, VERSION):
         raise CheckpointError(f"{source}: is {head.get('kind')} {head.get('version')}, not {KIND} {VERSION}")
