@@ -110,7 +110,7 @@ def offers(words: str) -> list[str]:
 
 
 def test_completion_of_runs(run: RunFolder) -> None:
-    assert offers("rlctl show ") == ["last", "sleeper", run.id]
+    assert offers("rlctl show ") == ["last", "sleeper", run.id[-4:]]
     assert offers("rlctl logs sle") == ["sleeper"]
     assert offers(f"rlctl plot last {run.id[:4]}") == [run.id]
 
