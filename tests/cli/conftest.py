@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker is started beside the seeds of a launch: they are trained here, one after the other."""
-    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(1))
+    monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(1))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from rlstudio.cli.arguments import completion
-from rlstudio.control.queue.group import Group
+from rlstudio.control.queue.run_group import RunGroup
 from rlstudio.control.queue.scheduler import Scheduler
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.workspace import Workspace
@@ -206,14 +206,14 @@ def test_newcomer_s4_seeds_are_trained_side_by_side_where_cores_are_free(
         asked.append(Scheduler(workspace.store, Slots(1), InProcessLauncher(workspace)).tick().started)
 
     monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", serve)
-    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(2))
+    monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(2))
     runs = rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "train.epochs=1", "--json", "-q").document["runs"]
     assert [run["state"] for run in runs] == ["COMPLETED"] * 2
     assert [run.id for (run,) in asked] == [runs[0]["id"]], "the worker took the first, this process the second"
     assert [workspace.store.get(run["id"]).is_managed for run in runs] == [True, False]
     assert [run["evaluation"]["mean"] for run in runs] == [run["eval_return"] for run in runs]
     assert {frozenset(run["evaluation"]) for run in runs} == {frozenset(runs[1]["evaluation"])}
-    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(1))
+    monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(1))
     assert rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "train.epochs=1", "-q").code == 0
     assert len(asked) == 1, "one core: no worker is asked"
     workspace.store.database.close()
@@ -226,25 +226,25 @@ def test_seeds_that_others_train_are_waited_for(rlctl: Rlctl, place: Path, monke
         for run in workspace.store.runs(states={S.QUEUED}):
             claimed.append(workspace.store.claim(run.id, this_process()))
 
-    def ends_one(group: Group) -> None:
+    def ends_one(group: RunGroup) -> None:
         run = claimed.pop()
         workspace.store.move(run.id, run.token, S.RUNNING)
         end = (S.COMPLETED, Reason.NONE) if claimed else (S.FAILED, Reason.DIVERGED)
         workspace.store.move(run.id, run.token, *end)
 
     monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", claims_all)
-    monkeypatch.setattr("rlstudio.control.queue.group.of_this_machine", lambda: Slots(9))
-    monkeypatch.setattr(Group, "wait", ends_one)
+    monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(9))
+    monkeypatch.setattr(RunGroup, "wait", ends_one)
     done = rlctl("launch", "-f", "tiny.yaml", "--seeds", 3)
     assert done.code == 6, "of the one that diverged"
     assert "waiting for 3 more, which a worker trains beside; Ctrl-C holds them back" in done.out
 
-    def is_interrupted(group: Group) -> None:
+    def is_interrupted(group: RunGroup) -> None:
         ends_one(group)
         ends_one(group)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Group, "wait", is_interrupted)
+    monkeypatch.setattr(RunGroup, "wait", is_interrupted)
     done = rlctl("launch", "-f", "tiny.yaml", "--seeds", 2, "-q")
     assert done.code == 130
     workspace.store.database.close()

@@ -17,6 +17,7 @@ import yaml
 
 from rlstudio import orchestrator
 from rlstudio.cli.app import main
+from rlstudio.control.store.resources import Slots
 from support.cli_scenario import rlctl_in_process
 from support.experiments import TRAIN, tiny_data, tiny_yaml
 from support.pages import EXAMPLES, ROOT, blocks
@@ -71,6 +72,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in offline(home).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(socket.socket, "connect", _local_only(socket.socket.connect))
+    monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(1))  # no worker beside
     monkeypatch.chdir(place)
     (place / "tiny.yaml").write_text(TINY)
     assert main(["launch", "-f", "tiny.yaml", "--quiet"]) == 0

@@ -21,7 +21,7 @@ from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, 
 from rlstudio.core.host.process_exit import report_crashes
 
 if TYPE_CHECKING:
-    from rlstudio.control.queue.group import Group
+    from rlstudio.control.queue.run_group import RunGroup
     from rlstudio.control.store.records import RunRow
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.run.session import Session
@@ -135,10 +135,10 @@ def run_alone(session: Session, origin: str, style: OutputStyle) -> int:
 def run_group(workspace: Workspace, runs: Sequence[RunRow], origin: str, style: OutputStyle) -> int:
     """Train runs of the queue until all have ended: here one after the other, and beside them what a worker takes where
     cores are free. A failure of `OWN_FAULTS` ends only its own run; any other, and a signal, holds all others back."""
-    from rlstudio.control.queue.group import Group
+    from rlstudio.control.queue.run_group import RunGroup
 
     report_crashes()
-    group = Group(workspace, runs)
+    group = RunGroup(workspace, runs)
     outcomes: dict[str, SeedResult] = {}
     try:
         group.share()
@@ -156,7 +156,7 @@ def run_group(workspace: Workspace, runs: Sequence[RunRow], origin: str, style: 
     return stopped_by or code
 
 
-def _train_all(group: Group, outcomes: dict[str, SeedResult], origin: str, style: OutputStyle) -> int:
+def _train_all(group: RunGroup, outcomes: dict[str, SeedResult], origin: str, style: OutputStyle) -> int:
     """Until none is left. Returns the exit code by which the others must not go on; 0 where they may."""
     from rlstudio.experiment.run.signals import Interrupted, StopSignals
 

@@ -154,7 +154,7 @@ def resume(
         raise UserError(f"{option} with {other}: accept it where you can see it; leave one of them out")
     style = OutputStyle(quiet, json)
     if len(entries) > 1:
-        from rlstudio.control.queue.group import requeue_group
+        from rlstudio.control.queue.run_group import requeue_group
 
         failed_too = bool(states) or not selection.is_group(entries)
         queued = requeue_group(workspace, entries, overrides, imports=modules or (), also_failed=failed_too)

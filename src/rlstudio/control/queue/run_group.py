@@ -30,7 +30,7 @@ HOLD_SECONDS = 6.0
 """A run leaves within 5 s of the signal, saved or not."""
 
 
-class Group:
+class RunGroup:
     def __init__(self, workspace: Workspace, runs: Sequence[RunRow]) -> None:
         self._workspace = workspace
         self._ids = [run.id for run in runs]
@@ -112,6 +112,6 @@ def requeue_group(
             is_queued = run.state == RunState.QUEUED and not overrides
             queued.append(run if is_queued else requeue(workspace, run, overrides, imports=imports))
     except BaseException:
-        Group(workspace, queued).hold_back()
+        RunGroup(workspace, queued).hold_back()
         raise
     return queued
