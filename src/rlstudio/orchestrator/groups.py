@@ -14,7 +14,7 @@ from rlstudio.orchestrator.handle import Run
 
 if TYPE_CHECKING:
     from rlstudio.experiment.analysis.compare_groups import GroupComparison
-    from rlstudio.experiment.analysis.groups import RunGroup
+    from rlstudio.experiment.analysis.groups import MeasuredGroup
 
 
 def compare(
@@ -61,7 +61,7 @@ def plot(
 
 def _groups(
     runs: Sequence[str | Run], filters: tuple[Sequence[str], ...], runs_dir: str | Path | None
-) -> tuple[RunGroup, ...]:
+) -> tuple[MeasuredGroup, ...]:
     from rlstudio.control.runs.measured import measured_groups
     from rlstudio.control.runs.select import Filters, select
 

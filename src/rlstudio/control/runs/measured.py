@@ -13,7 +13,7 @@ from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.analysis.compare_runs import ABSENT, differences
-from rlstudio.experiment.analysis.groups import MeasuredRun, RunGroup
+from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun
 from rlstudio.experiment.metrics.reader import read_series
 
 OF_ONE_RUN = {"name", "env.seed"}
@@ -23,13 +23,13 @@ MOST_SETTINGS = 2
 """That a label names."""
 
 
-def measured_groups(entries: Sequence[Entry]) -> tuple[RunGroup, ...]:
+def measured_groups(entries: Sequence[Entry]) -> tuple[MeasuredGroup, ...]:
     """The groups of the selected runs, in their order. A run without a folder has measured nothing; if that is so for
     all of them, the reason of the first one is raised."""
     if not any(entry.has_folder for entry in entries):
         entries[0].workspace.folder_to_read(entries[0].id)
     return tuple(
-        RunGroup(label, tuple(_measured(entry) for entry in members))
+        MeasuredGroup(label, tuple(_measured(entry) for entry in members))
         for name, group in by_name(entries).items()
         for label, members in _experiments(name, group).items()
     )

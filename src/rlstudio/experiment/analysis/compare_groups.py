@@ -16,7 +16,7 @@ import numpy as np
 
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.analysis.curves import resampling
-from rlstudio.experiment.analysis.groups import MeasuredRun, RunGroup, left_out, listed, result_metric
+from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun, left_out, listed, result_metric
 from rlstudio.ops.statistics import (
     IntervalEstimate,
     Statistic,
@@ -89,7 +89,9 @@ class GroupComparison:
         }
 
 
-def compare_groups(groups: Sequence[RunGroup], metric: str | None = None, *, minimize: bool = False) -> GroupComparison:
+def compare_groups(
+    groups: Sequence[MeasuredGroup], metric: str | None = None, *, minimize: bool = False
+) -> GroupComparison:
     """`minimize`: less of the metric is better."""
     chosen, notes = result_metric(groups, metric)
     results: list[GroupResult] = []
@@ -99,7 +101,7 @@ def compare_groups(groups: Sequence[RunGroup], metric: str | None = None, *, min
     return GroupComparison(chosen, minimize, tuple(results), (*notes, *_doubts(results)))
 
 
-def _result(group: RunGroup, metric: str, first: GroupResult | None, minimize: bool) -> GroupResult:
+def _result(group: MeasuredGroup, metric: str, first: GroupResult | None, minimize: bool) -> GroupResult:
     runs = tuple(_last(run, metric) for run in group.with_metric(metric))
     values = [run.value for run in runs]
     improvement = None

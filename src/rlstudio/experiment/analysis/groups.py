@@ -37,7 +37,7 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
-class RunGroup:
+class MeasuredGroup:
     """Repetitions of one experiment: runs that share a name and a configuration."""
 
     label: str
@@ -52,7 +52,7 @@ class MetricChoice(NamedTuple):
     notes: list[str]
 
 
-def curve_metric(groups: Sequence[RunGroup], wanted: str | None = None) -> MetricChoice:
+def curve_metric(groups: Sequence[MeasuredGroup], wanted: str | None = None) -> MetricChoice:
     """What is drawn: `wanted`; else the evaluation return; else, where a group has too few evaluations for a curve and
     all have a training return, that one."""
     metric = choose_metric(_names(groups), wanted)
@@ -72,7 +72,7 @@ def curve_metric(groups: Sequence[RunGroup], wanted: str | None = None) -> Metri
     )
 
 
-def result_metric(groups: Sequence[RunGroup], wanted: str | None = None) -> MetricChoice:
+def result_metric(groups: Sequence[MeasuredGroup], wanted: str | None = None) -> MetricChoice:
     """What is compared: `wanted`; else the evaluation return; else, where a group has none and all have a training
     return, that one."""
     metric = choose_metric(_names(groups), wanted)
@@ -83,7 +83,7 @@ def result_metric(groups: Sequence[RunGroup], wanted: str | None = None) -> Metr
     return MetricChoice(TRAINING_RETURN, [note])
 
 
-def curves_of(groups: Sequence[RunGroup], metric: str) -> tuple[list[Curve], list[str]]:
+def curves_of(groups: Sequence[MeasuredGroup], metric: str) -> tuple[list[Curve], list[str]]:
     """One curve for each group, and notes about runs that are not in it to their end."""
     curves, notes = [], []
     for group in groups:
@@ -100,7 +100,7 @@ def curves_of(groups: Sequence[RunGroup], metric: str) -> tuple[list[Curve], lis
     return curves, notes
 
 
-def left_out(group: RunGroup, metric: str) -> list[str]:
+def left_out(group: MeasuredGroup, metric: str) -> list[str]:
     """A note about the runs of a group that have no value of the metric."""
     missing = [run.status.id for run in group.runs if not len(run.points(metric)[0])]
     if not missing:
@@ -115,9 +115,9 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _names(groups: Sequence[RunGroup]) -> list[str]:
+def _names(groups: Sequence[MeasuredGroup]) -> list[str]:
     return [name for group in groups for run in group.runs for name in run.series]
 
 
-def _all_have(groups: Sequence[RunGroup], metric: str) -> bool:
+def _all_have(groups: Sequence[MeasuredGroup], metric: str) -> bool:
     return all(group.with_metric(metric) for group in groups)
