@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.metrics.tables import NamedRun
 
 CSV, PARQUET = ".csv", ".parquet"
-MetricChoice = Annotated[
+MetricKey = Annotated[
     str | None, typer.Option("--metric", metavar="KEY", help="For example train/kl.  [default: evaluation return]")
 ]
 
@@ -33,7 +33,7 @@ def plot(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
-    metric: MetricChoice = None,
+    metric: MetricKey = None,
     state: States = None,
     env: Envs = None,
     algo: Algos = None,
@@ -69,7 +69,7 @@ def plot(
 
 def compare(
     runs: RunWords = None,
-    metric: MetricChoice = None,
+    metric: MetricKey = None,
     minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
     state: States = None,
     env: Envs = None,
