@@ -97,11 +97,11 @@ def lineage() -> Lineage:
 
 def _imported_files() -> dict[str, ImportedFile]:
     files = {name: module.file for name, module in imported().items() if module.file is not None}
-    found: dict[str, ImportedFile] = {}
+    hashed: dict[str, ImportedFile] = {}
     for name, file in files.items():
         with suppress(OSError):  # it was removed meanwhile
-            found[name] = {"file": file, "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
-    return found
+            hashed[name] = {"file": file, "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+    return hashed
 
 
 def record_lineage(folder: RunFolder) -> None:
