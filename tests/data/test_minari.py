@@ -16,7 +16,8 @@ import torch
 from rlstudio.core.errors import Incompatible, UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Spaces
-from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, read_replay, write_dataset
+from rlstudio.data.datasets.episodes import RecordedEpisode
+from rlstudio.data.datasets.minari_files import read_episodes, read_replay, write_dataset
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.envs.gym.spaces import convert_action, to_gymnasium
 

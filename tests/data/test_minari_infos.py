@@ -14,7 +14,8 @@ from rlstudio.core.contracts import Acted
 from rlstudio.core.errors import UserError
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
-from rlstudio.data.datasets.minari_files import RecordedEpisode, read_episodes, read_replay, write_dataset
+from rlstudio.data.datasets.episodes import RecordedEpisode
+from rlstudio.data.datasets.minari_files import read_episodes, read_replay, write_dataset
 from rlstudio.data.datasets.minari_infos import read_infos
 from rlstudio.data.datasets.minari_source import DatasetSource
 from rlstudio.envs.config import EnvConfig

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.data.datasets.minari_files import RecordedEpisode, write_dataset
+from rlstudio.data.datasets.episodes import RecordedEpisode
+from rlstudio.data.datasets.minari_files import write_dataset
 
 SPACES = Spaces(Box((4,), "float32", (-np.inf,), (np.inf,)), Discrete(2))
 DATASET = "support/cartpole-v0"

@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol, cast
@@ -25,7 +24,8 @@ from rlstudio.core.batch import Batch, Column
 from rlstudio.core.contracts import Array
 from rlstudio.core.errors import Incompatible, RLStudioError, UserError
 from rlstudio.core.host.extras import Extra
-from rlstudio.core.spaces import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Spaces, describe
+from rlstudio.core.spaces import Box, Dict, Leaf, Spaces, describe
+from rlstudio.data.datasets.episodes import RecordedEpisode, check_episode
 from rlstudio.data.datasets.minari_infos import read_infos, stored_infos
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.envs.gym.spaces import convert_spaces, to_gymnasium
@@ -37,19 +37,6 @@ MINARI = Extra("minari", "minari")
 FIELD = "train.dataset"
 LONGEST = 200
 ID = re.compile(r"([A-Za-z0-9_]+[A-Za-z0-9_-]*/)*[A-Za-z0-9_]+[A-Za-z0-9_-]*-v[0-9]{1,6}")
-
-
-@dataclass(frozen=True)
-class RecordedEpisode:
-    """One episode as an agent sees it: T steps, T + 1 observations (a dict of arrays for a Dict)."""
-
-    observations: Array
-    actions: np.ndarray  # choices from 0
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    seed: int | None = None
-    infos: dict[str, np.ndarray] = field(default_factory=dict)  # by the chosen keys, NaN in steps that gave none
 
 
 class _MinariEpisode(Protocol):
@@ -88,7 +75,7 @@ def read_episodes(name: str, spaces: Spaces) -> list[RecordedEpisode]:
                 label = f"{FIELD}: {name}, episode {number}"
                 infos = read_infos(data.infos or {}, spaces.infos, len(data), label)
                 episode = _episode(data, recorded, getattr(dataset.observation_space, "start", 0), infos)
-                _check(episode, recorded, label)
+                check_episode(episode, recorded, label)
                 episodes.append(episode)
     if not episodes:
         raise UserError(f"{FIELD}: {name} has no episodes; record or download one that has")
@@ -152,7 +139,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite, which `_check` refuses
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold becomes infinite and is refused
 def _episode(data: _MinariEpisode, spaces: Spaces, start: int, infos: dict[str, np.ndarray]) -> RecordedEpisode:
     """As an agent sees it; `start` is what choices are counted from in observations."""
     truncated = np.asarray(data.truncations, bool).copy()
@@ -174,43 +161,6 @@ def _array(values: ArrayLike, space: Leaf, start: ArrayLike = 0) -> np.ndarray:
     """Rows of a space, choices from 0."""
     rows = np.asarray(values).astype(space.dtype, copy=False).reshape(-1, *space.shape)
     return rows - np.asarray(start) if np.any(start) else rows
-
-
-def _check(episode: RecordedEpisode, spaces: Spaces, label: str) -> None:
-    """Refuse what cannot be learned from: updates would be skipped without end, and nothing would say for which row."""
-    remedy = "record it again, or write it anew without that episode"
-    for what, rows, space, count in _columns(episode, spaces):
-        if len(rows) != count:
-            raise UserError(f"{label}: {len(rows)} rows of {what} where {count} belong; {remedy}")
-        flat = rows.reshape(count, -1)
-        bad = _unusable(flat, space)
-        if bad.any():
-            step, number = np.argwhere(bad)[0]
-            reason = "not finite" if flat.dtype.kind == "f" else "not one of its choices"
-            raise UserError(f"{label}, step {step}: {what} has {flat[step, number]}, which is {reason}; {remedy}")
-
-
-def _columns(episode: RecordedEpisode, spaces: Spaces) -> Iterator[tuple[str, np.ndarray, Space | None, int]]:
-    """What it is, its rows, their space where they have one, how many there must be."""
-    steps, observations = len(episode.rewards), episode.observations
-    if isinstance(spaces.observation, Dict):
-        for name, entry in spaces.observation.items():
-            yield f"observation {name!r}", observations[name], entry, steps + 1
-    else:
-        assert isinstance(observations, np.ndarray)
-        yield "observation", observations, spaces.observation, steps + 1
-    yield "action", episode.actions, spaces.action, steps
-    yield "reward", episode.rewards, None, steps
-    yield "termination", episode.terminated, None, steps
-    yield "truncation", episode.truncated, None, steps
-
-
-def _unusable(rows: np.ndarray, space: Space | None) -> np.ndarray:
-    """Which numbers are not finite and which choices are not in the space; bytes are always fine."""
-    if isinstance(space, Discrete | MultiDiscrete):
-        counts = space.nvec if isinstance(space, MultiDiscrete) else (space.n,)
-        return np.asarray((rows < 0) | (rows >= np.asarray(counts)))
-    return ~np.isfinite(rows) if rows.dtype.kind == "f" else np.zeros((1, 1), bool)
 
 
 def _rows(episode: RecordedEpisode) -> Batch:

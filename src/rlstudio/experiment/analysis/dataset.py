@@ -16,7 +16,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlstudio.core.contracts import Array, Player
 from rlstudio.core.errors import Incompatible
-from rlstudio.data.datasets.minari_files import RecordedEpisode, check_new, write_dataset
+from rlstudio.data.datasets.episodes import RecordedEpisode
+from rlstudio.data.datasets.minari_files import check_new, write_dataset
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.experiment.folder.run_folder import RunFolder
