@@ -37,7 +37,8 @@ from rlstudio.experiment.analysis.dataset import recorded_episodes
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
-from rlstudio.experiment.training.loop import Position, train
+from rlstudio.experiment.training.loop import train
+from rlstudio.experiment.training.position import Position
 from rlstudio.planners.build import build_planner
 from rlstudio.planners.config import PlannerConfig
 from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig

@@ -48,15 +48,10 @@ class LocalRuntime(EnvDescription):
         return StreamSource(self._collector(agent, rng, explore), steps, self.device)
 
     def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
-        from rlstudio.data.replay.buffer import ReplayBuffer  # a run that learns from fresh rollouts needs none
-        from rlstudio.data.replay.priorities import Priorities
-        from rlstudio.data.replay.source import ReplaySource
+        from rlstudio.data.replay.source import new_replay  # a run that learns from fresh rollouts needs none
 
-        replay = ReplayBuffer(self.spaces, self.replay_capacity, self.num_envs)
-        sampling = self.group.own(rng.fork("sample"))
-        chosen = plan.priorities
-        priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
-        return ReplaySource(self._collector(agent, rng, explore), replay, sampling, plan, self.device, priorities)
+        collector, sampling = self._collector(agent, rng, explore), self.group.own(rng.fork("sample"))
+        return new_replay(collector, self.spaces, self.replay_capacity, self.num_envs, sampling, plan, self.device)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
         return Collector(

@@ -53,7 +53,7 @@ class Optimizer:
         """
         flat = self.flat
         self.calls += 1
-        PULSE.beats += 1
+        PULSE.others += 1
         flat.grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         if self.group.size > 1:

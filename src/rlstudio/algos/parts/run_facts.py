@@ -1,8 +1,9 @@
-"""What the run around a Trainer reads off it between learning steps, for its reports and guardrails."""
+"""What others read off a Trainer: `rlctl algos` off its class, the run around it between learning steps."""
 
 from __future__ import annotations
 
 from math import sqrt
+from typing import ClassVar
 
 import torch
 
@@ -12,6 +13,9 @@ from rlstudio.ops.optimizer import Optimizer
 
 
 class RunFacts:
+    action_kinds: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "Box")  # for `rlctl algos`, read unimported
+    observation_kinds: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "Box", "Dict")  # the same
+    needs: ClassVar[str] = ""  # the same: what it cannot do without beside an environment, in a few words
     source: DataSource
 
     @property

@@ -20,9 +20,6 @@ class Trainer(RunFacts):
     Config: ClassVar[type[RunLength]]
     off_policy: ClassVar[bool]
     discrete: ClassVar[bool | None] = None  # True: discrete actions only; False: continuous only; None: both
-    action_kinds: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "Box")  # for `rlctl algos`, read unimported
-    observation_kinds: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "Box", "Dict")  # the same
-    needs: ClassVar[str] = ""  # the same: what it cannot do without beside an environment, in a few words
     cfg: Any
     agent: Agent
     source: DataSource

@@ -13,7 +13,8 @@ from rlstudio.core.host.process import PULSE
 if TYPE_CHECKING:
     from rlstudio.experiment.judging.evaluate import Evaluation
     from rlstudio.experiment.run.session import Session
-    from rlstudio.experiment.training.loop import Report, Tick
+    from rlstudio.experiment.training.loop import Tick
+    from rlstudio.experiment.training.position import Report
 
 KEY_METRICS = ("policy_loss", "value_loss", "loss", "q", "entropy", "kl")
 MAX_LOSSES = 4

@@ -25,8 +25,12 @@ class Pulse:
     The heartbeat of a run reads it from another thread, so that a long warm-up or evaluation is not taken for a hang;
     it costs a step nothing that could be measured."""
 
-    beats = 0
     vector_steps = 0  # of the environments that a run learns from, so that a long rollout is seen to go on
+    others = 0
+
+    @property
+    def beats(self) -> int:
+        return self.vector_steps + self.others
 
 
 PULSE = Pulse()

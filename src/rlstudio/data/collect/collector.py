@@ -72,7 +72,6 @@ class Collector:
                 assert acted.carry is not None
                 packer.write_carry(t, self.carry, acted.carry)
             step = env.step(acted.actions)
-            PULSE.beats += 1
             PULSE.vector_steps += 1
             packer.write_after(t, step)
             observations, self.carry = step.observations, acted.carry

@@ -7,13 +7,25 @@ import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import ReplayBuffer, ReplayPlan, State, Tally
+from rlstudio.core.contracts import ReplayBuffer as ReplayRows
+from rlstudio.core.contracts import ReplayPlan, State, Tally
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.rng import Rng
+from rlstudio.core.spaces import Spaces
 from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import OpenDecisions
-from rlstudio.data.replay.buffer import without_rows
+from rlstudio.data.replay.buffer import ReplayBuffer, without_rows
 from rlstudio.data.replay.priorities import Priorities
+
+
+def new_replay(
+    collector: Collecting, spaces: Spaces, capacity: int, num_envs: int, rng: Rng, plan: ReplayPlan, device: str
+) -> ReplaySource:
+    """The source of an empty buffer, which the collector fills."""
+    replay = ReplayBuffer(spaces, capacity, num_envs)
+    chosen = plan.priorities
+    priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
+    return ReplaySource(collector, replay, rng, plan, device, priorities)
 
 
 class ReplaySource:
@@ -26,7 +38,7 @@ class ReplaySource:
     def __init__(
         self,
         collector: Collecting,
-        replay: ReplayBuffer,
+        replay: ReplayRows,
         rng: Rng,
         plan: ReplayPlan,
         device: str = "cpu",

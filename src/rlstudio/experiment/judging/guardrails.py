@@ -14,7 +14,7 @@ from rlstudio.core.contracts import Trainer
 from rlstudio.core.errors import ConfigError, EnvFault, suggest
 from rlstudio.core.own_metrics import GROUP
 from rlstudio.experiment.config.sections import GuardrailsConfig
-from rlstudio.experiment.training.loop import Report
+from rlstudio.experiment.training.position import Report
 
 
 class Guardrails:

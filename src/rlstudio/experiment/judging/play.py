@@ -48,7 +48,7 @@ def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = 
         acted_on = each(np.array, observations)  # the environments write the next ones into the same arrays
         actions = acted.actions if vary is None else vary(acted_on, acted.actions)
         step = env.step(actions)
-        PULSE.beats += 1
+        PULSE.others += 1
         lengths += 1 if step.active is None else step.active
         (ended,) = np.logical_or(step.terminated, step.truncated).nonzero()
         yield Played(acted_on, carry, acted, actions, step, ended, rounds, lengths)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rlstudio.core.errors import LONGEST_MESSAGE
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
-from rlstudio.experiment.training.loop import Report
+from rlstudio.experiment.training.position import Report
 
 METRIC = "env/restarts"
 MOST_EVENTS = 20  # of one epoch; the metric counts all of them

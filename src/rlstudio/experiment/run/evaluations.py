@@ -14,7 +14,7 @@ from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.run.milestones import Final, Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
-from rlstudio.experiment.training.loop import Report
+from rlstudio.experiment.training.position import Report
 
 
 class RunEvaluations:

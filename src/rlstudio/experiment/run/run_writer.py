@@ -21,8 +21,8 @@ from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.run.signals import GRACE_SECONDS
-from rlstudio.experiment.training.loop import Report
 from rlstudio.experiment.training.machine import differences, have_same_probe
+from rlstudio.experiment.training.position import Report
 from rlstudio.ops.statistics import Summary
 
 
@@ -78,7 +78,7 @@ class RunWriter:
 
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
-        PULSE.beats += 1
+        PULSE.others += 1
         started = time.monotonic()
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}

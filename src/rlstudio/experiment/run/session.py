@@ -42,8 +42,9 @@ from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.experiment.run.run_writer import STRICT, ResumeTerms, RunWriter
 from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
-from rlstudio.experiment.training.loop import Position, Report, Tick, report_again, train
+from rlstudio.experiment.training.loop import Tick, train
 from rlstudio.experiment.training.machine import set_threads, topology
+from rlstudio.experiment.training.position import Position, Report, report_again
 from rlstudio.ops.statistics import Summary
 
 

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import Trainer, WarmsUp
-from rlstudio.experiment.training.position import Position, Report, report_again
-
-__all__ = ["Position", "Report", "Tick", "report_again", "train"]
+from rlstudio.experiment.training.position import Position, Report
 
 WARM_UP_STEPS = 64
 """Environment steps of the warm-up between two Ticks."""
