@@ -145,7 +145,7 @@ def settings(section, **changes):
         ("mpc", settings("planner", horizon=4), "`derived` does not follow from its plan"),
         ("mpc", lambda spec: spec["plan"]["settings"].update(epochs=3), "plans by the settings"),
         ("mpc", lambda spec: spec.update(algo="ppo"), "ppo is no algorithm that plans"),
-        ("mpc", lambda spec: spec["plan"]["world"].update(id="os:system"), "would import code"),
+        ("mpc", lambda spec: spec["plan"]["world"].update(id="antigravity:Drone"), "antigravity:Drone has no"),
         ("diffusion", lambda spec: spec["plan"]["network"].update(hidden_sizes=[9]), "size mismatch"),
     ],
 )
@@ -155,6 +155,7 @@ def test_b5_a_plan_cannot_ask_for_more_than_it_may(algo, change, said, copy):
         forged.agent()
     assert "spec.json" in str(caught.value)
     assert said in str(caught.value) or (said == "size mismatch" and "the Model has" in str(caught.value))
+    assert "antigravity" not in sys.modules  # what a file names is not imported
 
 
 @pytest.mark.parametrize(
