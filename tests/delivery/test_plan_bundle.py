@@ -145,7 +145,7 @@ def settings(section, **changes):
         ("mpc", settings("planner", horizon=4), "`derived` does not follow from its plan"),
         ("mpc", lambda spec: spec["plan"]["settings"].update(epochs=3), "plans by the settings"),
         ("mpc", lambda spec: spec.update(algo="ppo"), "ppo is no algorithm that plans"),
-        ("mpc", lambda spec: spec["plan"]["world"].update(id="antigravity:Drone"), "antigravity:Drone has no"),
+        ("mpc", lambda spec: spec["plan"]["world"].update(id="antigravity:Drone"), "no agent can be built from it"),
         ("diffusion", lambda spec: spec["plan"]["network"].update(hidden_sizes=[9]), "size mismatch"),
     ],
 )
