@@ -212,7 +212,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     command = request["args"]
     if _starts_others(command):
         _State.cold = request["cold"]
-        MODULES.pop(WORKER)  # no torch in it
+        MODULES.pop(WORKER, None)  # no torch in it
         fork_from_here_on()
     if command[0] == RLCTL:
         sys.argv = ["rlctl", *command[1:]]
