@@ -41,8 +41,8 @@ ACTING = {
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
-ELSEWHERE = {"play", "record", "serve-policy", "import", "backup"}
-"""They write films, datasets, bundles and backups where they are told to."""
+ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init"}
+"""They write films, datasets, bundles, backups and configurations where they are told to."""
 
 READING = {
     "ls": ["", "--json", "--limit 1", "--limit 0", "tiny", "--state completed --tag none"],

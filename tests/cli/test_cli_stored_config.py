@@ -55,15 +55,17 @@ def test_a_missing_module_is_told_with_the_run_and_the_remedy_by_every_command(r
         assert (done.code, done.out) == (2, ""), name
         assert done.err == (
             f"rlctl: run {away.parent.name}: launched with --import stored_world: ModuleNotFoundError: No module named"
-            " 'stored_world';"
-            " run from the directory where it lies, or install it\n"
+            " 'stored_world'; name its file (--import PATH/stored_world.py), run from the directory where it lies, or"
+            " install it\n"
         ), name
 
 
 def test_python_tells_it_as_well(away: Path) -> None:
     run = orchestrator.get("last")
     for ask in (run.agent, run.resume, run.evaluate, lambda: run.config):
-        with pytest.raises(UserError, match=r"^run .*: launched with --import stored_world: .*; run from the dir"):
+        with pytest.raises(
+            UserError, match=r"^run .*: launched with --import stored_world: .*; name its file .*, run from the dir"
+        ):
             ask()
 
 

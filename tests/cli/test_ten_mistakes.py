@@ -59,7 +59,7 @@ def test_2_an_algorithm_for_other_actions_names_those_that_fit(rlctl: Rlctl, pla
     answer = refused(rlctl(*LAUNCH, "env.id=Pendulum-v1", "policy.algo=dqn", "train={epochs: 1}"))
     named = re.search(r"choose one of ([\w, ]+) \(rlctl algos\)", answer.err)
     assert named is not None, answer.err
-    assert named[1].split(", ") == ["a2c", "ppo", "sac", "td3"]
+    assert named[1].split(", ") == ["a2c", "diffusion", "mbmpc", "ppo", "sac", "td3"]
     assert not (place / "runs").exists()
     for algo in named[1].split(", "):
         data = {**yaml.safe_load(TINY), "train": {"epochs": 1}, "env": {"id": "Pendulum-v1", "num_envs": 4}}

@@ -78,7 +78,7 @@ def test_a_child_begins_where_its_parent_stands(workspace: Workspace, parent: Ru
 
 
 def test_a_child_registers_its_policy_where_its_experiment_says_so(workspace: Workspace, parent: RunRow) -> None:
-    child = train(fork(workspace, parent, "last", ["train.epochs=4", "register.model=forked"]))
+    child = train(fork(workspace, parent, "last", ["train.epochs=4", "register.model=forked", "name=registered"]))
     (version,) = Releases(workspace).registry.versions("forked")
     assert (version.model, version.run_id) == ("forked", child)
 

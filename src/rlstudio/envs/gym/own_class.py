@@ -56,7 +56,7 @@ def not_registered(id: str, known: Sequence[str]) -> str | None:
     """Why an unknown id is not there although the user imported modules, and what to do. None without such modules, and
     where it is a misspelt one of all that are `known`."""
     modules = imported()
-    if not modules or get_close_matches(id, known, cutoff=MISSPELT):
+    if not modules or get_close_matches(id.lower(), [name.lower() for name in known], cutoff=MISSPELT):
         return None
     ids = [env_id for module in modules.values() for env_id in module.env_ids]
     names = " and ".join(modules)
