@@ -29,7 +29,7 @@ from support.control_world import S, in_state, request
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tables, tree
 
-ACTIONS = {"resume", "session", "fork", "stop", "pause", "cancel", "wait"}
+ACTIONS = {"resume", "session", "fork", "stop", "pause", "cancel", "wait", "tag", "untag", "write_note"}
 GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name not in ACTIONS)
 
 
@@ -60,14 +60,17 @@ def test_the_getters_are_those_that_are_known() -> None:
         "agent",
         "config",
         "evaluate",
+        "handle",
         "history",
         "lineage",
         "metrics",
+        "note",
         "parent",
         "path",
         "recorded",
         "state",
         "status",
+        "tags",
     ]
     assert known == GETTERS
 

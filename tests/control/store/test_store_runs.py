@@ -34,6 +34,7 @@ FULL = request(
     stall_seconds=12.5,
     imports=("my_worlds",),
     import_path=("/somewhere",),
+    notify=("tell", "me"),
 )
 
 
@@ -41,14 +42,14 @@ def test_a_new_run_is_all_that_was_asked_for(store):
     run = store.create(FULL)
     assert RUN_ID.fullmatch(run.id)
     for field in fields(RunRequest):
-        if field.name not in ("config_yaml", "lineage", "imports", "import_path"):
+        if field.name not in ("config_yaml", "lineage", "imports", "import_path", "notify"):
             assert getattr(run, field.name) == getattr(FULL, field.name), field.name
     assert (run.state, run.reason, run.desired, run.version, run.token, run.attempt) == (S.QUEUED, "", "run", 1, 0, 0)
     assert (run.failures, run.failed_at, run.is_managed, run.is_owned, run.exact) == (0, 0, True, False, True)
     assert (run.eval_return, run.state_hash, run.devices) == (None, None, "")
     assert store.config_yaml(run.id) == "a: 1\n"
     assert store.lineage(run.id) == FULL.lineage
-    assert store.consent(run.id) == Consent(FULL.imports, FULL.import_path)
+    assert store.consent(run.id) == Consent(FULL.imports, FULL.import_path, FULL.notify)
     assert store.get(run.id) == run
     assert store.token(run.id) == 0
     assert_history(store, run.id)
