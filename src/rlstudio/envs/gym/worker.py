@@ -31,7 +31,7 @@ from rlstudio.core.spaces import Spaces, from_json, to_json
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.probe import used_differs
-from rlstudio.envs.gym.recipe import Recipe, one_line
+from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.replay_log import FirstSteps
 from rlstudio.envs.gym.rows import Buffers, Carver
 from rlstudio.envs.gym.spaces import convert_spaces
@@ -59,10 +59,11 @@ class EnvWorker:
         """The env's spaces, and whether it must be rebuilt for every episode (its habits, if asked for)."""
         job = json.loads(payload)
         recipe = Recipe.from_json(job["recipe"])
-        with recipe.opened() as env:
-            spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
+        env = recipe.build()
+        spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
         rebuild = False
-        if job["habits"]:
+        if job["habits"]:  # else it is not even closed: an env that hangs or exits then is still to be trained on
+            close_quietly(env)
             rebuild = used_differs(recipe, spaces, lambda: self._control.send_bytes(b"+"))
         return {"spaces": spaces_to_json(spaces), "rebuild": rebuild}
 
