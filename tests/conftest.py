@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 
+from rlstudio.envs.own_modules import IMPORTED
 from support.deadlines import TEST_LIMIT
 from support.processes import signals_as_in_a_terminal
 from support.warm_python import cold_starts, warm_starts
@@ -52,6 +53,15 @@ def _signals():
     """In each process that runs tests, not in the one that only hands them out: its workers inherit from it."""
     with signals_as_in_a_terminal():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_modules():
+    """A command remembers which modules it imported for the user until its process ends; here that is one test."""
+    before = dict(IMPORTED)
+    yield
+    IMPORTED.clear()
+    IMPORTED.update(before)
 
 
 @pytest.fixture(autouse=True, scope="session")

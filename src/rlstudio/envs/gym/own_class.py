@@ -18,8 +18,8 @@ from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.envs.own_modules import imported
 from rlstudio.envs.python_envs import factory_of, is_of_python
 
-MISSPELT = 0.85
-"""So similar is a misspelt name: CartPol-v1 to CartPole-v1 is 0.95, Drone-v0 to Enduro-v0 0.71."""
+MISSPELT = 0.8
+"""So similar is a misspelt name: CartPole to CartPole-v1 is 0.84, Drone-v0 to Enduro-v0 0.71."""
 
 
 def class_spec(id: str) -> EnvSpec:
