@@ -183,8 +183,9 @@ def test_only_the_command_line_names_modules_to_import():
     stored = experiment_from(read_text(to_yaml(cfg), "config.yaml"), imports=["more"], stored=True)
     assert stored.imports == ("my_package.envs", "more")
     assert experiment_from(read_text(to_yaml(charter()), "config.yaml")) == charter()  # a copied run file launches
-    for name in ("os; x", "../x", "a-b", "", "a."):
+    for name in ("os; x", "a-b", "", "a."):
         assert "is not the name of a module" in problem(imports=[name])
+    assert "'../x' is no Python file; name one that ends with .py, or a module like" in problem(imports=["../x"])
 
 
 def test_python_builds_the_same_experiment():
