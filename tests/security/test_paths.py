@@ -427,7 +427,7 @@ def test_an_id_in_a_row_is_not_a_path(field: str, turn: int, place: Place) -> No
     assert {path.name for path in place.runs.iterdir()} == {".rlstudio", place.run_id, f"{place.run_id}evil"}
     for look in ("ls", "queue", "gc"):
         result = place.rlctl(look)
-        assert (result.code, result.problem()) == (0, None)
+        assert (result.code, result.problem()) == (0, None), result
 
 
 def test_old_rows_with_such_ids_are_collected_without_a_folder(place: Place) -> None:
@@ -536,7 +536,7 @@ def test_an_id_in_a_manifest_is_not_a_path(field: str, turn: int, place: Place) 
         for command in (("show", "last"), ("eval", "last", "--episodes", "1")) if name in SOME else (("show", "last"),):
             result = place.rlctl(*command)
             if result.problem() or result.code not in (0, 2, 4):
-                found[name, command[0]] = result.problem() or result
+                found[name, command] = result.problem() or result
     assert found == {}
     assert place.around() == around
 
@@ -552,8 +552,9 @@ def test_a_stored_config_is_read_by_the_same_rules(key: str, place: Place) -> No
         text = place.texts[name]
         changed = {**stored, **CONFIG_FIELDS[key](text)}
         (place.run / "config.yaml").write_text(json.dumps(changed))
-        for command in (("eval",), ("resume",), ("fork",)):
-            result = place.rlctl(*command, place.run_id, *(() if command == ("eval",) else ("train.epochs=3",)))
+        commands = ("eval", "resume") if key == "name" else ("eval", "resume", "fork")  # a fork has a name of its own
+        for command in commands:
+            result = place.rlctl(command, place.run_id, *(() if command == "eval" else ("train.epochs=3",)))
             if result.problem() or result.code != 2:
                 found[name, command[0]] = result.problem() or result
     assert found == {}

@@ -67,6 +67,8 @@ class References:
         ending = ending_of(run_id)
         if ending is not None and len(self._by_ending.get(ending, ())) == 1 and ending not in self.groups:
             return ending
+        if not RUN_ID.fullmatch(run_id):  # somebody wrote it into the store; its beginnings may be paths
+            return run_id
         for length in range(SHORTEST_BEGINNING, len(run_id)):
             if self._ids_of(run_id[:length]) == [run_id]:
                 return run_id[:length]
