@@ -97,7 +97,7 @@ class Position:
 
     def load_state_dict(self, state: State) -> None:
         self.epoch = int(state["epoch"])
-        self.skipped = float(state["skipped"])
+        self.skipped = state["skipped"]  # as it is: a whole number where nothing can be skipped, and hashed as one
         self.bad_rows = int(state["bad_rows"])
         self.gradient_steps = int(state["gradient_steps"])
         self.env_steps = int(state["env_steps"])
