@@ -2,10 +2,11 @@
 
 The commit REV is checked out in a temporary worktree. Fourteen short runs (the ten algorithms on native worlds, PPO and
 DQN also with `env.vectorization` sync and async) are trained by that tree and by the working tree, on the same machine
-with the same interpreter. A run is the same when the last checkpoint has the same `state_hash` and all metrics without
-the tag `clock` are equal, bit for bit. Exit status 1 when one differs or fails, 2 when nothing could be compared.
-Without --base the commit is the one where this branch left `main`, or on `main` itself HEAD~1. It takes two to three
-minutes of one core, most of them for starting 29 processes.
+with the same interpreter. A run is the same when the last checkpoint has the same `state_hash` and all metrics of the
+base without the tag `clock` are equal, bit for bit; what only the working tree measures is named beside them. Exit
+status 1 when one differs or fails, 2 when nothing could be compared. Without --base the commit is the one where this
+branch left `main`, or on `main` itself HEAD~1. It takes two to three minutes of one core, most of them for starting 29
+processes.
 """
 
 from __future__ import annotations
@@ -137,13 +138,23 @@ def results_of(records: Iterable[dict[str, Any]]) -> Records:
 
 
 def first_difference(base: Records, new: Records) -> str | None:
-    """The metric that differs at the lowest step, in words; None when all are equal."""
-    for step, key, tags in sorted({**base, **new}, key=lambda entry: entry[0]):
-        values = [side.get((step, key, tags)) for side in (base, new)]
-        if repr(values[0]) != repr(values[1]):  # repr: 0.0 is not -0.0
-            was, now = ("absent" if side is None else ", ".join(map(repr, side)) for side in values)
-            return f"{key} at step {step}: {was} -> {now}"
+    """The metric of the base that differs at the lowest step, in words; None when all are equal."""
+    for entry in sorted(base, key=lambda entry: entry[0]):
+        was, now = base[entry], new.get(entry)
+        if repr(was) != repr(now):  # repr: 0.0 is not -0.0
+            return f"{entry[1]} at step {entry[0]}: {in_words(was)} -> {in_words(now)}"
     return None
+
+
+def in_words(values: list[float | None] | None) -> str:
+    return "absent" if values is None else ", ".join(map(repr, values))
+
+
+def counts(base: Records, new: Records) -> str:
+    """How many metrics are equal, and at which steps the new tree has some that the base has not."""
+    added = [step for step, key, tags in new if (step, key, tags) not in base]
+    steps = ", ".join(map(str, sorted(set(added))))
+    return f"{len(base)} equal" + (f", {len(added)} new at step {steps}" if added else "")
 
 
 def compare(run: ShortRun, trees: Sequence[Tree], place: Path) -> tuple[list[str], bool]:
@@ -160,7 +171,7 @@ def compare(run: ShortRun, trees: Sequence[Tree], place: Path) -> tuple[list[str
     difference = first_difference(base.metrics, new.metrics)
     is_same = base.state_hash == new.state_hash
     hashes = f"{base.state_hash[:12]} {'equal' if is_same else '-> ' + new.state_hash[:12]}"
-    return [run.name, hashes, difference or f"{len(base.metrics)} equal"], is_same and difference is None
+    return [run.name, hashes, difference or counts(base.metrics, new.metrics)], is_same and difference is None
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 
 import pytest
-from benchmarks.same_bits import RUNS, compare, first_difference, read_result, results_of
+from benchmarks.same_bits import RUNS, compare, counts, first_difference, read_result, results_of
 from benchmarks.trees import CommandFailed, Tree, base_revision, base_tree
 from benchmarks.venvs import ROOT
 
@@ -80,7 +80,7 @@ def test_a_run_without_a_checkpoint_is_an_error(tmp_path):
         ([line(1, "a", 0.5), line(2, "b", -0.0)], "b at step 2: 0.0 -> -0.0"),
         ([line(1, "a", 0.5), line(2, "b", None, "nan")], "b at step 2: 0.0 -> absent"),
         ([line(1, "a", 0.5)], "b at step 2: 0.0 -> absent"),
-        ([line(1, "a", 0.5), line(2, "b", 0.0), line(2, "c", 1.0)], "c at step 2: absent -> 1.0"),
+        ([line(1, "a", 0.5), line(2, "b", 0.0), line(2, "c", 1.0)], None),
         ([line(1, "a", 0.5), line(2, "b", 0.0), line(2, "b", 0.0)], "b at step 2: 0.0 -> 0.0, 0.0"),
     ],
 )
@@ -96,6 +96,12 @@ def test_weights_and_metrics_must_both_agree(tmp_path, state_hash, value, same):
     sides = [Tree(tmp_path, "base"), Tree(tmp_path, "new")]  # runs that are there are not trained again
     row, is_same = compare(RUNS[0], sides, tmp_path)
     assert (row[0], is_same) == ("ppo", same)
+
+
+def test_what_only_the_new_tree_measures_is_named_beside_what_is_equal():
+    base, new = results_of([line(1, "a", 0.5)]), results_of([line(0, "a", 0.25), line(1, "a", 0.5)])
+    assert counts(base, new) == "1 equal, 1 new at step 0"
+    assert counts(base, base) == "1 equal"
 
 
 def test_a_run_that_fails_is_a_row(tmp_path):
