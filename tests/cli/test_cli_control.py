@@ -430,7 +430,7 @@ def test_adopt_and_gc(rlctl: Rlctl, workspace: Workspace, place: Path) -> None:
     assert rlctl("adopt", folder.path).code == 2
     assert rlctl("adopt", place / "nothing").code == 2
     assert rlctl("gc").out == "nothing to delete\n"  # a week is kept
-    assert "1 runs would be deleted" in rlctl("gc", "--days", "0").out
+    assert "1 run would be deleted; add --yes" in rlctl("gc", "--days", "0").out
     assert rlctl("gc", "--days", "0", "--json").document == {"would_remove": [folder.id]}
     assert workspace.find(folder.id).has_folder
     assert rlctl("gc", "--days", "0", "--keep", "1", "--yes").out == ""

@@ -282,6 +282,10 @@ def test_two_runs_as_a_whole(tmp_path: Path) -> None:
     assert found.topology is None
     assert found.equal  # where it ran is no difference
     assert compare_runs(left, right, {"host": "here"}, None).lineage is None
+    renamed = run(tmp_path, "{name: other, train: {lr: 0.1}}")
+    write(renamed.path, [(1, "a", 1.0)])
+    assert [difference.field for difference in compare_runs(left, renamed).config] == ["name"]
+    assert compare_runs(left, renamed).equal  # neither is what it is called
     other = run(tmp_path, "train: {lr: 0.2}")
     write(other.path, [(1, "a", 1.0)])
     document = compare_runs(left, other).to_json()

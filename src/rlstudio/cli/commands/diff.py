@@ -33,8 +33,8 @@ def diff(
     """Compare runs: configuration, origin, first diverging metric.
 
     Two groups are compared seed by seed, more than two runs each with the first. Exits with 0 when configuration and
-    metrics are the same, with 1 when they differ, with more when a run cannot be read. Topology and lineage may explain
-    a difference and are printed, but do not count as one.
+    metrics are the same, with 1 when they differ, with more when a run cannot be read. Names, topology and lineage
+    are printed where they differ, but do not count as a difference.
 
     \b
     rlctl diff RUN OTHER

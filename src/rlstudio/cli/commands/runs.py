@@ -255,7 +255,7 @@ def gc(
     json: Json = False,
 ) -> None:
     """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
-    from rlstudio.cli.screen.text import age
+    from rlstudio.cli.screen.text import age, plural
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.runs.remove import Policy, prunable, remove
     from rlstudio.control.sweep.needed import needed_runs
@@ -280,4 +280,7 @@ def gc(
     if json:
         out.document({"removed" if yes else "would_remove": [run.id for run in going]})
     elif not yes:
-        out.line(f"{len(going)} runs would be deleted; delete them with --yes" if going else "nothing to delete", "dim")
+        out.line(
+            f"{plural(len(going), 'run')} would be deleted; add --yes to delete" if going else "nothing to delete",
+            "dim",
+        )
