@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,62 +15,62 @@ from rlstudio.ops.sequential import look, spending, student_quantile
 CFG = PromotionConfig()
 
 
-def cartpole(generator: np.random.Generator, episodes: int) -> np.ndarray:
-    """As policies of the learning table play it that are nearly there: most episodes full, some cut short."""
-    return np.where(generator.random(episodes) < 0.7, 500.0, generator.uniform(150, 500, episodes))
-
-
-def pendulum(generator: np.random.Generator, episodes: int) -> np.ndarray:
-    """Returns by the start: a third begin upright and cost little, the rest one or two swings."""
-    swings = generator.choice([0.0, 125.0, 240.0], episodes, p=[0.3, 0.5, 0.2])
-    return -np.abs(swings + generator.normal(0, 12, episodes))
-
-
-SPREADS = {"cartpole": cartpole, "pendulum": pendulum}
+CELLS = ("dqn_acrobot", "ppo_mountaincar", "ppo_lunarlander", "sac_pendulum", "qrdqn_cartpole")
+"""Of the learning table: two short goals, a landing with rare crashes, starts that decide, and nearly all the same."""
 
 
 @cache
-def spread_of(draw: Callable[[np.random.Generator, int], np.ndarray]) -> float:
-    return float(draw(np.random.default_rng(0), 100_000).std())
+def recorded(cell: str) -> list[np.ndarray]:
+    """What trained policies of a cell earned in its 50 report episodes, one row per training seed. Episode number n
+    begins alike in all of them. Policies that earn the most in each are left out: none can be better."""
+    table = Path(__file__).parents[3] / "benchmarks" / "results" / "learning.jsonl"
+    rows = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    returns = [np.array(row["returns"]) for row in rows if (row["cell"], row["side"]) == (cell, "rlstudio")]
+    return [row for row in returns if row.std() > 0]
 
 
-def policies(draw: Callable[[np.random.Generator, int], np.ndarray], shift: float, case: int) -> tuple[Play, Play]:
-    """A candidate whose every return is better by `shift` standard deviations, and the incumbent, on the same seeds."""
-    spread = spread_of(draw)
+def policies(cell: str, shift: float, case: int) -> tuple[Play, Play]:
+    """Two policies of a cell, and who of them plays an episode as the candidate is drawn by lot: so they are equally
+    good, whatever they earned. `shift` makes the candidate better by so many standard deviations of a return."""
+    trained = recorded(cell)
+    chance = np.random.default_rng([CELLS.index(cell), case])
+    one, other = chance.choice(len(trained), 2, replace=False)
+    pair = np.stack([trained[one], trained[other]])
+    spread = float(pair.std())
 
-    def play(worth: float, who: int) -> Play:
+    def play(side: int) -> Play:
         def returns(seed: int, episodes: int) -> list[float]:
-            # What they share is the start; half of the rest is their own.
-            start = draw(np.random.default_rng([seed, case]), episodes)
-            own = draw(np.random.default_rng([seed, case, who]), episodes)
-            mixed = np.where(np.random.default_rng([seed, case, who, 1]).random(episodes) < 0.5, start, own)
-            return list(mixed + worth * spread)
+            shared = np.random.default_rng([seed, case])
+            starts = shared.integers(pair.shape[1], size=episodes)
+            swapped = shared.integers(2, size=episodes)
+            return list(pair[swapped ^ side, starts] + (shift * spread if side == 0 else 0.0))
 
         return returns
 
-    return play(shift, 1), play(0.0, 2)
+    return play(0), play(1)
 
 
-@pytest.mark.parametrize("name", SPREADS)
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(("shift", "least", "most"), [(-0.5, 0.0, 0.02), (0.0, 0.0, 0.05), (1.0, 0.9, 1.0)])
-@pytest.mark.parametrize("cases", [100, pytest.param(500, marks=pytest.mark.slow)])
-def test_how_often_it_promotes(name: str, shift: float, least: float, most: float, cases: int) -> None:
+@pytest.mark.parametrize("cases", [40, pytest.param(500, marks=pytest.mark.slow)])
+def test_how_often_it_promotes(cell: str, shift: float, least: float, most: float, cases: int) -> None:
     promoted = 0
     for case in range(cases):
-        candidate, incumbent = policies(SPREADS[name], shift, case)
+        candidate, incumbent = policies(cell, shift, case)
         promoted += judge(candidate, incumbent, CFG, seed=7).promote
     assert least <= promoted / cases <= most, promoted
 
 
 def test_a_lucky_checkpoint_has_no_luck_on_fresh_seeds() -> None:
     """The best of 50 evaluations of the same policy looks far better than it is; it is promoted as rarely as any."""
-    promoted = 0
-    for case in range(100):
-        tries = [pendulum(np.random.default_rng([1, case, number]), 10).mean() for number in range(50)]
-        assert max(tries) > -120  # what made it the best
-        candidate, incumbent = policies(pendulum, 0.0, case)
+    (policy, *_), promoted = recorded("sac_pendulum"), 0
+    for case in range(40):
+        chance = np.random.default_rng([1, case])
+        tries = [chance.choice(policy, 10).mean() for _ in range(50)]
+        assert max(tries) > policy.mean() + 40  # what made it the best
+        candidate, incumbent = policies("sac_pendulum", 0.0, case)
         promoted += judge(candidate, incumbent, CFG, seed=11).promote
-    assert promoted <= 8
+    assert promoted <= 3
 
 
 def test_it_looks_as_early_as_it_can_and_stops() -> None:
