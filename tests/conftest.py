@@ -11,7 +11,7 @@ from hypothesis import settings
 from rlstudio.envs.own_modules import IMPORTED
 from support.deadlines import TEST_LIMIT
 from support.processes import signals_as_in_a_terminal
-from support.warm_python import cold_starts, warm_starts
+from support.warm_python import cold_starts, know_the_numerics, warm_starts
 
 # Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -75,6 +75,7 @@ def _instant_sync():
 
 @pytest.fixture(autouse=True, scope="session")
 def _warm_starts(_signals):
+    know_the_numerics()
     with warm_starts():
         yield
 

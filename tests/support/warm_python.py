@@ -157,8 +157,15 @@ def _server(kind: str) -> _Server:
 def import_and_serve(kind: str, descriptor: int) -> None:
     for name in IMPORTED[kind]:
         import_module(name)
+    if kind == COMMANDS:
+        know_the_numerics()
     gc.freeze()  # what all share stays shared
     _serve(socket.socket(fileno=descriptor))
+
+
+def know_the_numerics() -> None:
+    """The probe of the processor is the same in all that is forked from here."""
+    import_module("rlstudio.experiment.training.numerics").fingerprint("cpu")
 
 
 def _serve(asked: socket.socket) -> None:
