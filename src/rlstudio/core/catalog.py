@@ -240,12 +240,14 @@ WORLDS = Catalog(
         "Pendulum-v1": "rlstudio.envs.worlds.pendulum:Pendulum",
         "rlstudio/CartPoleNoVel-v1": "rlstudio.envs.worlds.cartpole:CartPoleNoVel",
         "rlstudio/Chain-v0": "rlstudio.envs.worlds.chain:Chain",
+        "rlstudio/ConnectFour-v0": "rlstudio.envs.worlds.games.board:ConnectFour",
         "rlstudio/GridWorld-v0": "rlstudio.envs.worlds.gridworld:GridWorld",
         "rlstudio/IPD-v0": "rlstudio.envs.worlds.ipd.world:IPD",
         "rlstudio/IPDDuel-v0": "rlstudio.envs.worlds.ipd.world:IPDDuel",
         "rlstudio/Identity-v0": "rlstudio.envs.worlds.identity:Identity",
         "rlstudio/IdentityBox-v0": "rlstudio.envs.worlds.identity:IdentityBox",
         "rlstudio/Recall-v0": "rlstudio.envs.worlds.recall:Recall",
+        "rlstudio/TicTacToe-v0": "rlstudio.envs.worlds.games.board:TicTacToe",
     },
 )
 PLANNERS = Catalog(

@@ -1,0 +1,1 @@
+"""Seats: who plays the agents of an environment that do not learn."""
