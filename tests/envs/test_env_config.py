@@ -31,6 +31,10 @@ def test_defaults():
         ({"wrappers": ["NormalizeObservation"]}, "network.normalize_observations"),
         ({"wrappers": [{"ClipReward": {}, "RepeatAction": {}}]}, "2 names"),
         ({"max_episode_steps": 0}, "greater than or equal to 1"),
+        ({"workers": 2}, "env.vectorization is auto; set that to async or leave this out"),
+        ({"workers": 2, "vectorization": "sync"}, "only async has worker processes"),
+        ({"workers": 9, "vectorization": "async"}, "9 worker processes for 8 copies; use 8 or fewer"),
+        ({"workers": 0, "vectorization": "async"}, "greater than or equal to 1"),
         ({"sed": 1}, "Extra inputs"),
     ],
 )

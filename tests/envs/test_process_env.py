@@ -13,15 +13,20 @@ import numpy as np
 import psutil
 import pytest
 
+from rlstudio.core.config import config_hash
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.metrics.reader import read_series
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.sessions import start
 
 pytestmark = pytest.mark.real_process
+
+
+FIVE = {"id": "CartPole-v1", "num_envs": 5, "vectorization": "async"}
 
 
 def cartpole(num_envs=4, **options):
@@ -143,7 +148,10 @@ def test_more_workers_than_envs_are_not_started():
 
 
 def test_the_number_of_workers_changes_nothing():
-    one, three = cartpole(5, workers=1), cartpole(5, workers=3)
+    """Not even the hash of the experiment."""
+    one, three = (make_vec_env(tiny(env={**FIVE, "workers": workers}).env) for workers in (1, 3))
+    assert [len(vec._handles) for vec in (one, three)] == [1, 3]
+    assert config_hash(tiny(env={**FIVE, "workers": 3})) == config_hash(tiny(env=FIVE))
     assert np.array_equal(one.reset(), three.reset())
     rng = np.random.default_rng(0)
     for _ in range(100):

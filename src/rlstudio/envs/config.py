@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
 from rlstudio.core.config import Config
 from rlstudio.core.errors import suggest
@@ -90,6 +90,10 @@ class EnvConfig(Config):
     EnvPool's C++ worlds, which resume but not bit for bit; `auto` takes the native world where there is one and nothing
     below changes it, else `sync`."""
 
+    workers: int | None = Field(None, ge=1)
+    """Worker processes of `async`, at most one per copy; by default as many as this process may use processor cores. Any
+    number gives the same results."""
+
     kwargs: Kwargs = {}
     """Arguments of the environment's constructor."""
 
@@ -124,6 +128,20 @@ class EnvConfig(Config):
             return class_id(value)
         if not ID_PATTERN.fullmatch(value):
             raise ValueError(f"{value!r} is not an environment id; use letters, digits and _ . / - only")
+        return value
+
+    @field_validator("workers")
+    @classmethod
+    def _workers_of_async(cls, value: int | None, info: ValidationInfo) -> int | None:
+        kind, num_envs = info.data.get("vectorization"), info.data.get("num_envs")
+        if value is None or kind is None or num_envs is None:  # a field that was refused itself is not there
+            return value
+        if kind != "async":
+            raise ValueError(
+                f"only async has worker processes, and env.vectorization is {kind}; set that to async or leave this out"
+            )
+        if value > num_envs:
+            raise ValueError(f"{value} worker processes for {num_envs} copies; use {num_envs} or fewer")
         return value
 
     @field_validator("infos")

@@ -61,7 +61,9 @@ def make_vec_env(
         return EnvPoolVecEnv(recipe, num_envs, seed)
     from rlstudio.envs.gym.process_env import ProcessVecEnv
 
-    return ProcessVecEnv(recipe, num_envs, seed, step_timeout=step_timeout, max_restarts=max_restarts)
+    return ProcessVecEnv(
+        recipe, num_envs, seed, workers=cfg.workers, step_timeout=step_timeout, max_restarts=max_restarts
+    )
 
 
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:

@@ -94,17 +94,21 @@ class Recipe:
             raise
         except (Exception, SystemExit) as error:
             if self.cfg.kwargs:
-                raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
-            raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
+                raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {reason_of(error)}") from error
+            raise EnvFault(f"env {id} cannot be created: {reason_of(error)}") from error
 
     def to_json(self) -> State:
         """Plain values from which `from_json` makes the same recipe in a process that registered nothing."""
         if self.spec is None:
-            return {"cfg": self.cfg.model_dump(mode="json"), "spec": None, "world": WORLDS.find(self.cfg.id).target}
+            return {"cfg": self._env_section(), "spec": None, "world": WORLDS.find(self.cfg.id).target}
         spec = copy.deepcopy(self.spec)
         spec.entry_point = _importable(spec.entry_point, self.cfg.id)
         spec.vector_entry_point = None
-        return {"cfg": self.cfg.model_dump(mode="json"), "spec": spec.to_json()}
+        return {"cfg": self._env_section(), "spec": spec.to_json()}
+
+    def _env_section(self) -> State:
+        """A worker has no workers of its own, and the copy of a config for one env may have fewer envs than workers."""
+        return self.cfg.model_dump(mode="json", exclude={"workers"})
 
     @classmethod
     def from_json(cls, value: State) -> Recipe:
@@ -173,7 +177,8 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """What was raised, in one line, and where in the user's code."""
     origin = origin_of(error)
     return one_line(error).split(" was raised from the environment creator")[0] + (f" at {origin}" if origin else "")
 

@@ -73,6 +73,7 @@ with warnings.catch_warnings():
         not_hashed: ClassVar[tuple[str, ...]] = (
             "name",
             "env.seed",
+            "env.workers",
             "tracking",
             "runtime",
             "resources",

@@ -49,7 +49,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "n_envs": ("env.num_envs",),
     "num_envs": ("env.num_envs",),
     "num_env_runners": ("env.num_envs",),
-    "num_workers": ("env.num_envs",),
+    "num_workers": ("env.num_envs", "env.workers"),
     "env_id": ("env.id",),
     "seed": ("env.seed",),
     "net_arch": ("policy.network.hidden_sizes",),
