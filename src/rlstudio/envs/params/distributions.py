@@ -157,7 +157,7 @@ class Choice:
         return min(self.options), max(self.options)
 
     def to_json(self) -> JsonValue:
-        weights = {"weights": list(self.weights)} if self.weights else {}
+        weights: dict[str, JsonValue] = {"weights": list(self.weights)} if self.weights else {}
         return {"choice": list(self.options), **weights}
 
 
@@ -193,7 +193,8 @@ def pick(weights: tuple[float, ...], uniform: np.ndarray) -> np.ndarray:
     """Indices in proportion to the weights."""
     bounds = np.cumsum(weights)
     indices: np.ndarray = np.searchsorted(bounds, uniform * bounds[-1], side="right")
-    return np.minimum(indices, int(np.flatnonzero(weights)[-1]))  # rounding must not reach past the last
+    last = int(np.flatnonzero(weights)[-1])
+    return indices.clip(max=last)  # rounding must not reach past it
 
 
 def require_weights(weights: tuple[float, ...]) -> None:
