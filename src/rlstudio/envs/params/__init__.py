@@ -1,0 +1,1 @@
+"""Parameters of environments: what they are drawn from, and how they reach an environment."""

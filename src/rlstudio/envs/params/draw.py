@@ -1,0 +1,118 @@
+"""What the parameters of coming episodes are drawn from.
+
+A Draw is a mixture: an episode first takes one of its components, in proportion to their weights, and then each
+parameter from that component's distribution. Domain randomisation is one component; stages of a curriculum, levels and
+boundaries of ranges are several. Every number is a pure function of (seed, version, env, episode, parameter name), by
+the hash of `envs/seeds.py`: which process asks, in which order and for how many envs at once changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, cast
+
+import numpy as np
+from pydantic import JsonValue
+
+from rlstudio.core.contracts.arrays import AnyArray
+from rlstudio.core.rng import Rng
+from rlstudio.envs.params.distributions import Constant, Distribution, distribution, pick, require_weights
+from rlstudio.envs.seeds import episode_words, to_uniform
+
+COMPONENT = ""  # in place of a parameter's name: the number that picks the component
+
+
+@dataclass(frozen=True)
+class Component:
+    """One way to draw an episode: a stage, a level, a boundary."""
+
+    weight: float
+    params: Mapping[str, Distribution]
+    label: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        params: dict[str, JsonValue] = {name: drawn_from.to_json() for name, drawn_from in self.params.items()}
+        return {"weight": self.weight, "params": params, "label": self.label}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Component:
+        params = {name: distribution(given) for name, given in value["params"].items()}
+        return cls(value["weight"], params, value["label"])
+
+
+@dataclass(frozen=True)
+class Draw:
+    """`version` counts changes and is part of the address of every number. The parameters in `once` have one number
+    for each env, the same in all of its episodes and versions of the Draw."""
+
+    version: int
+    components: tuple[Component, ...]
+    once: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.components:
+            raise ValueError("a Draw has at least one component")
+        require_weights(tuple(component.weight for component in self.components))
+        for component in self.components:
+            if set(component.params) != set(self.names):
+                raise ValueError(
+                    f"all components of a Draw have the same parameters: {', '.join(sorted(component.params))} of"
+                    f" {component.label!r} are not {', '.join(sorted(self.names))}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.components[0].params)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        components: list[JsonValue] = [cast(JsonValue, component.to_json()) for component in self.components]
+        return {"version": self.version, "components": components, "once": list(self.once)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Draw:
+        components = tuple(Component.from_json(component) for component in value["components"])
+        return cls(value["version"], components, tuple(value["once"]))
+
+
+def constants(values: Mapping[str, float]) -> Draw:
+    """A Draw that always gives these numbers."""
+    return Draw(0, (Component(1.0, {name: Constant(value) for name, value in values.items()}),))
+
+
+def sample(draw: Draw, seed: int, envs: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Of these episodes [n] of these envs [n]: the component of each, and the value of every parameter, float64 [n]."""
+    components = np.zeros(len(envs), np.int64)
+    if len(draw.components) > 1:
+        weights = tuple(component.weight for component in draw.components)
+        components = pick(weights, _uniform(_key(seed, draw.version), envs, episodes, COMPONENT))
+    values = {name: np.empty(len(envs)) for name in draw.names}
+    for name, drawn in values.items():
+        if name in draw.once:
+            uniform = _uniform(_key(seed, None), envs, np.zeros_like(episodes), name)
+        else:
+            uniform = _uniform(_key(seed, draw.version), envs, episodes, name)
+        for index in np.unique(components).tolist():
+            rows = components == index
+            drawn[rows] = draw.components[index].params[name].values(uniform[rows])
+    return components, values
+
+
+def _uniform(key: int, envs: np.ndarray, episodes: np.ndarray, name: str) -> np.ndarray:
+    place = np.full(len(envs), _word(name))
+    return cast(np.ndarray, to_uniform(episode_words(key, *(cast(AnyArray, each) for each in (envs, episodes, place)))))
+
+
+@lru_cache(maxsize=1024)
+def _word(name: str) -> np.int64:
+    """A parameter's place in the address."""
+    return np.int64(int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True))
+
+
+@lru_cache(maxsize=1024)
+def _key(seed: int, version: int | None) -> int:
+    """The hash key of a seed and a version; None: of numbers that no version changes."""
+    rng = Rng(seed).fork("params").fork("once" if version is None else version)
+    return int(rng.generator().integers(-(2**63), 2**63, dtype=np.int64))
