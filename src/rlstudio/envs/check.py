@@ -1,12 +1,9 @@
 """Is this env fit to train on? Findings in plain words, before hours are spent on it.
 
-An error breaks training or exact resume and a warning is worth a look. Each check works on env objects of its own.
+Each check works on env objects of its own.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -14,41 +11,16 @@ from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.check_play import Amount, Play
+from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
 from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
-from rlstudio.envs.make import make_vec_env
+from rlstudio.envs.make import make_vec_env, resolve_vectorization
 
 STEPS = 200  # of the episodes that are compared with each other
 USUAL = Amount()
-
-Severity = Literal["error", "warning", "info"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    severity: Severity
-    text: str
-
-
-@dataclass
-class EnvReport:
-    """`steps` and `episodes` are what was played on one object; further short episodes are compared with each other."""
-
-    id: str
-    findings: list[Finding] = field(default_factory=list)
-    steps: int = 0
-    episodes: int = 0
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return not any(finding.severity == "error" for finding in self.findings)
-
-    def add(self, severity: Severity, text: str) -> None:
-        self.findings.append(Finding(severity, text))
 
 
 def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
@@ -56,6 +28,11 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
     report = EnvReport(cfg.id)
     try:
         recipe = Recipe(cfg)
+        if resolve_vectorization(cfg) == "vector":
+            from rlstudio.envs.vector.check_vector import check_vector
+
+            check_vector(recipe, amount, report)
+            return report
         with recipe.opened() as env:
             spaces = convert_spaces(env, cfg.id)
             play = Play(env, spaces, recipe.limit)

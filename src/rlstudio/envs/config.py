@@ -12,7 +12,7 @@ from rlstudio.core.errors import suggest
 from rlstudio.core.parsing.problems import value_text
 from rlstudio.envs.own_modules import class_id
 
-Vectorization = Literal["auto", "native", "sync", "async", "envpool"]
+Vectorization = Literal["auto", "native", "sync", "async", "envpool", "vector"]
 
 WRAPPERS = (
     "AtariPreprocessing",
@@ -87,12 +87,13 @@ class EnvConfig(Config):
 
     vectorization: Vectorization = "auto"
     """`native`: our own NumPy world; `sync`: Gymnasium envs in this process; `async`: in worker processes; `envpool`:
-    EnvPool's C++ worlds, which resume but not bit for bit; `auto` takes the native world where there is one and nothing
-    below changes it, else `sync`."""
+    EnvPool's C++ worlds, which resume but not bit for bit; `vector`: a `gymnasium.vector.VectorEnv`, likewise;
+    `auto` takes the native world where there is one and nothing below changes it, `vector` where there is nothing else,
+    else `sync`."""
 
     workers: int | None = Field(None, ge=1)
-    """Worker processes of `async`, at most one per copy; by default as many as this process may use processor cores. Any
-    number gives the same results."""
+    """Worker processes of `async`, at most one per copy; by default as many as there are processor cores. Any number
+    gives the same results."""
 
     kwargs: Kwargs = {}
     """Arguments of the environment's constructor."""

@@ -51,6 +51,11 @@ def make_vec_env(
     from rlstudio.envs.gym.recipe import Recipe
 
     recipe = Recipe(cfg)
+    if kind == "vector":
+        from rlstudio.envs.vector.vector_env import AdaptedVectorEnv
+
+        return AdaptedVectorEnv(recipe, num_envs, seed)
+    recipe.require_plain_env()
     if kind == "sync":
         from rlstudio.envs.gym.sync import GymnasiumVecEnv
 
@@ -67,13 +72,17 @@ def make_vec_env(
 
 
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
-    """What runs: `native`, `sync`, `async` or `envpool`."""
+    """What runs: `native`, `sync`, `async`, `envpool` or `vector`."""
     wanted = wanted or cfg.vectorization
-    if cfg.params and (cfg.id not in WORLDS or wanted == "envpool"):
-        where = "EnvPool" if wanted == "envpool" else cfg.id
+    if cfg.params and (cfg.id not in WORLDS or wanted in ("envpool", "vector")):
+        where = {"envpool": "EnvPool", "vector": "a VectorEnv"}.get(wanted, cfg.id)
         raise ConfigError(f"env.params: {where} has no world of ours, and only those have parameters; use env.kwargs")
     masked = cfg.action_mask != "none"
-    if masked and wanted in ("native", "envpool"):
+    if wanted == "auto" and has_only_a_vector(cfg):
+        wanted = "vector"
+    if wanted == "vector" and cfg.wrappers:
+        raise ConfigError("env.wrappers: a VectorEnv takes none; wrap it where it is made (gymnasium.wrappers.vector)")
+    if masked and wanted in ("native", "envpool", "vector"):
         raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
     if cfg.infos:
         _refuse_infos_of_worlds(cfg, wanted)
@@ -88,6 +97,15 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     if wanted == "native" and cfg.wrappers:
         raise ConfigError("env.vectorization: a native world takes no env.wrappers, use auto or sync")
     return wanted
+
+
+def has_only_a_vector(cfg: EnvConfig) -> bool:
+    """Whether it is a VectorEnv without a plain env beside it: it is evaluated where it is trained."""
+    if cfg.id in WORLDS:
+        return False
+    from rlstudio.envs.gym.recipe import Recipe
+
+    return not Recipe(cfg).has_plain_env
 
 
 def _refuse_infos_of_worlds(cfg: EnvConfig, wanted: str) -> None:
@@ -115,7 +133,7 @@ def known_envs() -> list[EnvInfo]:
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved
-        origin = _origin(spec.entry_point)
+        origin = _origin(spec.entry_point or spec.vector_entry_point)
         extra = extras.extra_of(id, origin)
         needs = ("", True) if extra is None else (extra.name, extra.installed)
         by_id[id] = EnvInfo(id, origin, id in WORLDS, *needs)

@@ -4,6 +4,7 @@ have the id `python:NAME`, which means something in this process only."""
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 PREFIX = "python:"
-FACTORIES: dict[str, Callable[..., gymnasium.Env]] = {}
+FACTORIES: dict[str, Callable[..., Any]] = {}
 """By id; a class that is defined anew, as in a notebook, replaces the one before."""
 
 EnvObject = Any
@@ -29,6 +30,11 @@ def given_env(env: EnvObject) -> str:
     """Make an object known, and return its id."""
     import gymnasium
 
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise UserError(
+            f"env: this {type(env).__name__} has a fixed number of copies, and evaluation needs another one; give its"
+            " class or a function: env=lambda num_envs: YourVectorEnv(num_envs)"
+        )
     if isinstance(env, gymnasium.Env):
         factory, name = _copies(env), type(env.unwrapped).__name__
     elif callable(env):
@@ -38,6 +44,18 @@ def given_env(env: EnvObject) -> str:
     id = f"{PREFIX}{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
     FACTORIES[id] = factory
     return id
+
+
+def makes_vectors(factory: Callable[..., object]) -> bool:
+    """A class of VectorEnv, or a function that is told how many copies to make."""
+    import gymnasium
+
+    if isinstance(factory, type):
+        return issubclass(factory, gymnasium.vector.VectorEnv)
+    try:
+        return "num_envs" in inspect.signature(factory).parameters
+    except ValueError:  # a builtin may have none
+        return False
 
 
 def _copies(env: gymnasium.Env) -> Callable[..., gymnasium.Env]:
@@ -56,7 +74,7 @@ def _copies(env: gymnasium.Env) -> Callable[..., gymnasium.Env]:
     return copied
 
 
-def factory_of(id: str) -> Callable[..., gymnasium.Env]:
+def factory_of(id: str) -> Callable[..., Any]:
     if id not in FACTORIES:
         raise UserError(
             f"env.id: {id} was given as an object in Python, and this process does not have it; go on from Python with"

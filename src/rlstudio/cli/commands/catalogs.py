@@ -10,14 +10,13 @@ import typer
 
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.options import Imports, Json
+from rlstudio.cli.arguments.starting_files import USUAL_ALGO
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import EnvFault, UserError
 
 if TYPE_CHECKING:
     from rlstudio.experiment.training.environments import EnvConfig, EnvInfo
 
-USUAL_ALGO = "ppo"
-SCHEMA_FILE = "rlstudio.schema.json"
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -189,29 +188,23 @@ def init(
             autocompletion=completion.envs,
         ),
     ] = "CartPole-v1",
+    vector_env: Annotated[
+        Path | None,
+        typer.Option("--vector-env", metavar="FILE.py", help="Instead: a gymnasium.vector.VectorEnv to begin with."),
+    ] = None,
 ) -> None:
     """Write an experiment file to begin with: every setting with its default and its meaning.
 
     \b
     rlctl init --algo sac --env Pendulum-v1 my.yaml
+    rlctl init --vector-env my_simulator.py
     """
-    import json
+    from rlstudio.cli.arguments import starting_files
 
-    from rlstudio.cli.arguments.own_env import typed_env
-    from rlstudio.core.catalog import ALGOS
-    from rlstudio.experiment.config.schema import experiment_schema
-    from rlstudio.experiment.config.settings import starting_file
-    from rlstudio.storage.output_file import write_new
-
-    ALGOS.find(algo)
-    typed = typed_env(env)  # nothing is imported: the file is only written
-    allowed = "" if typed.module is None else f" --import {typed.module}"
-    text = starting_file(algo, typed.id, f"rlctl launch -f {file}{allowed}", SCHEMA_FILE)
-    write_new(file, text)
-    schema_file = file.parent / SCHEMA_FILE
-    if not schema_file.exists():
-        write_new(schema_file, json.dumps(experiment_schema(), indent=2) + "\n")
-    stdout().line(f"{file}: run it with: rlctl launch -f {file}{allowed}; {schema_file} lets editors complete it")
+    if vector_env is not None:
+        starting_files.write_template("vector_env", vector_env, "MyVectorEnv")
+    else:
+        starting_files.write_experiment(file, algo, env)
 
 
 def check(

@@ -39,14 +39,16 @@ def header(session: Session, origin: str) -> list[str]:
 
 def _world(session: Session) -> str:
     """CartPole-v1 trains on our own world and is evaluated on the real one: the header says so."""
-    from rlstudio.experiment.training.environments import exists_only_here
+    from rlstudio.experiment.training.environments import exists_only_here, has_only_a_vector
 
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
-    if kind not in ("native", "envpool"):
+    if kind in ("sync", "async"):
         return f"{env_id} (Gymnasium, {kind})"
+    if kind == "vector" and has_only_a_vector(session.cfg.env):
+        return f"{env_id} (VectorEnv)"
     if exists_only_here(session.cfg.env):
         return f"{env_id} (native world)"
-    world = "native world" if kind == "native" else "EnvPool"
+    world = {"native": "native world", "envpool": "EnvPool", "vector": "VectorEnv"}[str(kind)]
     return f"{env_id} ({world} for training, Gymnasium for evaluation)"
 
 

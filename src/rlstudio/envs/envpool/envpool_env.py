@@ -20,9 +20,9 @@ import numpy as np
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.core.errors import ConfigError, Incompatible, suggest
 from rlstudio.core.host.extras import Extra
-from rlstudio.core.spaces import Box, Dict, Discrete, Space, Spaces, describe
 from rlstudio.envs.envpool.envpool_task import Task, pool_task
-from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.plain_env import check_spaces, plain_spaces
+from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.seeds import EpisodeNoise
@@ -47,7 +47,7 @@ class EnvPoolVecEnv:
         self._task = task = pool_task(recipe)
         if task.id not in self._envpool.list_all_envs():
             raise ConfigError(f"env.vectorization: EnvPool has no {task.id}; use sync or async")
-        self.spaces = plain_spaces(recipe)
+        self.spaces = plain_spaces(recipe)  # bounds of EnvPool's own are at times empty
         self.num_envs = num_envs
         self.restarted: Sequence[int] = ()
         self._seeds = EpisodeNoise(seed, num_envs, 1)
@@ -59,7 +59,7 @@ class EnvPoolVecEnv:
         self._quiet = rows.quiet_step()
         self._eventful = self._quiet._replace(successors=rows.successors)
         self._pool = self._made()
-        check_spaces(self.spaces, convert_spaces(self._pool, recipe.cfg.id), task)
+        check_spaces(self.spaces, convert_spaces(self._pool, recipe.cfg.id), f"EnvPool's {task.id}")
         if self.spaces.infos:
             check_infos(self.spaces.infos, self._pool.reset()[1], task)
 
@@ -141,25 +141,6 @@ class EnvPoolVecEnv:
         self._pool = None
 
 
-def plain_spaces(recipe: Recipe) -> Spaces:
-    """Those of the plain env, which judges and films what is trained here. EnvPool's own bounds are at times empty."""
-    env = recipe.build()
-    try:
-        return convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
-    finally:
-        close_quietly(env)
-
-
-def check_spaces(plain: Spaces, pooled: Spaces, task: Task) -> None:
-    """What is trained here must be able to act in the plain env."""
-    if _layout(plain.observation) != _layout(pooled.observation) or plain.action != pooled.action:
-        expected, offered = (f"{describe(spaces.observation)}, {describe(spaces.action)}" for spaces in (plain, pooled))
-        raise Incompatible(
-            f"env.vectorization: EnvPool's {task.id} has {offered}, but the plain env that evaluation uses has"
-            f" {expected}; use sync or async"
-        )
-
-
 def check_infos(wanted: tuple[str, ...], info: dict[str, object], task: Task) -> None:
     """EnvPool gives the same keys in every step, so one that it has not is a mistake."""
     offered = sorted(key for key, value in info.items() if isinstance(value, np.ndarray) and value.ndim == 1)
@@ -169,15 +150,3 @@ def check_infos(wanted: tuple[str, ...], info: dict[str, object], task: Task) ->
             raise ConfigError(
                 f"env.infos: EnvPool's {task.id} gives no number {key!r}{near} it has: {', '.join(offered)}"
             )
-
-
-def _layout(space: Space) -> object:
-    """A space without its bounds."""
-    match space:
-        case Dict():
-            return {name: _layout(entry) for name, entry in space.items()}
-        case Discrete():
-            return space.n
-        case Box():
-            return space.shape, space.dtype
-    return space

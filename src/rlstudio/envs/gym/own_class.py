@@ -13,11 +13,13 @@ from types import ModuleType
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 
 from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.envs.own_modules import imported
-from rlstudio.envs.python_envs import factory_of, is_of_python
+from rlstudio.envs.python_envs import factory_of, is_of_python, makes_vectors
 
+KINDS = gymnasium.Env, VectorEnv
 MISSPELT = 0.8
 """So similar is a misspelt name: CartPole to CartPole-v1 is 0.84, Drone-v0 to Enduro-v0 0.71."""
 
@@ -25,7 +27,8 @@ MISSPELT = 0.8
 def class_spec(id: str) -> EnvSpec:
     """What Gymnasium would know of the class if it were registered under this id, without a time limit."""
     if is_of_python(id):
-        return EnvSpec(id, entry_point=factory_of(id))
+        factory = factory_of(id)
+        return EnvSpec(id, vector_entry_point=factory) if makes_vectors(factory) else EnvSpec(id, entry_point=factory)
     module_name, _, name = id.partition(":")
     module = sys.modules.get(module_name)
     if module is None:
@@ -38,9 +41,9 @@ def class_spec(id: str) -> EnvSpec:
     if value is None:
         known = f"; its environments: {', '.join(offered)}" if offered else "; it has no class of gymnasium.Env"
         raise UnknownName(f"env.id: {module_name} has no class {name!r}{suggest(name, offered) or known}")
-    if not (isinstance(value, type) and issubclass(value, gymnasium.Env)):
+    if not (isinstance(value, type) and issubclass(value, KINDS)):
         raise ConfigError(f"env.id: {id} is no class of gymnasium.Env; let it inherit from gymnasium.Env")
-    return EnvSpec(id, entry_point=id)
+    return EnvSpec(id, vector_entry_point=id) if issubclass(value, VectorEnv) else EnvSpec(id, entry_point=id)
 
 
 def env_classes(module: ModuleType) -> list[str]:
@@ -48,7 +51,7 @@ def env_classes(module: ModuleType) -> list[str]:
     return [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, gymnasium.Env) and value.__module__ == module.__name__
+        if isinstance(value, type) and issubclass(value, KINDS) and value.__module__ == module.__name__
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.vector import VectorEnv
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State
@@ -34,6 +35,11 @@ class Recipe:
         self.cfg = cfg
         extras.prepare(cfg.id)
         self.spec = spec if spec is not None or exists_only_here(cfg) else find_spec(cfg.id)
+
+    @property
+    def has_plain_env(self) -> bool:
+        """Whether one env can be made, and not only a vector of them."""
+        return self.spec is None or self.spec.entry_point is not None
 
     @property
     def limit(self) -> int | None:
@@ -63,6 +69,13 @@ class Recipe:
         env = Renumbered(env) if Renumbered.needed(env) else env
         return env if self.cfg.action_mask == "none" else ActionMaskObservation(env, self.cfg.action_mask, self.cfg.id)
 
+    def require_plain_env(self) -> None:
+        if not self.has_plain_env:
+            raise ConfigError(
+                f"env.vectorization: {self.cfg.id} is a gymnasium.vector.VectorEnv, and no plain env is registered"
+                " beside it that could be stepped, wrapped or filmed alone; use auto or vector"
+            )
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[gymnasium.Env]:
         """A fresh env that is closed in the end, however that comes."""
@@ -73,6 +86,7 @@ class Recipe:
             close_quietly(env)
 
     def _made(self, render_mode: str | None) -> gymnasium.Env:
+        self.require_plain_env()
         id = self.cfg.id
         kwargs: dict[str, Any] = dict(self.cfg.kwargs)
         if self.spec is None:
@@ -166,7 +180,7 @@ def _importable(entry_point: object, id: str) -> str:
     return f"{module}:{name}"
 
 
-def close_quietly(env: gymnasium.Env) -> None:
+def close_quietly(env: gymnasium.Env | VectorEnv) -> None:
     """Closing is a courtesy: an env that fails at it is gone either way."""
     with contextlib.suppress(Exception, SystemExit):
         env.close()

@@ -107,9 +107,14 @@ def deliverer(space: Space, rows: Array, index: int, mask: ActionMask | None = N
     return _leaf_deliverer(space, views[0], "observation")
 
 
+def kinds_of(leaf: Leaf) -> str:
+    """The kinds of dtype (NumPy's letters) that fit a space without being cut off."""
+    return "biu" if not isinstance(leaf, Box) else "bu" if leaf.dtype == "uint8" else "biuf"
+
+
 def _leaf_deliverer(leaf: Leaf, view: np.ndarray, name: str) -> Deliver:
     shape = leaf.shape
-    kinds = "biu" if not isinstance(leaf, Box) else "bu" if leaf.dtype == "uint8" else "biuf"
+    kinds = kinds_of(leaf)
     usual = view.dtype  # replaced by the dtype that the env delivers, once its kind is known to fit
 
     def deliver(value: object) -> None:

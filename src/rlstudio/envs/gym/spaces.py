@@ -13,6 +13,7 @@ from typing import SupportsFloat, cast
 import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FrameStackObservation
 
 from rlstudio.core.action_mask import ActionMask
@@ -24,7 +25,24 @@ REMEDY = "add the wrapper FlattenObservation or convert it inside the env"
 
 def convert_spaces(env: gymnasium.Env, id: str, infos: tuple[str, ...] = ()) -> Spaces:
     """The spaces of `env`, or a refusal that names the part that does not fit; and the keys of its info to keep."""
-    observation = env.observation_space
+    return _converted(env.observation_space, env.action_space, id, infos, _stack(env))
+
+
+def convert_vector_spaces(env: VectorEnv, id: str, infos: tuple[str, ...] = ()) -> Spaces:
+    """Those of one of its copies."""
+    observation = env.single_observation_space
+    if np.any(_start(observation)):
+        raise Incompatible(f"{id}: observation counts from {_start(observation)}; let it count from 0")
+    return _converted(observation, env.single_action_space, id, infos)
+
+
+def _converted(
+    observation: gym_spaces.Space[object],
+    action: gym_spaces.Space[object],
+    id: str,
+    infos: tuple[str, ...],
+    stack: Stack | None = None,
+) -> Spaces:
     if isinstance(observation, gym_spaces.Dict):
         _refuse_text(observation, id)
         observed: Space = Dict(
@@ -33,8 +51,8 @@ def convert_spaces(env: gymnasium.Env, id: str, infos: tuple[str, ...] = ()) -> 
     else:
         observed = _leaf(observation, f"{id}: observation")
         if isinstance(observed, Box):
-            observed = replace(observed, stack=_stack(env))
-    spaces = Spaces(observed, convert_action(env.action_space, id), infos)
+            observed = replace(observed, stack=stack)
+    spaces = Spaces(observed, convert_action(action, id), infos)
     try:
         ActionMask.of(spaces)
     except Incompatible as error:

@@ -117,8 +117,10 @@ def _stacked(observations: list[Array]) -> Array:
 
 
 def env_spec(cfg: EnvConfig) -> EnvSpec | None:
-    """What Gymnasium makes this environment from; None where it is wrapped, or a world of our own."""
-    spec = None if cfg.wrappers else Recipe(cfg).spec
+    """What Gymnasium makes this environment from; None where it is wrapped, a world of our own, or a VectorEnv
+    without a plain env."""
+    recipe = Recipe(cfg)
+    spec = recipe.spec if recipe.has_plain_env and not cfg.wrappers else None
     if spec is not None:
         spec = copy.deepcopy(spec)
         spec.kwargs = {**spec.kwargs, **cfg.kwargs}

@@ -22,7 +22,7 @@ from rlstudio.core.contracts import Array, Player, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
-from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.make import has_only_a_vector, make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
@@ -117,6 +117,8 @@ class Evaluator:
         self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
+        if self.vectorization == "vector":  # which seeds first episodes only: each plays one, so it stays the same
+            self._worlds = episodes
         self.num_envs = self._worlds * self.agents
         self._rng = Rng(seed).fork("eval").fork(purpose)
         self._env_seed = int(self._rng.fork("envs").generator().integers(2**32))
@@ -227,5 +229,5 @@ class Evaluator:
 
 
 def real_vectorization(cfg: EnvConfig) -> str:
-    """Gymnasium's own environment, except for the worlds that exist only here."""
-    return resolve_vectorization(cfg, "auto") if exists_only_here(cfg) else "sync"
+    """Gymnasium's own environment, except for the worlds that exist only here and vectors that have no plain env."""
+    return resolve_vectorization(cfg, "auto") if exists_only_here(cfg) or has_only_a_vector(cfg) else "sync"

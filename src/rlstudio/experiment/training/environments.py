@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+from rlstudio.core.errors import UserError
 from rlstudio.core.spaces import Spaces
-from rlstudio.envs.check import EnvReport, check_env
+from rlstudio.envs.check import check_env
 from rlstudio.envs.check_play import Amount
+from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.spaces import convert_spaces
-from rlstudio.envs.make import EnvInfo, known_envs
+from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, make_vec_env
+from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
@@ -22,10 +29,12 @@ __all__ = [
     "check",
     "exists_only_here",
     "given_env",
+    "has_only_a_vector",
     "known_envs",
     "missing_extras",
     "refuse_elsewhere",
     "spaces_of",
+    "template",
 ]
 
 
@@ -37,8 +46,22 @@ def missing_extras() -> list[EnvExtra]:
 def spaces_of(cfg: EnvConfig) -> Spaces:
     """What an environment shows and takes; it is made for that, and closed."""
     recipe = Recipe(cfg)
+    if not recipe.has_plain_env:
+        with closing(make_vec_env(cfg, 1)) as vector:
+            return vector.spaces
     with recipe.opened() as env:
         return convert_spaces(env, cfg.id)
+
+
+def template(kind: str, file: Path) -> str:
+    """The text of a file to begin with: a `world` or a `vector_env`, named as this file."""
+    name = f"my_{kind}"
+    try:
+        module = module_name(str(file))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    text = files("rlstudio.envs.templates").joinpath(f"{name}.py").read_text(encoding="utf-8")
+    return text.replace(f"{name}.py", str(file)).replace(name, module)
 
 
 def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:

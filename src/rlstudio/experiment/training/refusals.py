@@ -38,6 +38,11 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
     """All agents of a world learn and act by one policy, and each of them counts as an environment."""
+    if cfg.policy.network.memory != "none" and getattr(env, "resets_take_a_step", False):
+        raise Incompatible(
+            f"policy.network.memory: {cfg.env.id} resets by autoreset NEXT_STEP, in a step that a memory would"
+            " remember; let it use SAME_STEP, or leave the memory out"
+        )
     if env.agents == 1:
         return
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"

@@ -1,0 +1,1 @@
+"""A `gymnasium.vector.VectorEnv` of the user's behind the vector contract."""
