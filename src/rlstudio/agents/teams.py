@@ -63,4 +63,4 @@ class TeamsAgent(Agent):
             )
         team_of = {self.names[number]: name for name, columns in self.columns.items() for number in columns.numbers}
         given: Mapping[str, ArrayLike | Mapping[str, ArrayLike]] = observations
-        return {name: self.team(team_of[name]).act(shown) for name, shown in given.items()}
+        return {name: self.team(team_of[name]).act(observation) for name, observation in given.items()}

@@ -36,7 +36,7 @@ def check_ships(cfg: ExperimentConfig, agent: Player) -> None:
     if cfg.teams:
         raise Incompatible(
             f"register.model: the run has the teams {', '.join(cfg.teams)}, and a version is the policy of one; leave"
-            " register out, and write each with: rlctl export RUN --team TEAM"
+            " register out, and write each with: rlctl export RUN --team TEAM -o DIR"
         )
     try:
         shipped(cfg, agent)

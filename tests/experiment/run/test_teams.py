@@ -19,6 +19,7 @@ from rlstudio.experiment.metrics.reader import read_series
 from rlstudio.experiment.run.load import load_agent, load_run
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import Position, train
+from support.cli_scenario import rlctl_in_process
 from support.experiments import tiny
 from support.sessions import start
 from support.tiny_runs import assert_same_result, only_run, run_to_the_end
@@ -142,6 +143,19 @@ def test_a_bundle_is_the_policy_of_one_team(run, tmp_path):
         export_run(run, tmp_path / "none", team="shifter", formats=("bundle",))
     with pytest.raises(Incompatible, match="the team shifters cannot play toys/Roles-v0 without the others"):
         policy_of_bundle(bundle)
+
+
+def test_the_commands_of_the_page_work(run, tmp_path, capsys):
+    rlctl, runs = rlctl_in_process(capsys), ("--runs-dir", run.path.parent)
+    lines = rlctl("eval", run.id, "--episodes", 6, *runs).out.splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["copiers", "shifters"]
+    assert "shifter_1" in lines[-1]
+    assert rlctl("eval", run.id, "--json", *runs).document["teams"].keys() == TEAMS.keys()
+    result = rlctl("export", run.id, "--team", "copiers", "--format", "bundle", "-o", tmp_path / "copiers", *runs)
+    assert "tiny-copiers" in result.out
+    refused = rlctl("export", run.id, "--format", "bundle", "-o", tmp_path / "both", *runs)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "--team copiers" in refused.err
 
 
 def test_what_is_for_one_policy_is_refused_with_the_names_of_the_teams(run):

@@ -32,11 +32,11 @@ class TeamColumns:
         space = self.spaces.observation
         if isinstance(rows, dict):
             assert isinstance(space, Dict)
-            return {name: self._shown(rows[name], entry) for name, entry in space.items()}
+            return {name: self._cut_out(rows[name], entry) for name, entry in space.items()}
         assert not isinstance(space, Dict)
-        return self._shown(rows, space)
+        return self._cut_out(rows, space)
 
-    def _shown(self, rows: np.ndarray, space: Leaf) -> np.ndarray:
+    def _cut_out(self, rows: np.ndarray, space: Leaf) -> np.ndarray:
         own: np.ndarray = rows[self.among(len(rows))]
         return own if own.shape[1:] == space.shape else own[:, *_first(space.shape)]
 
@@ -53,7 +53,7 @@ class TeamColumns:
         """The team's actions among those of all: what `put` put there."""
         space = self.spaces.action
         assert not isinstance(space, Dict)
-        return self._shown(actions, space)
+        return self._cut_out(actions, space)
 
     def outcome(self, step: Step) -> Step:
         """The team's part of a step."""

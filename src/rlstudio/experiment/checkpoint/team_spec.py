@@ -46,8 +46,8 @@ def agent_fields(trainer: Trainer, spaces: Spaces) -> dict[str, object]:
         name: {**describe_agent(own, agent.columns[name].spaces), "agents": list(agent.columns[name].numbers)}
         for name, own in trainer.trainers.items()
     }
-    shown, taken = to_json(spaces.observation), to_json(spaces.action)
-    return {TEAMS: {"observation": shown, "action": taken, "names": list(agent.names), "teams": teams}}
+    observation, action = to_json(spaces.observation), to_json(spaces.action)
+    return {TEAMS: {"observation": observation, "action": action, "names": list(agent.names), "teams": teams}}
 
 
 def read_teams(info: CheckpointInfo) -> TeamsSpec | None:

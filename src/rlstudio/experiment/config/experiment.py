@@ -51,7 +51,7 @@ from rlstudio.experiment.config.sections import (
 from rlstudio.experiment.config.teams import (
     TeamConfig,
     TeamSettings,
-    check_judged,
+    check_eval_team,
     check_settings,
     check_team_names,
     settled,
@@ -196,7 +196,7 @@ with warnings.catch_warnings():
                     object.__setattr__(self, name, section)  # frozen from here on
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
-            check_judged(self.eval, self.teams)
+            check_eval_team(self.eval, self.teams)
             check_numerics(self.runtime)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)

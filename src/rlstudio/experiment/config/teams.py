@@ -51,7 +51,7 @@ def check_team_names(names: Mapping[str, object]) -> None:
             raise ValueError(f"{name!a} is no name of a team; use 1 to 32 letters, digits, _ and -")
 
 
-def check_judged(evaluation: EvalConfig, teams: Mapping[str, TeamConfig]) -> None:
+def check_eval_team(evaluation: EvalConfig, teams: Mapping[str, TeamConfig]) -> None:
     if evaluation.team is not None and evaluation.team not in teams:
         known = f"there are: {', '.join(teams)}" if teams else "there are none, leave it out"
         refuse(("eval", "team"), f"no team {evaluation.team!a}; {known}")

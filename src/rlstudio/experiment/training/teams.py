@@ -43,13 +43,13 @@ def assigned(teams: Mapping[str, TeamConfig], env: VecEnv, env_id: str) -> dict[
 def _matching(team: str, pattern: str | int, names: tuple[str, ...]) -> list[int]:
     """The numbers of the agents that a name, a pattern or a number means."""
     if isinstance(pattern, int):
-        found = [pattern] if 0 <= pattern < len(names) else []
+        matches = [pattern] if 0 <= pattern < len(names) else []
     else:
-        found = [number for number, name in enumerate(names) if fnmatchcase(name, pattern)]
-    if not found:
+        matches = [number for number, name in enumerate(names) if fnmatchcase(name, pattern)]
+    if not matches:
         near = suggest(str(pattern), names) or f"; there are: {', '.join(names)}"
         raise ConfigError(f"teams.{team}.agents: no agent {pattern!r}{near}")
-    return found
+    return matches
 
 
 def _columns(team: str, numbers: list[int], env: NamedAgents) -> TeamColumns:
