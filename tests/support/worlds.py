@@ -1,7 +1,8 @@
 """Worlds as another package would bring them: importing this module makes them known.
 
 `toys/Slider-v0` has parameters and equations to plan in, `toys/MaskedWorld-v0` shows a dict with an action mask,
-`toys/TwoTurns-v0` has two agents that take turns, `toys/ThreeAgents-v0` also one that dies early.
+`toys/TwoTurns-v0` has two agents that take turns, `toys/ThreeAgents-v0` also one that dies early. In `toys/Roles-v0`
+agents have names, spaces of their own and another right answer to the same question.
 """
 
 from __future__ import annotations
@@ -171,5 +172,43 @@ class ThreeAgents:
         return xp.stack([(face + agent) % CHOICES for agent in range(3)], -1)
 
 
-for world in (Slider, MaskedWorld, TwoTurns, ThreeAgents):
+class Roles:
+    """All agents are shown the same choice. Agent `copier` is paid 1 for repeating it; the two agents `shifter_*`, who
+    have fewer choices and are shown a number more, for (choice + 1) % 3. No policy is right for both. State [step,
+    dice].
+    """
+
+    id = "toys/Roles-v0"
+    spaces = Spaces(Box((CHOICES + 1,), "float32", (0.0,), (1.0,)), Discrete(CHOICES))
+    agent_names = ("shifter_0", "copier", "shifter_1")
+    agent_spaces = (
+        Spaces(spaces.observation, Discrete(3)),
+        Spaces(Box((CHOICES,), "float32", (0.0,), (1.0,)), Discrete(CHOICES)),
+        Spaces(spaces.observation, Discrete(3)),
+    )
+    state_size = 2
+    noise_size = 1
+    limit: int | None = None
+    agents = 3
+    params: Mapping[str, float] = {}
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        return xp.concatenate((xp.zeros_like(noise), dice.first(noise, xp)), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        step, throw = states[..., 0] + 1, states[..., 1]
+        shown = xp.floor(dice.unit(throw) * CHOICES)
+        shifted = (shown + 1) % 3
+        rewards = (actions == xp.stack((shifted, shown, shifted), -1)) * 1.0
+        over = step >= LENGTH
+        return Transition(xp.stack((step, dice.roll(throw)), -1), rewards, xp.stack((over, over, over), -1))
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        shown = one_hot(xp.floor(dice.unit(states[..., 1]) * CHOICES), CHOICES, xp)
+        role = xp.zeros_like(states[..., :1])
+        parts = [xp.concatenate((shown, role + more), -1) for more in (1.0, 0.0, 1.0)]
+        return xp.stack(parts, -2)
+
+
+for world in (Slider, MaskedWorld, TwoTurns, ThreeAgents, Roles):
     WORLDS.register(world.id, world)

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
+from rlstudio.agents.teams import TeamsAgent
 from rlstudio.core.config import to_yaml
 from rlstudio.core.spaces import Box, to_json
 from rlstudio.core.version import __version__
@@ -25,7 +26,9 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.lineage import recorded_lineage
+from rlstudio.experiment.run.checkpoint_agent import teams_of
 from rlstudio.experiment.run.load import LoadedAgent, load_run
+from rlstudio.experiment.training.teams_trainer import of_team
 from rlstudio.models.spec import ModelSpec
 
 
@@ -34,17 +37,19 @@ def export_run(
     target: Path,
     *,
     checkpoint: str = "last",
+    team: str | None = None,
     formats: tuple[str, ...] | None = None,
     usual: tuple[str, ...] | None = None,
 ) -> Bundle:
-    """The agent of a run as a bundle. The run is only read, and may be training meanwhile. Without `formats` those of
-    `usual`, or those of the usual ones that are installed; of an agent that plans the bundle alone: its graph is large,
-    and few programs can use it."""
+    """The agent of a run, or of one `team` of it, as a bundle. The run is only read, and may be training meanwhile.
+    Without `formats` those of `usual`, or those of the usual ones that are installed; of an agent that plans the bundle
+    alone: its graph is large, and few programs can use it."""
     usual = default_formats() if usual is None else usual
     check_formats(formats or usual)
     check_target(target)
-    loaded = load_run(folder, checkpoint)
-    cfg, info = loaded.cfg, loaded.checkpoint.info
+    loaded = load_run(folder, checkpoint, team)
+    info = loaded.checkpoint.info
+    whole, cfg = loaded.cfg, loaded.cfg if team is None else loaded.cfg.of_team(team)
     described = shipped(cfg, loaded.agent)
     if formats is None:
         formats = ("bundle",) if isinstance(described, PlanSpec) else usual
@@ -55,21 +60,31 @@ def export_run(
         state_hash=info.state_hash,
         config_hash=str(info.fields.get("config_hash", "")),
         lineage=_lineage(folder),
+        team=team,
     )
+    among = None if team is None else _Among(teams_of(whole, loaded.checkpoint), team)
     return export_agent(
         loaded.agent,
         target,
         model=described,
         formats=formats,
-        name=cfg.name,
+        name=cfg.name if team is None else f"{cfg.name}-{team}",
         algo=cfg.policy.algo,
         origin=origin,
         env=cfg.env,
-        config_yaml=to_yaml(cfg),
-        evaluation=_evaluation(loaded),
+        config_yaml=to_yaml(whole),
+        evaluation=_evaluation(loaded) if whole.eval.team == team else None,
         reward_scale=loaded.reward_scale,
-        returns=_returns(loaded),
+        returns=_returns(loaded, "reward_scale" if team is None else of_team(team, "reward_scale")),
+        among=among,
     )
+
+
+class _Among(NamedTuple):
+    """With whom the agent of a team plays when it is compared."""
+
+    teams: TeamsAgent
+    team: str
 
 
 def export_agent(
@@ -86,6 +101,7 @@ def export_agent(
     evaluation: Mapping[str, object] | None = None,
     reward_scale: float | None = None,
     returns: ReturnStatistics | None = None,
+    among: _Among | None = None,
 ) -> Bundle:
     """Any agent as a bundle, after every graph was checked to act as the agent does."""
     check_formats(formats)
@@ -96,7 +112,7 @@ def export_agent(
         assert env is not None  # a plan comes from a run
         compared = _compared_plan(agent, algo, model, formats, env, seed)
     else:
-        compared = _compared(agent, formats, env, seed)
+        compared = _compared(agent, formats, env, seed, among)
     spec = Spec(
         format=1,
         rlstudio=__version__,
@@ -131,9 +147,16 @@ class _Compared(NamedTuple):
     facts: ActingFacts
 
 
-def _compared(agent: Agent, formats: tuple[str, ...], env: EnvConfig | None, seed: int) -> _Compared:
+def _compared(
+    agent: Agent, formats: tuple[str, ...], env: EnvConfig | None, seed: int, among: _Among | None
+) -> _Compared:
     policy = Deployed(agent)
-    recorded = parity.made_up_rows(agent, policy, seed) if env is None else parity.played_rows(agent, policy, env, seed)
+    if env is None:
+        recorded = parity.made_up_rows(agent, policy, seed)
+    elif among is None:
+        recorded = parity.played_rows(agent, policy, env, seed)
+    else:
+        recorded = parity.team_rows(agent, policy, among.teams, among.team, env, seed)
 
     def checked(name: str, run: Run) -> dict[str, float]:
         return parity.check(name, run, policy, recorded, agent.spaces).to_json()
@@ -179,9 +202,9 @@ def _graphs(
     return graphs
 
 
-def _returns(loaded: LoadedAgent) -> ReturnStatistics | None:
+def _returns(loaded: LoadedAgent, name: str) -> ReturnStatistics | None:
     """What rewards were scaled by in training, by the name and form that `RewardScale` has in a checkpoint."""
-    state = loaded.checkpoint.content["trainer_state"].get("reward_scale")
+    state = loaded.checkpoint.content["trainer_state"].get(name)
     if not isinstance(state, dict) or not {"count", "mean", "square"} <= state.keys() or float(state["count"]) <= 0:
         return None
     count, mean, square = (float(np.asarray(state[name]).reshape(())) for name in ("count", "mean", "square"))

@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 
 from rlstudio.agents.agent import Agent
+from rlstudio.agents.teams import TeamsAgent
 from rlstudio.core.action_mask import ActionMask, choices
 from rlstudio.core.contracts import Acted, Array, Carried
 from rlstudio.core.errors import ParityFailed
@@ -72,6 +73,29 @@ def played_rows(agent: Agent, policy: Deployed, env_cfg: EnvConfig, seed: int, r
     finally:
         env.close()
     return table.recorded(np.stack(resets), env.num_envs)
+
+
+def team_rows(
+    agent: Agent, policy: Deployed, teams: TeamsAgent, team: str, env_cfg: EnvConfig, seed: int, rows: int = ROWS
+) -> ParityRecord:
+    """The same of one team among others, which act greedily: the rows are those of its own agents."""
+    columns, own_vary = teams.columns[team], varied(agent, seed)
+
+    def vary(observations: Array, actions: np.ndarray) -> np.ndarray:
+        changed = actions.copy()
+        columns.put(changed, own_vary(columns.observations(observations), columns.actions(actions)))
+        return changed
+
+    env = make_vec_env(env_cfg, num_envs=ENVS, seed=seed, vectorization=real_vectorization(env_cfg))
+    table, resets, own = _Table(policy), [], columns.among(env.num_envs)
+    try:
+        for played in islice(play(teams, env, env.reset(), vary), -(-rows // len(own))):
+            observations = columns.observations(played.observations)
+            table.add(agent, observations, None, Acted(columns.actions(played.acted.actions), {}, None))
+            resets.append(played.lengths[own] == 1)
+    finally:
+        env.close()
+    return table.recorded(np.stack(resets), len(own))
 
 
 def varied(agent: Agent, seed: int) -> Vary:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rlstudio.agents.agent import Agent
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.protocol import Weights
 from rlstudio.delivery.bundle import Bundle
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -31,6 +32,11 @@ def policy_of_run(folder: RunFolder, checkpoint: str = "last") -> TrainedPolicy:
 def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: bool = False) -> TrainedPolicy:
     """`networks`: build the agent with its networks, which a planner needs; the graph of a bundle can only act."""
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
+    if origin.team is not None:
+        raise Incompatible(
+            f"{bundle.path}: the policy of the team {origin.team} cannot play {cfg.env.id} without the others; evaluate"
+            f" the run {origin.run_id}"
+        )
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if networks else bundle.policy()
     return TrainedPolicy(

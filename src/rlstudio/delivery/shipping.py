@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlstudio.agents.agent import Agent
 from rlstudio.agents.planning import PlanningAgent
 from rlstudio.agents.rebuild import model_spec
+from rlstudio.agents.teams import TeamsAgent
 from rlstudio.core.contracts import Player
 from rlstudio.core.errors import Incompatible
 from rlstudio.delivery.deployed import Deployed
@@ -16,6 +17,11 @@ from rlstudio.models.spec import ModelSpec
 
 def shipped(cfg: ExperimentConfig, agent: Player) -> ModelSpec | PlanSpec:
     """What an agent is built again from; Incompatible, with the reason, where no bundle can hold it."""
+    if isinstance(agent, TeamsAgent):
+        raise Incompatible(
+            f"the run has the teams {', '.join(agent.teams)}, and a bundle is the policy of one; say which:"
+            f" --team {next(iter(agent.teams))}"
+        )
     if not isinstance(agent, PlanningAgent):
         return model_spec(getattr(agent, "model", None))
     plan = plan_spec(cfg)
@@ -27,6 +33,11 @@ def check_ships(cfg: ExperimentConfig, agent: Player) -> None:
     """Refuse `register.model` before the training whose result could not be registered."""
     if cfg.register.model is None:
         return
+    if cfg.teams:
+        raise Incompatible(
+            f"register.model: the run has the teams {', '.join(cfg.teams)}, and a version is the policy of one; leave"
+            " register out, and write each with: rlctl export RUN --team TEAM -o DIR"
+        )
     try:
         shipped(cfg, agent)
         if isinstance(agent, PlanningAgent):

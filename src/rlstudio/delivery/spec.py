@@ -102,6 +102,15 @@ class BundleOrigin(_Part):
     state_hash: str | None = None
     config_hash: str | None = None
     lineage: dict[str, Any] | None = None
+    team: str | None = None  # of a run in which several policies learned
+
+    @model_serializer(mode="wrap")
+    def _without_empty_team(self, dump: SerializerFunctionWrapHandler) -> State:
+        """As written before there were teams: older versions refuse a field that they do not know."""
+        fields: State = dump(self)
+        if self.team is None:
+            fields.pop("team", None)
+        return fields
 
 
 class ReturnStatistics(_Part):

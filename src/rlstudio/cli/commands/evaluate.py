@@ -178,6 +178,9 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
     yield f"length    {text.number(sum(lengths) / len(lengths))} steps"
     for key, values in own.evaluation.infos.items():
         yield f"{key:<9} {_given(values)}"
+    for team, agents in own.evaluation.teams.items():
+        each = ", ".join(f"{name} {_given(returns)}" for name, returns in agents.items())
+        yield f"{team:<9} {each}"
     if planned is not None:
         with_planner = planned.evaluation.summary
         bounds = text.interval((with_planner.ci_low, with_planner.ci_high))
@@ -211,9 +214,10 @@ def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _
     from statistics import median
 
     from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
+    from rlstudio.experiment.judging.evaluate import with_teams
 
     timed = _Timed(agent)
-    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)
+    evaluation = with_teams(play_episodes(timed, cfg.env, episodes=episodes, seed=seed), agent)
     return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 

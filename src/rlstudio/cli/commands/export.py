@@ -40,6 +40,9 @@ def export(
     ],
     output: Target,
     checkpoint: CheckpointChoice = "last",
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="TEAM", help="Of a run with teams: whose policy it is to be.")
+    ] = None,
     format: Formats = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
@@ -56,8 +59,8 @@ def export(
     from rlstudio.control.workspace import Workspace
 
     if is_reference(run):
-        if (checkpoint, format) != ("last", None):
-            raise UserError(f"{run}: a version is copied as it is; leave --checkpoint and --format out")
+        if (checkpoint, format, team) != ("last", None, None):
+            raise UserError(f"{run}: a version is copied as it is; leave --checkpoint, --team and --format out")
         _print_bundle(_copied(run, output, runs_dir), json, asked=())
         return
     formats = _formats(format)
@@ -67,7 +70,7 @@ def export(
     folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.export import export_run
 
-    _print_bundle(export_run(folder, output, checkpoint=checkpoint, formats=formats), json, asked=formats)
+    _print_bundle(export_run(folder, output, checkpoint=checkpoint, team=team, formats=formats), json, asked=formats)
 
 
 def import_policy(

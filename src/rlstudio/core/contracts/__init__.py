@@ -20,7 +20,7 @@ from rlstudio.core.contracts.data import (
     WarmsUp,
 )
 from rlstudio.core.contracts.environments import EnvFacts, NamedAgents, Step, Transition, VecEnv, World
-from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
+from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, TrainsTeams, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
     Dynamics,
@@ -72,6 +72,7 @@ __all__ = [
     "Step",
     "Tally",
     "Trainer",
+    "TrainsTeams",
     "Transition",
     "VecEnv",
     "WarmsUp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rlstudio.core.contracts.acting import Agent
@@ -59,6 +60,14 @@ class WeighsItself(Protocol):
     def weight_rms(self) -> float:
         """Root mean square of what it learns; 0 where it learns nothing. Asked once per epoch."""
         ...
+
+
+@runtime_checkable
+class TrainsTeams(Protocol):
+    """A Trainer of several teams, each of which learns a policy of its own: `TEAM/part` is what a part of one is called
+    in `stateful()`."""
+
+    trainers: Mapping[str, Trainer]
 
 
 class Algorithm(Protocol):

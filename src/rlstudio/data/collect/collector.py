@@ -44,7 +44,7 @@ class Collector:
         self.agent = agent
         envs = np.arange(first_env, first_env + env.num_envs)
         self.exploration = Exploration(explore, rng.fork("explore"), envs, self.run_envs)
-        self.inspection = Inspection(env, guard or RowGuard(), first_env)
+        self.inspection = Inspection(env, guard or RowGuard(), envs, env.spaces)
         self.vector_steps = 0
         self.carry: Carried | None = None
         self.observations: Array | None = None

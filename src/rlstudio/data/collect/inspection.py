@@ -6,6 +6,7 @@ import numpy as np
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State, Tally, VecEnv
+from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.flawed_rows import FlawedRow, describe
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.checks.range_watch import RangeWatch
@@ -16,21 +17,23 @@ from rlstudio.data.collect.packer import Packer
 class Inspection:
     """Bad rows lose their weight, observations far outside their space are noted, episodes that ended are recorded.
 
-    `first_env`: what the first of these environments is in the whole run, for messages.
+    `envs` are the numbers of what is inspected in the whole run, `spaces` what it shows and takes: all of the
+    environments, or the columns of some of their agents.
     """
 
-    def __init__(self, env: VecEnv, guard: RowGuard, first_env: int = 0) -> None:
+    def __init__(self, env: VecEnv, guard: RowGuard, envs: np.ndarray, spaces: Spaces) -> None:
         self.guard = guard
-        self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
+        self.episodes = EpisodeLog(len(envs), spaces.infos)
         self._env = env
-        self._first_env = first_env
-        self._ranges = RangeWatch(env.spaces.observation)
+        self._envs = envs
+        self._spaces = spaces
+        self._ranges = RangeWatch(spaces.observation)
         self._outside: str | None = None
         self._bad_row: str | None = None  # the first one since the last report
 
     def __call__(self, packer: Packer) -> Batch:
         """The block as learning may see it."""
-        rollout = self.guard(packer.batch(), self._env.spaces.action)
+        rollout = self.guard(packer.batch(), self._spaces.action)
         if outside := self._ranges.look(packer.successors):
             self._outside = self._describe(FlawedRow(*outside, rollout.actions[outside[:2]].tolist()), packer)
         columns = packer.terminated, packer.truncated, packer.active, packer.infos
@@ -47,7 +50,7 @@ class Inspection:
         """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
         open_length = int(self.episodes.open_lengths[row.env])
         dones_TB = packer.terminated | packer.truncated
-        return describe(row, self._env, self._first_env + row.env, dones_TB, open_length)
+        return describe(row, self._env, int(self._envs[row.env]), dones_TB, open_length)
 
     def take(self) -> Tally:
         """What there is to report since the last call."""

@@ -11,17 +11,22 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step, World
+from rlstudio.core.spaces import Spaces
 from rlstudio.envs.worlds.kernel import Values, write
 from rlstudio.envs.worlds.native import NativeVecEnv
 
 
 class TeamVecEnv(NativeVecEnv):
-    """`num_envs` counts columns: agent a of environment e is column e * agents + a."""
+    """`num_envs` counts columns: agent a of environment e is column e * agents + a. A World may name its agents
+    (`agent_names`) and say what each of them is really shown and takes (`agent_spaces`, see `NamedAgents`)."""
 
     def __init__(
         self, world: World[np.ndarray], num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
     ) -> None:
         super().__init__(world, num_envs, seed, limit, params)
+        numbered = tuple(f"agent_{number}" for number in range(world.agents))
+        self.agent_names: tuple[str, ...] = getattr(world, "agent_names", numbered)
+        self.agent_spaces: tuple[Spaces, ...] = getattr(world, "agent_spaces", (world.spaces,) * world.agents)
         self._shape = num_envs, world.agents
         self._out = np.zeros(self._shape, bool)  # agents whose episode is over while the others go on
         self._observed = self._columns(self._kernel.observations)

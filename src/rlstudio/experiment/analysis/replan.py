@@ -50,6 +50,10 @@ def planning_agent(
     `modeller` is an agent that learned a model of the same world; `learned` are the weights of all Models of the run,
     which hold the values of SAC and TD3; `reward_scale` is what rewards were divided by in training, which the agent's
     value is still divided by (None: not known, which matters only where they were)."""
+    if experiment.teams:
+        raise Incompatible(
+            f"planner: the run has the teams {', '.join(experiment.teams)}, and a planner plays one agent; leave it out"
+        )
     overrides = [f"planner.{setting}" for setting in settings]
     chosen = parse(_Settings, apply_overrides({}, overrides, "--planner")).planner
     given = chosen.model_dump(exclude_unset=True)

@@ -9,6 +9,8 @@ another package, which only its trainer builds. Checkpoints of an older RLStudio
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -56,13 +58,22 @@ def reward_scale_of(trainer: Trainer) -> float:
 
 def read_agent(info: CheckpointInfo) -> AgentSpec | None:
     """What the manifest says; None where it is older than the field, CheckpointError where the field is not valid."""
-    if FIELD not in info.fields:
+    return read_field(info, FIELD, AgentSpec, lambda spec: [spec.spaces])
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def read_field(info: CheckpointInfo, field: str, kind: type[S], spaces_of: Callable[[S], list[Spaces]]) -> S | None:
+    """A field of the manifest that describes agents, with their spaces checked; None where it is not there."""
+    if field not in info.fields:
         return None
-    label = f"{folder_name(info.step)}/{MANIFEST}: {FIELD}"
+    label = f"{folder_name(info.step)}/{MANIFEST}: {field}"
     try:
-        spec = AgentSpec.model_validate_json(json.dumps(info.fields[FIELD]))
-        for space in (spec.spaces.observation, spec.spaces.action):
-            check_sizes(space)
+        spec = kind.model_validate_json(json.dumps(info.fields[field]))
+        for spaces in spaces_of(spec):
+            check_sizes(spaces.observation)
+            check_sizes(spaces.action)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join((label, *map(str, first["loc"])))

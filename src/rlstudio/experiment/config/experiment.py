@@ -48,6 +48,15 @@ from rlstudio.experiment.config.sections import (
     RuntimeConfig,
     TrackingConfig,
 )
+from rlstudio.experiment.config.teams import (
+    TeamConfig,
+    TeamSettings,
+    check_eval_team,
+    check_settings,
+    check_team_names,
+    settled,
+    team_settings,
+)
 from rlstudio.experiment.folder.new_run import NewRun
 
 LONGEST_NAME = 64
@@ -80,6 +89,7 @@ with warnings.catch_warnings():
             "ckpt",
             "register",
         )
+        hashed_if_set: ClassVar[tuple[str, ...]] = ("teams",)
         usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
         other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
@@ -122,6 +132,9 @@ with warnings.catch_warnings():
         register: RegisterConfig = Field(default_factory=RegisterConfig)
         """What becomes of the policy when the run is done."""
 
+        teams: dict[str, TeamConfig] = Field(default_factory=dict, max_length=64)
+        """Several policies that learn together, each for some of the agents; without any, all agents share one."""
+
         imports: tuple[str, ...] = Field((), max_length=32)
         """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
 
@@ -136,6 +149,12 @@ with warnings.catch_warnings():
                 raise ValueError(f"use 1 to {LONGEST_NAME} letters, digits, _ - or . (and neither - nor . first)")
             if value == "last":
                 raise ValueError("`last` already means the newest run; choose another name")
+            return value
+
+        @field_validator("teams")
+        @classmethod
+        def _plain_team_names(cls, value: dict[str, TeamConfig]) -> dict[str, TeamConfig]:
+            check_team_names(value)
             return value
 
         @field_validator("imports")
@@ -178,11 +197,24 @@ with warnings.catch_warnings():
                     object.__setattr__(self, name, section)  # frozen from here on
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
+            check_eval_team(self.eval, self.teams)
             check_numerics(self.runtime)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)
             check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)
+            base = TeamSettings(self.policy, self.train)
+            if info.context is None:
+                object.__setattr__(
+                    self, "teams", {name: settled(name, team, base) for name, team in self.teams.items()}
+                )
+            for name, team in self.teams.items():
+                check_settings(name, team_settings(name, team, base), self.env.num_envs, self.buffer.capacity)
             return self
+
+        def of_team(self, name: str) -> ExperimentConfig:
+            """The experiment as one team of it learns."""
+            policy, train = team_settings(name, self.teams[name], TeamSettings(self.policy, self.train))
+            return self.model_copy(update={"policy": policy, "train": train, "teams": {}})
 
 
 class _Stored:

@@ -52,7 +52,7 @@ class BufferConfig(Config):
 
 
 class EvalConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start",)
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "team")
 
     at_start: bool = True
     """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
@@ -65,6 +65,9 @@ class EvalConfig(Config):
 
     final_episodes: PositiveInt = Field(20, le=100_000)
     """Episodes of the evaluation after training."""
+
+    team: str | None = None
+    """The team whose returns choose the best checkpoint and are judged by the gates; null: those of all agents."""
 
 
 class PlateauConfig(Config):

@@ -4,14 +4,15 @@ Episode k is always the same episode: it has its own seed, a pure function of (s
 before. Environment i of B plays the episodes i, i + B, i + 2B, ... and only those are counted; taking the first ones to
 finish would prefer short episodes. `best` is chosen on the seeds of one purpose and reported on those of the other.
 
-Of a world with several agents each of them has an episode, with what it is paid from its first action on.
+Of a world with several agents each of them has an episode, with what it is paid from its first action on: number k is
+of agent k modulo their number. Where they are of several teams, each team's returns are reported too.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil, isnan, nan
 from types import TracebackType
 from typing import Literal
@@ -26,6 +27,7 @@ from rlstudio.envs.make import has_only_a_vector, make_vec_env, resolve_vectoriz
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
+from rlstudio.experiment.judging.teams import ByTeam, returns_by_team, team_means
 from rlstudio.ops.statistics import Summary, mean_given, summarize
 
 Purpose = Literal["selection", "report"]
@@ -50,6 +52,7 @@ class Evaluation:
     seeds: tuple[int, ...]
     summary: Summary
     infos: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    teams: ByTeam = field(default_factory=dict)
 
     @property
     def best(self) -> int:
@@ -69,10 +72,12 @@ class Evaluation:
         lengths = sum(self.lengths) / len(self.lengths)
         returns = {f"eval/return_{name}": value for name, value in numbers.items()}
         infos = {f"eval/{key}": mean_given(values) for key, values in self.infos.items()}
-        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos}
+        teams = {f"eval/{name}": value for name, value in team_means(self.teams).items()}
+        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos, **teams}
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        """`teams` only where there are some."""
+        return {name: value for name, value in asdict(self).items() if name != "teams" or value}
 
 
 def evaluate(
@@ -87,6 +92,11 @@ def evaluate(
     """One evaluation on environments made for it."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization) as evaluator:
         return evaluator.run(agent)
+
+
+def with_teams(evaluation: Evaluation, agent: Player) -> Evaluation:
+    """With what each team earned, where the agent that played it was hidden by another player."""
+    return replace(evaluation, teams=returns_by_team(evaluation.returns, agent))
 
 
 class Evaluator:
@@ -104,13 +114,16 @@ class Evaluator:
         purpose: Purpose = "report",
         vectorization: Vectorization = "auto",
         poll: Callable[[], None] = lambda: None,
+        team: str | None = None,
     ) -> None:
-        """`poll` is called after every step, and ends the evaluation by raising."""
+        """`poll` is called after every step, and ends the evaluation by raising. `team`: the one that the summary is
+        of; None: all agents."""
         if episodes < 1:
             raise ConfigError(f"eval.episodes: must be at least 1, got {episodes}")
         self.env_cfg = env_cfg
         self.episodes = episodes
         self.purpose = purpose
+        self._team = team
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         native = self.vectorization == "native"
@@ -135,6 +148,8 @@ class Evaluator:
     def run(self, agent: Player) -> Evaluation:
         """Play every episode once, greedily."""
         returns, lengths, infos = self._scores(agent)
+        teams = returns_by_team(returns.tolist(), agent)
+        summarized = returns if self._team is None else np.concatenate([*map(np.asarray, teams[self._team].values())])
         return Evaluation(
             env_id=self.env_cfg.id,
             purpose=self.purpose,
@@ -142,9 +157,10 @@ class Evaluator:
             returns=tuple(returns.tolist()),
             lengths=tuple(lengths.tolist()),
             seeds=self.seeds,
-            summary=summarize(returns, self._rng.fork("bootstrap").generator()),
+            summary=summarize(summarized, self._rng.fork("bootstrap").generator()),
             # One NaN object for all: evaluations of the same episodes then compare as equal.
             infos={key: tuple(nan if isnan(x) else x for x in values.tolist()) for key, values in infos.items()},
+            teams=teams,
         )
 
     def play(self, agent: Player) -> Iterator[tuple[Played, dict[int, int]]]:

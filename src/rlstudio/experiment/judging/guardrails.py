@@ -67,7 +67,7 @@ class Guardrails:
             raise ConfigError(f"guardrails.limits: no metric {name!r}{hint}")
 
     def _beyond(self, name: str, value: float) -> str | None:
-        learned = name.startswith("train/") and name != "train/explained_variance"
+        learned = name.startswith("train/") and not name.endswith("/explained_variance")
         if learned and not isfinite(value):
             return f"{name} is {value}"
         limit = self.cfg.limits.get(name)

@@ -22,7 +22,7 @@ from rlstudio.experiment.checkpoint.manifest import folder_name
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import require_imported
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
-from rlstudio.experiment.run.checkpoint_agent import agent_of
+from rlstudio.experiment.run.checkpoint_agent import agent_of, team_agent_of
 from rlstudio.experiment.training.machine import set_threads
 from rlstudio.storage.folder import Folder
 
@@ -55,13 +55,13 @@ def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
     return load_run(folder, checkpoint).agent
 
 
-def load_run(folder: RunFolder, checkpoint: str = "last") -> LoadedAgent:
-    """The agent with its config. Nothing of the run is changed, and it may be training meanwhile. The rows of a replay
-    are not read: acting needs none of them, and they may be damaged or missing."""
+def load_run(folder: RunFolder, checkpoint: str = "last", team: str | None = None) -> LoadedAgent:
+    """The agent, or that of one team, with the config of the run. Nothing of the run is changed, and it may be training
+    meanwhile. The rows of a replay are not read: acting needs none of them, and they may be damaged or missing."""
     cfg = read_config(folder)
     set_threads(cfg.runtime.threads)
     loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, checkpoint, segments=False)
-    agent, reward_scale = agent_of(cfg, loaded)
+    agent, reward_scale = agent_of(cfg, loaded) if team is None else team_agent_of(cfg, loaded, team)
     return LoadedAgent(agent, cfg, loaded, reward_scale)
 
 

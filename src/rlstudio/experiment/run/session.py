@@ -22,10 +22,10 @@ from rlstudio.core.host.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
-from rlstudio.experiment.checkpoint.agent_spec import describe_agent
 from rlstudio.experiment.checkpoint.checkpoints import Loaded
 from rlstudio.experiment.checkpoint.manifest import Meta
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.checkpoint.team_spec import agent_fields
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import SEEDED, RunFolder
@@ -277,8 +277,8 @@ class Session:
         content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
         if self.runtime.exact is not None:  # after capturing, which may find it out
             self.writer.mark_inexact(self.runtime.exact)
-        agent, steps = describe_agent(self.trainer, self.runtime.spaces), self.trainer.gradient_steps
-        fields = {"gradient_steps": steps, "epoch": self.position.epoch, "topology": self.topology, "agent": agent}
+        agent, steps = agent_fields(self.trainer, self.runtime.spaces), self.trainer.gradient_steps
+        fields = {"gradient_steps": steps, "epoch": self.position.epoch, "topology": self.topology, **agent}
         self.writer.save(content, self.trainer.source.env_steps, fields, self.milestones.keeps())
 
     def _grace_over(self, signum: int) -> None:

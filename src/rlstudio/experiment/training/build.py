@@ -16,6 +16,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
+from rlstudio.experiment.training.teams import teams_trainer
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
     env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
     try:
-        check_agents(cfg, env)
+        for own in map(cfg.of_team, cfg.teams) if cfg.teams else (cfg,):
+            check_agents(own, env)
         refuse_changed_torch(cfg.env.id)
     except (ConfigError, EnvFault, Incompatible):
         env.close()
@@ -57,12 +59,19 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
 
 
 def build_trainer(cfg: ExperimentConfig, runtime: Runtime, attempt: int = 0) -> Trainer:
-    """The algorithm over this runtime. A later attempt (after a roll-back) has other random numbers."""
-    check_actions(cfg, runtime.spaces)
-    check_memory(cfg, runtime.spaces)
+    """What learns over this runtime. A later attempt (after a roll-back) has other random numbers."""
     rng = Rng(cfg.env.seed)
     if attempt:
         rng = rng.fork(f"attempt-{attempt}")
+    if cfg.teams:
+        return teams_trainer(cfg, runtime, lambda own, part, name: _one_trainer(own, part, rng.fork(f"team-{name}")))
+    return _one_trainer(cfg, runtime, rng)
+
+
+def _one_trainer(cfg: ExperimentConfig, runtime: Runtime, rng: Rng) -> Trainer:
+    """The algorithm over this runtime."""
+    check_actions(cfg, runtime.spaces)
+    check_memory(cfg, runtime.spaces)
     lane: Lane = LANES.load(cfg.runtime.lane)()
     algo, network = cfg.policy.algo, cfg.policy.network
     if reason := lane.refuses(algo, cfg.train, network, runtime):

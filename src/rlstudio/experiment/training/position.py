@@ -68,7 +68,10 @@ class Position:
         return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed, warming)
 
     def add(self, metrics: Metrics) -> None:
-        """One step's metrics, summed on the device: nothing leaves it before the epoch ends."""
+        """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all
+        warm up there are none yet; those of one that begins in the midst of an epoch count from the next on."""
+        if not metrics:
+            return
         if self.sums is None:
             self.names = sorted(metrics)  # the order in which they are reported, also after a restore
         row = torch.stack([metrics[name] for name in self.names]).double()

@@ -1,0 +1,1 @@
+"""Several policies that act in the same environments, each learning from its own agents."""
