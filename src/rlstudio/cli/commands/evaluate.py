@@ -213,7 +213,7 @@ def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _
     from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
 
     timed = _Timed(agent)
-    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)
+    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed, opponents=cfg.eval.opponents)
     return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 

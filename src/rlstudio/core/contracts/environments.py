@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rlstudio.core.contracts.arrays import Namespace
 from rlstudio.core.contracts.basics import Array, State
@@ -11,6 +11,7 @@ from rlstudio.core.contracts.basics import Array, State
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlstudio.core.contracts.acting import Agent
     from rlstudio.core.spaces import Spaces
 
 
@@ -77,6 +78,19 @@ class VecEnv(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class SeatsLearner(Protocol):
+    """A VecEnv that plays some of its agents itself, perhaps by the learner's own weights."""
+
+    def bind(self, learner: Agent) -> None:
+        """Whose actions `step` will get from now on."""
+        ...
+
+    def close_epoch(self) -> dict[str, float]:
+        """Metrics of the epoch that ends, by their full names; whom it plays by may change now."""
+        ...
 
 
 class EnvFacts(Protocol):

@@ -52,7 +52,7 @@ class BufferConfig(Config):
 
 
 class EvalConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start",)
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "opponents")
 
     at_start: bool = True
     """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
@@ -65,6 +65,10 @@ class EvalConfig(Config):
 
     final_episodes: PositiveInt = Field(20, le=100_000)
     """Episodes of the evaluation after training."""
+
+    opponents: tuple[str, ...] = Field((), max_length=16)
+    """Who plays the other seats of a world with several agents, for example [random, minimax], in turn and from every
+    seat; metrics `eval/NAME/win_rate`. None: the policy that is evaluated plays all of them."""
 
 
 class PlateauConfig(Config):

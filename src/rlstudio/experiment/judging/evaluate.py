@@ -4,13 +4,14 @@ Episode k is always the same episode: it has its own seed, a pure function of (s
 before. Environment i of B plays the episodes i, i + B, i + 2B, ... and only those are counted; taking the first ones to
 finish would prefer short episodes. `best` is chosen on the seeds of one purpose and reported on those of the other.
 
-Of a world with several agents each of them has an episode, with what it is paid from its first action on.
+Of a world with several agents each of them has an episode, with what it is paid from its first action on. Against
+opponents (`eval.opponents`) one agent is evaluated: the episodes go through the opponents, and through the seats.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import ceil, isnan, nan
 from types import TracebackType
@@ -23,6 +24,7 @@ from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.named_players import rates_against, seated_against
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
@@ -50,6 +52,9 @@ class Evaluation:
     seeds: tuple[int, ...]
     summary: Summary
     infos: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    versus: dict[str, float] = field(default_factory=dict)
+    """Against opponents: shares of games won, drawn and lost, `random/win_rate`, and from each seat,
+    `random/seat_0/win_rate`."""
 
     @property
     def best(self) -> int:
@@ -69,7 +74,8 @@ class Evaluation:
         lengths = sum(self.lengths) / len(self.lengths)
         returns = {f"eval/return_{name}": value for name, value in numbers.items()}
         infos = {f"eval/{key}": mean_given(values) for key, values in self.infos.items()}
-        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos}
+        versus = {f"eval/{name}": share for name, share in self.versus.items()}
+        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos, **versus}
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -83,9 +89,12 @@ def evaluate(
     seed: int,
     purpose: Purpose = "report",
     vectorization: Vectorization = "auto",
+    opponents: Sequence[str] = (),
 ) -> Evaluation:
     """One evaluation on environments made for it."""
-    with Evaluator(env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization) as evaluator:
+    with Evaluator(
+        env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization, opponents=opponents
+    ) as evaluator:
         return evaluator.run(agent)
 
 
@@ -103,6 +112,7 @@ class Evaluator:
         seed: int,
         purpose: Purpose = "report",
         vectorization: Vectorization = "auto",
+        opponents: Sequence[str] = (),
         poll: Callable[[], None] = lambda: None,
     ) -> None:
         """`poll` is called after every step, and ends the evaluation by raising."""
@@ -114,7 +124,9 @@ class Evaluator:
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         native = self.vectorization == "native"
-        self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.opponents = tuple(opponents)
+        self.seats = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.agents = 1 if opponents else self.seats
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
         self.num_envs = self._worlds * self.agents
@@ -143,6 +155,7 @@ class Evaluator:
             summary=summarize(returns, self._rng.fork("bootstrap").generator()),
             # One NaN object for all: evaluations of the same episodes then compare as equal.
             infos={key: tuple(nan if isnan(x) else x for x in values.tolist()) for key, values in infos.items()},
+            versus=rates_against(self.opponents, self.seats, returns) if self.opponents else {},
         )
 
     def play(self, agent: Player) -> Iterator[tuple[Played, dict[int, int]]]:
@@ -189,6 +202,8 @@ class Evaluator:
             self._env = make_vec_env(
                 self.env_cfg, num_envs=self._worlds, seed=self._env_seed, vectorization=self.vectorization
             )
+            if self.opponents:
+                self._env = seated_against(self._env, self.env_cfg, self.opponents, self._env_seed)
             observations = self._env.reset()
             self._start = copy.deepcopy(self._env.position())
             return self._env, observations
