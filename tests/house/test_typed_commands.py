@@ -71,6 +71,7 @@ HOWTO = (
     "own-env",
     "own-world",
     "planning",
+    "self-play",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
 

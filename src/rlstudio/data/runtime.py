@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlstudio.core.contracts import Agent, DataSource, Explore, Group, ReplayPlan, State, VecEnv
+from rlstudio.core.contracts import Agent, DataSource, Explore, Group, ReplayPlan, SeatsLearner, State, VecEnv
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.collector import Collector
@@ -54,6 +54,8 @@ class LocalRuntime(EnvDescription):
         return new_replay(collector, self.spaces, self.replay_capacity, self.num_envs, sampling, plan, self.device)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
+        if isinstance(self.env, SeatsLearner):
+            self.env.bind(agent)
         return Collector(
             self.env,
             agent,

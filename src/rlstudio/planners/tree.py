@@ -122,7 +122,8 @@ class _Tree:
         if self._search.policy is not None:
             policy = self._search.policy(self._score.dynamics.observe(states)[0, :, 0])
             assert isinstance(policy, Categorical)
-            self.logits[:, node] = policy.logits.log_softmax(-1).nan_to_num(0.0)
+            # What a policy forbids stays forbidden.
+            self.logits[:, node] = policy.logits.log_softmax(-1).nan_to_num(0.0, neginf=-torch.inf)
 
     def _chosen(self, nodes: int, noise: Tensor, tries: int) -> Tensor:
         """The next choice of every node [E, nodes], were it asked."""

@@ -217,7 +217,8 @@ def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _
     from rlstudio.experiment.judging.evaluate import with_teams
 
     timed = _Timed(agent)
-    evaluation = with_teams(play_episodes(timed, cfg.env, episodes=episodes, seed=seed), agent)
+    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed, opponents=cfg.eval.opponents)
+    evaluation = with_teams(evaluation, agent)
     return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 

@@ -19,7 +19,7 @@ from rlstudio.core.contracts.data import (
     Tally,
     WarmsUp,
 )
-from rlstudio.core.contracts.environments import EnvFacts, NamedAgents, Step, Transition, VecEnv, World
+from rlstudio.core.contracts.environments import EnvFacts, NamedAgents, SeatsLearner, Step, Transition, VecEnv, World
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, TrainsTeams, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
@@ -65,6 +65,7 @@ __all__ = [
     "Rolling",
     "Runtime",
     "Score",
+    "SeatsLearner",
     "Segment",
     "SequenceOutcome",
     "State",

@@ -29,6 +29,7 @@ class Tally(NamedTuple):
     restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
     outside: str | None = None  # the first observation far outside its space, once
     bad_row: str | None = None  # the first bad row since the last report: where it is, and what is wrong with it
+    metrics: dict[str, float] | None = None  # of environments that have some of their own, by their full names
 
 
 class DataSource(Stateful, Protocol):

@@ -11,6 +11,7 @@ from rlstudio.core.contracts.basics import Array, State
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlstudio.core.contracts.acting import Agent
     from rlstudio.core.spaces import Spaces
 
 
@@ -91,6 +92,19 @@ class NamedAgents(Protocol):
 
     agent_names: tuple[str, ...]  # of the agents of one environment, in the order of their columns
     agent_spaces: tuple[Spaces, ...]  # what each of them is really shown and takes
+
+
+@runtime_checkable
+class SeatsLearner(Protocol):
+    """A VecEnv that plays some of its agents itself, perhaps by the learner's own weights."""
+
+    def bind(self, learner: Agent) -> None:
+        """Whose actions `step` will get from now on."""
+        ...
+
+    def close_epoch(self) -> dict[str, float]:
+        """Metrics of the epoch that ends, by their full names; whom it plays by may change now."""
+        ...
 
 
 class EnvFacts(Protocol):

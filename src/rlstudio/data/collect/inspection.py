@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import State, Tally, VecEnv
+from rlstudio.core.contracts import SeatsLearner, State, Tally, VecEnv
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.flawed_rows import FlawedRow, describe
 from rlstudio.data.checks.guard import RowGuard
@@ -61,7 +61,9 @@ class Inspection:
         outside, self._outside = self._outside, None
         bad_row, self._bad_row = self._bad_row, None
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside, bad_row)
+        metrics = self._env.close_epoch() if isinstance(self._env, SeatsLearner) else None
+        bad = self.guard.bad_rows, dict(self.guard.counts)
+        return Tally(returns, lengths, *bad, infos, restarts, outside, bad_row, metrics)
 
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""

@@ -29,6 +29,7 @@ from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.own_modules import module_name
+from rlstudio.envs.seats.config import SelfPlayConfig
 from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_numerics, check_statements
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
@@ -52,6 +53,7 @@ from rlstudio.experiment.config.teams import (
     TeamConfig,
     TeamSettings,
     check_eval_team,
+    check_opponents,
     check_settings,
     check_team_names,
     settled,
@@ -89,7 +91,7 @@ with warnings.catch_warnings():
             "ckpt",
             "register",
         )
-        hashed_if_set: ClassVar[tuple[str, ...]] = ("teams",)
+        hashed_if_set: ClassVar[tuple[str, ...]] = ("teams", "self_play")
         usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
         other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
@@ -107,6 +109,9 @@ with warnings.catch_warnings():
 
         buffer: BufferConfig = Field(default_factory=BufferConfig)
         """The replay buffer of off-policy algorithms."""
+
+        self_play: SelfPlayConfig | None = None
+        """Whom a learner meets that has one seat of a game; null: one policy plays every agent of the world."""
 
         eval: EvalConfig = Field(default_factory=EvalConfig)
         """How often and how long to evaluate."""
@@ -198,6 +203,7 @@ with warnings.catch_warnings():
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
             check_eval_team(self.eval, self.teams)
+            check_opponents(self.eval, self.self_play, self.teams)
             check_numerics(self.runtime)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)

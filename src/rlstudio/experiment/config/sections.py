@@ -52,7 +52,7 @@ class BufferConfig(Config):
 
 
 class EvalConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "team")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "team", "opponents")
 
     at_start: bool = True
     """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
@@ -68,6 +68,10 @@ class EvalConfig(Config):
 
     team: str | None = None
     """The team whose returns choose the best checkpoint and are judged by the gates; null: those of all agents."""
+
+    opponents: tuple[str, ...] = Field((), max_length=16)
+    """Who plays the other seats of a world with several agents, for example [random, minimax], in turn and from every
+    seat; metrics `eval/NAME/win_rate`. None: the policy that is evaluated plays all of them."""
 
 
 class PlateauConfig(Config):

@@ -51,6 +51,13 @@ def check_team_names(names: Mapping[str, object]) -> None:
             raise ValueError(f"{name!a} is no name of a team; use 1 to 32 letters, digits, _ and -")
 
 
+def check_opponents(evaluation: EvalConfig, self_play: object | None, teams: Mapping[str, TeamConfig]) -> None:
+    """Opponents play the seats that are not the learner's; with teams, every seat is a learner's."""
+    field = ("self_play",) if self_play is not None else ("eval", "opponents")
+    if teams and (self_play is not None or evaluation.opponents):
+        refuse(field, f"with teams every agent learns ({', '.join(teams)}), so no seat is left; leave one of them out")
+
+
 def check_eval_team(evaluation: EvalConfig, teams: Mapping[str, TeamConfig]) -> None:
     if evaluation.team is not None and evaluation.team not in teams:
         known = f"there are: {', '.join(teams)}" if teams else "there are none, leave it out"

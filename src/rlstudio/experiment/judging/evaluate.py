@@ -5,13 +5,14 @@ before. Environment i of B plays the episodes i, i + B, i + 2B, ... and only tho
 finish would prefer short episodes. `best` is chosen on the seeds of one purpose and reported on those of the other.
 
 Of a world with several agents each of them has an episode, with what it is paid from its first action on: number k is
-of agent k modulo their number. Where they are of several teams, each team's returns are reported too.
+of agent k modulo their number. Where they are of several teams, each team's returns are reported too. Against opponents
+(`eval.opponents`) one agent is evaluated: the episodes go through the opponents, and through the seats.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil, isnan, nan
 from types import TracebackType
@@ -24,6 +25,7 @@ from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import has_only_a_vector, make_vec_env, resolve_vectorization
+from rlstudio.envs.named_players import rates_against, seated_against
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
@@ -53,6 +55,9 @@ class Evaluation:
     summary: Summary
     infos: dict[str, tuple[float, ...]] = field(default_factory=dict)
     teams: ByTeam = field(default_factory=dict)
+    versus: dict[str, float] = field(default_factory=dict)
+    """Against opponents: shares of games won, drawn and lost, `random/win_rate`, and from each seat,
+    `random/seat_0/win_rate`."""
 
     @property
     def best(self) -> int:
@@ -73,11 +78,13 @@ class Evaluation:
         returns = {f"eval/return_{name}": value for name, value in numbers.items()}
         infos = {f"eval/{key}": mean_given(values) for key, values in self.infos.items()}
         teams = {f"eval/{name}": value for name, value in team_means(self.teams).items()}
-        return {**returns, "eval/length_mean": lengths, "eval/episodes": float(episodes), **infos, **teams}
+        versus = {f"eval/{name}": share for name, share in self.versus.items()}
+        played = {"eval/length_mean": lengths, "eval/episodes": float(episodes)}
+        return {**returns, **played, **infos, **teams, **versus}
 
     def to_json(self) -> dict[str, object]:
-        """`teams` only where there are some."""
-        return {name: value for name, value in asdict(self).items() if name != "teams" or value}
+        """`teams` and `versus` only where there are some."""
+        return {name: value for name, value in asdict(self).items() if name not in ("teams", "versus") or value}
 
 
 def evaluate(
@@ -88,9 +95,12 @@ def evaluate(
     seed: int,
     purpose: Purpose = "report",
     vectorization: Vectorization = "auto",
+    opponents: Sequence[str] = (),
 ) -> Evaluation:
     """One evaluation on environments made for it."""
-    with Evaluator(env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization) as evaluator:
+    with Evaluator(
+        env_cfg, episodes=episodes, seed=seed, purpose=purpose, vectorization=vectorization, opponents=opponents
+    ) as evaluator:
         return evaluator.run(agent)
 
 
@@ -113,6 +123,7 @@ class Evaluator:
         seed: int,
         purpose: Purpose = "report",
         vectorization: Vectorization = "auto",
+        opponents: Sequence[str] = (),
         poll: Callable[[], None] = lambda: None,
         team: str | None = None,
     ) -> None:
@@ -127,7 +138,9 @@ class Evaluator:
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         native = self.vectorization == "native"
-        self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.opponents = tuple(opponents)
+        self.seats = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.agents = 1 if opponents else self.seats
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
         if self.vectorization == "vector":  # which seeds first episodes only: each plays one, so it stays the same
@@ -161,6 +174,7 @@ class Evaluator:
             # One NaN object for all: evaluations of the same episodes then compare as equal.
             infos={key: tuple(nan if isnan(x) else x for x in values.tolist()) for key, values in infos.items()},
             teams=teams,
+            versus=rates_against(self.opponents, self.seats, returns) if self.opponents else {},
         )
 
     def play(self, agent: Player) -> Iterator[tuple[Played, dict[int, int]]]:
@@ -207,6 +221,8 @@ class Evaluator:
             self._env = make_vec_env(
                 self.env_cfg, num_envs=self._worlds, seed=self._env_seed, vectorization=self.vectorization
             )
+            if self.opponents:
+                self._env = seated_against(self._env, self.env_cfg, self.opponents, self._env_seed)
             observations = self._env.reset()
             self._start = copy.deepcopy(self._env.position())
             return self._env, observations

@@ -62,8 +62,15 @@ class RunEvaluations:
     def _run(self, purpose: Purpose, episodes: int, agent: Player, epoch: int) -> Evaluation:
         if purpose not in self._evaluators:
             env = self.cfg.env
-            team = self.cfg.eval.team
-            evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose, poll=self._poll, team=team)
+            evaluator = Evaluator(
+                env,
+                episodes=episodes,
+                seed=env.seed,
+                purpose=purpose,
+                opponents=self.cfg.eval.opponents,
+                poll=self._poll,
+                team=self.cfg.eval.team,
+            )
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
         with OWN_METRICS.paused():

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from rlstudio.core.catalog import LANES
-from rlstudio.core.contracts import Lane, Runtime, Trainer
+from rlstudio.core.contracts import Lane, Runtime, Trainer, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
@@ -46,8 +47,10 @@ def build(cfg: ExperimentConfig) -> Built:
 def build_runtime(cfg: ExperimentConfig) -> Runtime:
     """The training environments, in this process."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
-    env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
+    env: VecEnv = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
     try:
+        if cfg.self_play is not None:
+            env = with_opponents(env, cfg.self_play, cfg.env)
         for own in map(cfg.of_team, cfg.teams) if cfg.teams else (cfg,):
             check_agents(own, env)
         refuse_changed_torch(cfg.env.id)

@@ -60,6 +60,7 @@ class Position:
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
+            **(tally.metrics or {}),
             **OWN_METRICS.take(),
         }
         self.skipped, self.bad_rows = skipped, tally.bad_rows

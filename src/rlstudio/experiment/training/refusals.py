@@ -37,19 +37,20 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
-    """All agents of a world learn and act by one policy, and each of them counts as an environment."""
+    """All agents of a world learn and act by one policy, and each of them counts as an environment; with opponents that
+    play the others, only one does."""
     if cfg.policy.network.memory != "none" and getattr(env, "resets_take_a_step", False):
         raise Incompatible(
             f"policy.network.memory: {cfg.env.id} resets by autoreset NEXT_STEP, in a step that a memory would"
             " remember; let it use SAME_STEP, or leave the memory out"
         )
-    if env.agents == 1:
+    if env.agents == 1 and cfg.self_play is None:
         return
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
-            f"policy.network.memory: {cfg.env.id} has {env.agents} agents, which may wait for a turn, and those"
-            " cannot have one; leave it out"
+            f"policy.network.memory: {cfg.env.id} has several agents, which may wait for a turn, and those cannot have"
+            " one; leave it out"
         )
     epoch, steps = cfg.train.steps_per_epoch, getattr(cfg.train, "rollout_steps", None) or 1
     if epoch % (rollout := steps * env.num_envs):

@@ -20,7 +20,7 @@ from rlstudio.core.contracts import Transition, World
 from rlstudio.core.contracts.arrays import AnyArray, Namespace, Params
 from rlstudio.core.spaces import Box, Dict, Discrete, Spaces
 from rlstudio.envs.seats.player import SeatPlayer
-from rlstudio.envs.worlds.games.players import BOARD, Minimax, Tactical
+from rlstudio.envs.worlds.games.players import BOARD, Minimax, Tactical, states_of
 
 Players = Mapping[str, Callable[[World[np.ndarray]], SeatPlayer]]
 """Players that a World brings for its seats, by name: what makes one of the World."""
@@ -56,7 +56,7 @@ class BoardGame:
 
     def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         moves, board = states[..., 0], self._board(states, xp)
-        second = moves % 2 == 1
+        second = self.is_seconds_turn(states)
         stone = 1.0 - 2.0 * second
         placed = self._open_cells(board, xp) & self._chosen(xp.where(second, actions[..., 1], actions[..., 0]), xp)
         legal = xp.any(xp.any(placed, -1), -1)
@@ -73,9 +73,17 @@ class BoardGame:
         board = self._board(states, xp)
         first, second = (board == 1.0) * 1.0, (board == -1.0) * 1.0
         views = (xp.stack(planes, -1) for planes in ((first, second), (second, first)))
-        allowed, is_seconds = self._allowed(board, xp), (states[..., 0] % 2 == 1)[..., None]
+        allowed, is_seconds = self._allowed(board, xp), self.is_seconds_turn(states)[..., None]
         masks = xp.stack((allowed & ~is_seconds, allowed & is_seconds), -2)
         return {ACTION_MASK: masks * 1, BOARD: xp.stack(tuple(views), -4)}
+
+    def is_seconds_turn(self, states: AnyArray) -> AnyArray:
+        """[...] bool: whether the second player moves."""
+        return states[..., 0] % 2 == 1
+
+    def states_of(self, views: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The states [N, S] in which a mover sees these, for players that look ahead."""
+        return states_of(views[BOARD])
 
     def _board(self, states: AnyArray, xp: Namespace) -> AnyArray:
         """Cells [..., rows, columns]."""

@@ -1,0 +1,136 @@
+"""Self-play in runs: who is met, what is recorded, exact resume, evaluation against opponents."""
+
+import numpy as np
+import pytest
+
+from rlstudio.core.contracts import Acted
+from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.named_players import named_player
+from rlstudio.envs.worlds.games.board import TicTacToe
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.self_play.opponents import FIRST_SNAPSHOT
+from rlstudio.experiment.training.build import build
+from rlstudio.experiment.training.loop import Position, train
+from support.experiments import tiny
+from support.sessions import start
+from support.tiny_runs import assert_same_result, only_run, run_to_the_end
+
+TIC_TAC_TOE, CONNECT_FOUR = "rlstudio/TicTacToe-v0", "rlstudio/ConnectFour-v0"
+SIZES = {"epochs": 4, "steps_per_epoch": 128, "rollout_steps": 8, "batch_size": 64}
+
+
+def game(algo="ppo", id=TIC_TAC_TOE, opponents=None, train=None, **more):
+    chosen = {"opponents": opponents or {"latest": 1, "past": 2, "random": 1}, "snapshot_every": 1, "pool": 2}
+    env = {"id": id, "num_envs": 16}
+    return tiny(
+        algo, env=env, train={**SIZES, **(train or {})}, self_play={**chosen, **more.pop("self_play", {})}, **more
+    )
+
+
+def trained(cfg):
+    """What a run built, and the reports of its epochs."""
+    built = build(cfg)
+    return built, [tick.report for tick in train(built.trainer, cfg.train, Position()) if tick.report]
+
+
+def test_learner_snapshot_rule_and_planner_all_have_a_seat_in_one_run():
+    kinds = ("latest", "past", "random", "tactical", "planner")
+    sizes = {"steps_per_epoch": 768, "rollout_steps": 48, "epochs": 2}
+    cfg = game(id=CONNECT_FOUR, opponents=dict.fromkeys(kinds, 1), self_play={"simulations": 2}, train=sizes)
+    built, reports = trained(cfg)
+    names = {name for report in reports for name in report.metrics}
+    for kind in kinds:
+        assert f"self_play/{kind}/win_rate" in names
+    assert {"self_play/win_rate", "self_play/elo", "self_play/elo_low", "self_play/snapshots"} <= names
+    assert reports[-1].metrics["self_play/snapshots"] == 2
+    assert reports[-1].metrics["rollout/episodes"] > 0
+    built.close()
+
+
+def test_the_pool_holds_the_weights_of_its_moment_and_forgets_the_oldest():
+    cfg = game()
+    built = build(cfg)
+    learner, env, at_ends = built.trainer.agent.model, built.runtime.env, []
+    for tick in train(built.trainer, cfg.train, Position()):
+        if tick.report:
+            at_ends.append({name: tensor.numpy().copy() for name, tensor in learner.state_dict().items()})
+    kept = env.self_play.weights
+    assert {number - FIRST_SNAPSHOT for number in kept} >= {2, 3}
+    assert len(kept) <= 2 + len(env.opponents_in_play())
+    for number, weights in kept.items():
+        for name, array in at_ends[number - FIRST_SNAPSHOT].items():
+            assert np.array_equal(weights[name], array)
+
+
+def test_who_is_met_depends_on_the_episode_alone():
+    env = build(game(opponents={"latest": 3, "random": 1})).runtime.env
+    envs, episodes = np.arange(400) % 20, np.arange(400) // 20
+    order = np.random.default_rng(0).permutation(400)
+    seats, opponents = env.self_play.assign(envs, episodes)
+    again = env.self_play.assign(envs[order], episodes[order])
+    assert np.array_equal(seats[order], again[0])
+    assert np.array_equal(opponents[order], again[1])
+    assert abs(seats.mean() - 0.5) < 0.1
+    assert abs((opponents == 0).mean() - 0.75) < 0.1
+
+
+def test_a_snapshot_is_taken_once_the_learner_wins_enough():
+    epochs, sizes = {"snapshot_every": 1000, "snapshot_win_rate": 0.05}, {"epochs": 2, "steps_per_epoch": 512}
+    _, reports = trained(game(self_play=epochs, train=sizes))
+    assert reports[-1].metrics["self_play/snapshots"] == 2
+    _, reports = trained(game(self_play={**epochs, "snapshot_win_rate": None}, train=sizes))
+    assert reports[-1].metrics["self_play/snapshots"] == 0
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_run_cut_in_the_midst_of_games_goes_on_bit_for_bit(algo, tmp_path):
+    sizes = {} if algo == "ppo" else {"train_every": 16, "rollout_steps": None, "learning_starts": 64}
+    sizes = {name: value for name, value in {**SIZES, **sizes}.items() if value is not None}
+    chosen = {"opponents": {"latest": 1, "past": 2, "random": 1}, "snapshot_every": 1, "pool": 2}
+    cfg = tiny(algo, env={"id": TIC_TAC_TOE, "num_envs": 16}, train=sizes, self_play=chosen,
+               eval={"opponents": ["random", "minimax"]}, ckpt={"every_epochs": 1})  # fmt: skip
+    whole = run_to_the_end(cfg, tmp_path / "whole")
+    with start(cfg, tmp_path / "left") as session:
+        for tick in session:
+            if tick.epoch == 2 and tick.report is None:
+                break
+    run_to_the_end(cfg, tmp_path / "left")
+    assert_same_result(only_run(tmp_path / "left"), whole)
+
+
+class Perfect:
+    """Plays by the table of all positions."""
+
+    def __init__(self):
+        self.player = named_player("minimax", EnvConfig(id=TIC_TAC_TOE), TicTacToe.spaces, "test")
+
+    def step(self, observations, carry=None, noise=None):
+        return Acted(self.player.choose(observations, np.full((len(observations["action_mask"]), 9), 0.5)), {}, None)
+
+
+def test_an_evaluation_against_opponents_has_rates_by_name_and_seat():
+    cfg = EnvConfig(id=TIC_TAC_TOE)
+    result = evaluate(Perfect(), cfg, episodes=80, seed=1, opponents=["random", "minimax"])
+    metrics = result.metrics()
+    assert metrics["eval/random/loss_rate"] == 0
+    assert metrics["eval/random/seat_0/win_rate"] > metrics["eval/random/seat_1/win_rate"] > 0.5
+    assert metrics["eval/minimax/draw_rate"] == metrics["eval/minimax/seat_1/draw_rate"] == 1
+    assert metrics["eval/return_mean"] == pytest.approx(metrics["eval/random/win_rate"] / 2)
+    assert result == evaluate(Perfect(), cfg, episodes=80, seed=1, opponents=["random", "minimax"])
+    assert evaluate(Perfect(), cfg, episodes=20, seed=1).versus == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"opponents": {"minmax": 1}}, r"self_play\.opponents: rlstudio/TicTacToe-v0 has no opponent 'minmax'"),
+        ({"id": "CartPole-v1"}, "self_play: the environment has one agent"),
+        ({"id": "rlstudio/IPDDuel-v0", "opponents": {"planner": 1}}, "planner: rlstudio/IPDDuel-v0 cannot be searched"),
+        ({"policy": {"network": {"memory": "gru"}}}, r"policy\.network\.memory: "),
+        ({"opponents": {"latest": 0.0}}, r"self_play\.opponents: .*every weight is 0"),
+    ],
+)
+def test_what_does_not_fit_self_play_is_refused_in_one_line(changes, reason):
+    with pytest.raises((ConfigError, Incompatible), match=reason):
+        build(game(**changes))
