@@ -68,6 +68,7 @@ HOWTO = (
     "metrics",
     "offline",
     "own-env",
+    "own-vector-env",
     "own-world",
     "planning",
 )
