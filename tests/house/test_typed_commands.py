@@ -69,6 +69,7 @@ HOWTO = (
     "metrics",
     "offline",
     "own-env",
+    "own-vector-env",
     "own-world",
     "planning",
     "self-play",

@@ -44,13 +44,15 @@ class Part(NamedTuple):
 
 
 class Catalog:
-    def __init__(self, kind: str, builtin: Mapping[str, str], *, group: str = "") -> None:
+    def __init__(self, kind: str, builtin: Mapping[str, str], *, group: str = "", marks: Sequence[str] = ()) -> None:
         """`kind` is the word for one part ("algo"); plug-ins come from the entry points `group`, by default
-        `rlstudio.<kind>s`."""
+        `rlstudio.<kind>s`. A class with all these `marks` can be named without being registered, as `module:Class` of a
+        module that is imported."""
         self.kind = kind
         self.builtin = {name: Part(target, "rlstudio") for name, target in builtin.items()}
         self.group = group or f"{GROUPS}{kind}s"
         self._registered: dict[str, Part] = {}
+        self._marks = marks
 
     @cached_property
     def plugins(self) -> dict[str, list[Part]]:
@@ -73,7 +75,19 @@ class Catalog:
             raise UserError(f"{self.kind} {name!r} is registered as {self._registered[name].target}; rename {target}")
 
     def __contains__(self, name: str) -> bool:
-        return name in self.builtin or name in self.plugins or name in self._registered
+        known = name in self.builtin or name in self.plugins or name in self._registered
+        return known or self._class_of(name) is not None
+
+    def fits(self, value: object) -> bool:
+        """Whether it is a class that can be named without being registered."""
+        return bool(self._marks) and isinstance(value, type) and all(hasattr(value, mark) for mark in self._marks)
+
+    def _class_of(self, name: str) -> Part | None:
+        """A class of a module that is imported already: naming one imports nothing, nor can it call anything else."""
+        module, colon, attribute = name.partition(":")
+        if not colon or not self.fits(getattr(sys.modules.get(module), attribute, None)):
+            return None
+        return Part(name, module.partition(".")[0])
 
     def names(self) -> list[str]:
         """All names, in order."""
@@ -85,6 +99,8 @@ class Catalog:
         registered = self._registered.get(name)
         if registered and all(part.target != registered.target for part in parts):  # a package may do both
             parts.append(registered)
+        if not parts and (named := self._class_of(name)):
+            return named
         if not parts:
             hint = suggest(name, self.names()) or f"; known: {', '.join(self.names())}"
             raise UnknownName(f"unknown {self.kind} {name!r}{hint}")
@@ -249,6 +265,7 @@ WORLDS = Catalog(
         "rlstudio/Recall-v0": "rlstudio.envs.worlds.recall:Recall",
         "rlstudio/TicTacToe-v0": "rlstudio.envs.worlds.games.board:TicTacToe",
     },
+    marks=("initial", "dynamics", "observe"),
 )
 PLANNERS = Catalog(
     "planner",

@@ -12,12 +12,14 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.check_play import Amount, Play
 from rlstudio.envs.check_report import EnvReport
+from rlstudio.envs.check_world import violations
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
 from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
 STEPS = 200  # of the episodes that are compared with each other
 USUAL = Amount()
@@ -33,6 +35,8 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
 
             check_vector(recipe, amount, report)
             return report
+        if exists_only_here(cfg) and _breaks_the_contract_of_worlds(cfg, report):
+            return report
         with recipe.opened() as env:
             spaces = convert_spaces(env, cfg.id)
             play = Play(env, spaces, recipe.limit)
@@ -46,6 +50,18 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
     except (Exception, SystemExit) as error:
         report.add("error", f"raised {one_line(error)}")
     return report
+
+
+def _breaks_the_contract_of_worlds(cfg: EnvConfig, report: EnvReport) -> bool:
+    """Also where there is nothing more to be asked: several agents are no plain env that could be played."""
+    world = make_world(cfg.id, cfg.kwargs, cfg.params)
+    for text in violations(world):
+        report.add("error", text)
+    if world.agents > 1:
+        report.add("info", f"{world.agents} agents: its functions were checked, and nothing was played")
+    elif not hasattr(world, "recall"):
+        report.add("info", "without `recall` planners cannot use its equations")
+    return not report.ok or world.agents > 1
 
 
 def _report_play(play: Play, limit: int | None, report: EnvReport) -> None:

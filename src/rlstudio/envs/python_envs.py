@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rlstudio.core.catalog import WORLDS
 from rlstudio.core.errors import UserError, message_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def given_env(env: EnvObject) -> str:
     else:
         raise UserError(f"env: a {type(env).__name__} is no environment; give a class, a function or an env")
     id = f"{PREFIX}{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-    FACTORIES[id] = factory
+    if WORLDS.fits(env):
+        WORLDS.register(id, env)
+    else:
+        FACTORIES[id] = factory
     return id
 
 

@@ -37,5 +37,5 @@ def write_template(kind: str, file: Path, name: str) -> None:
     from rlstudio.storage.output_file import write_new
 
     write_new(file, template(kind, file))
-    launch = f"rlctl launch --algo {USUAL_ALGO} --env {file}:{name}"
-    stdout().line(f"{file}: try it with: rlctl check {file}:{name}; train on it with: {launch}")
+    named = f"{file}:{name}"
+    stdout().line(f"{file}: try it with: rlctl check {named}; train on it with: rlctl launch --algo ppo --env {named}")

@@ -188,6 +188,9 @@ def init(
             autocompletion=completion.envs,
         ),
     ] = "CartPole-v1",
+    world: Annotated[
+        Path | None, typer.Option("--world", metavar="FILE.py", help="Instead: a World in array code to begin with.")
+    ] = None,
     vector_env: Annotated[
         Path | None,
         typer.Option("--vector-env", metavar="FILE.py", help="Instead: a gymnasium.vector.VectorEnv to begin with."),
@@ -197,11 +200,13 @@ def init(
 
     \b
     rlctl init --algo sac --env Pendulum-v1 my.yaml
-    rlctl init --vector-env my_simulator.py
+    rlctl init --world my_world.py
     """
     from rlstudio.cli.arguments import starting_files
 
-    if vector_env is not None:
+    if world is not None:
+        starting_files.write_template("world", world, "MyWorld")
+    elif vector_env is not None:
         starting_files.write_template("vector_env", vector_env, "MyVectorEnv")
     else:
         starting_files.write_experiment(file, algo, env)

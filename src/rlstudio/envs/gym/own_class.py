@@ -15,6 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
+from rlstudio.core.catalog import WORLDS
 from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.envs.own_modules import imported
 from rlstudio.envs.python_envs import factory_of, is_of_python, makes_vectors
@@ -39,10 +40,15 @@ def class_spec(id: str) -> EnvSpec:
     offered = env_classes(module)
     value = getattr(module, name, None)
     if value is None:
-        known = f"; its environments: {', '.join(offered)}" if offered else "; it has no class of gymnasium.Env"
+        known = (
+            f"; its environments: {', '.join(offered)}" if offered else "; it has no class of gymnasium.Env, no World"
+        )
         raise UnknownName(f"env.id: {module_name} has no class {name!r}{suggest(name, offered) or known}")
     if not (isinstance(value, type) and issubclass(value, KINDS)):
-        raise ConfigError(f"env.id: {id} is no class of gymnasium.Env; let it inherit from gymnasium.Env")
+        raise ConfigError(
+            f"env.id: {id} is no class of gymnasium.Env, and no World (initial, dynamics, observe); let it inherit from"
+            " gymnasium.Env"
+        )
     return EnvSpec(id, vector_entry_point=id) if issubclass(value, VectorEnv) else EnvSpec(id, entry_point=id)
 
 
@@ -51,7 +57,9 @@ def env_classes(module: ModuleType) -> list[str]:
     return [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, KINDS) and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and (issubclass(value, KINDS) or WORLDS.fits(value))
+        and value.__module__ == module.__name__
     ]
 
 

@@ -1,5 +1,6 @@
 """Files to begin with, as `rlctl init` writes them: checked, trained, gone on with."""
 
+import json
 from pathlib import Path
 
 from support.cli_scenario import Rlctl
@@ -21,3 +22,20 @@ def test_the_template_of_a_vector_env_passes_its_check_and_trains(rlctl: Rlctl, 
     assert "a VectorEnv can neither seed nor replay" in rlctl("show", "last").out
     again = rlctl("resume", "last", "train.epochs=4", "-q")
     assert again.code == 0, again.err
+
+
+def test_the_template_of_a_world_passes_its_check_trains_resumes_and_is_planned_in(rlctl: Rlctl, place: Path) -> None:
+    written = rlctl("init", "--world", "harbour.py")
+    assert "rlctl check harbour.py:MyWorld" in written.out
+    checked = rlctl("check", "harbour.py:MyWorld", "--steps", "300")
+    assert checked.code == 0, checked.err
+    assert checked.out.startswith("harbour:MyWorld: fit to train on, after 300 steps in 3 whole episodes")  # no finding
+    launched = rlctl("launch", "-f", "tiny.yaml", "env.id=harbour.py:MyWorld", "env.params.wind=0.3")
+    assert launched.code == 0, launched.err
+    assert "harbour:MyWorld (native world)" in launched.out
+    again = rlctl("resume", "last", "train.epochs=4", "-q")
+    assert again.code == 0, again.err
+    planned = rlctl("eval", "last", "--planner", "cem", "planner.horizon=3", "planner.candidates=8", "--episodes", "2")
+    assert planned.code == 0, planned.err
+    status = json.loads(rlctl("show", "last", "--json").out)
+    assert status["exact"] is True
