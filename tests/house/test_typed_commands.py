@@ -72,6 +72,7 @@ HOWTO = (
     "own-vector-env",
     "own-world",
     "planning",
+    "randomise",
     "self-play",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]

@@ -16,12 +16,12 @@ import ast
 import importlib
 import importlib.metadata
 import sys
-import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from rlstudio.core.errors import RLStudioError, UnknownName, UserError, suggest
+from rlstudio.core.module_source import bound_names, parsed
 
 GROUPS = "rlstudio."
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
@@ -140,7 +140,7 @@ class Catalog:
         except UserError as error:
             return str(error)
         try:
-            known = {name for node in ast.walk(_parsed(part.module)) for name in _bound(node)}
+            known = {name for node in ast.walk(parsed(part.module)) for name in bound_names(node)}
         except (OSError, SyntaxError, ValueError) as error:
             return f"cannot be read: {' '.join(str(error).split())} (package {part.package})"
         first = part.attribute.partition(".")[0]
@@ -149,14 +149,14 @@ class Catalog:
         return f"{part.module} has no {first or 'part, for its entry point names none'} (package {part.package})"
 
     def summary_of(self, part: Part) -> str:
-        tree = _parsed(part.module)
+        tree = parsed(part.module)
         own = [node for node in tree.body if isinstance(node, DEFINITIONS) and node.name == part.attribute]
         text = ast.get_docstring(own[0] if own and self._shares_module(part) else tree) or ""
         return text.partition("\n")[0]
 
     def source(self, name: str) -> ast.Module:
         """The source of a part's module, read and not run."""
-        return _parsed(self.find(name).module)
+        return parsed(self.find(name).module)
 
     def _shares_module(self, part: Part) -> bool:
         """Whether the part's module offers another part too, of whatever kind."""
@@ -188,39 +188,6 @@ def _offered(entry: importlib.metadata.EntryPoint) -> Part:
     if entry.dist is None:
         return Part(entry.value, "an unknown package")
     return Part(entry.value, entry.dist.name, entry.dist.version)
-
-
-def _parsed(module: str) -> ast.Module:
-    with tokenize.open(_source(module)) as stream:
-        return ast.parse(stream.read())
-
-
-def _bound(node: ast.AST) -> Iterator[str]:
-    """Names that a statement defines."""
-    match node:
-        case ast.ClassDef() | ast.FunctionDef():
-            yield node.name
-        case ast.Name(ctx=ast.Store()):
-            yield node.id
-        case ast.alias():
-            yield node.asname or node.name.partition(".")[0]
-
-
-def _source(module: str) -> str:
-    """The source file of a module. `importlib.util.find_spec` would import its parents; this asks the finders."""
-    search: Sequence[str] | None = None
-    spec = None
-    name = ""
-    for part in module.split("."):
-        name = f"{name}.{part}" if name else part
-        specs = (finder.find_spec(name, search) for finder in sys.meta_path if hasattr(finder, "find_spec"))
-        spec = next((candidate for candidate in specs if candidate), None)
-        if spec is None:
-            raise ValueError(f"no module {name}")
-        search = spec.submodule_search_locations or ()
-    if spec is None or not spec.origin or not spec.has_location:
-        raise ValueError(f"no source file of {module}")
-    return spec.origin
 
 
 ALGOS = Catalog(

@@ -71,7 +71,7 @@ def export_run(
         name=cfg.name if team is None else f"{cfg.name}-{team}",
         algo=cfg.policy.algo,
         origin=origin,
-        env=cfg.env,
+        env=cfg.eval_env,
         config_yaml=to_yaml(whole),
         evaluation=_evaluation(loaded) if whole.eval.team == team else None,
         reward_scale=loaded.reward_scale,

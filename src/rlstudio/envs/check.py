@@ -10,6 +10,7 @@ import numpy as np
 from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
+from rlstudio.envs.check_params import param_findings
 from rlstudio.envs.check_play import Amount, Play
 from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.check_world import violations
@@ -45,6 +46,8 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
         if not play.failed:
             _check_repetition(recipe, spaces, report)
             _check_replay(cfg, spaces, report)
+            for severity, text in param_findings(cfg):
+                report.add(severity, text)
     except RLStudioError as error:
         report.add("error", str(error))
     except (Exception, SystemExit) as error:
@@ -54,7 +57,7 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
 
 def _breaks_the_contract_of_worlds(cfg: EnvConfig, report: EnvReport) -> bool:
     """Also where there is nothing more to be asked: several agents are no plain env that could be played."""
-    world = make_world(cfg.id, cfg.kwargs, cfg.params)
+    world = make_world(cfg.id, cfg.kwargs)
     for text in violations(world):
         report.add("error", text)
     if world.agents > 1:

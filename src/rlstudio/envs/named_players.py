@@ -22,7 +22,7 @@ def named_player(name: str, cfg: EnvConfig, spaces: Spaces, field: str, others: 
     """The player of that name; ConfigError where the environment has none. `others`: what `field` takes besides."""
     if name == RANDOM:
         return RandomPlayer(spaces)
-    world = make_world(cfg.id, cfg.kwargs, cfg.params) if cfg.id in WORLDS else None
+    world = make_world(cfg.id, cfg.kwargs) if cfg.id in WORLDS else None
     players: Mapping[str, Callable[[World[np.ndarray]], SeatPlayer]] = getattr(world, "players", {})
     if world is None or name not in players:
         known = [*others, RANDOM, *players]

@@ -130,7 +130,7 @@ class Run:
         loaded = load_run(self._workspace.folder_to_load(self.id), checkpoint)
         used = loaded.cfg.env.seed if seed is None else seed
         whom = loaded.cfg.eval.opponents
-        return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used, opponents=whom)
+        return evaluate(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=used, opponents=whom)
 
     # -- saying something about it ----------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def _world(session: Session) -> str:
         return f"{env_id} (Gymnasium, {kind})"
     if kind == "vector" and has_only_a_vector(session.cfg.env):
         return f"{env_id} (VectorEnv)"
-    if exists_only_here(session.cfg.env):
+    if exists_only_here(session.cfg.eval_env):
         return f"{env_id} (native world)"
     world = {"native": "native world", "envpool": "EnvPool", "vector": "VectorEnv"}[str(kind)]
     return f"{env_id} ({world} for training, Gymnasium for evaluation)"

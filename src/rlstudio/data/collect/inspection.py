@@ -10,8 +10,9 @@ from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.flawed_rows import FlawedRow, describe
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.checks.range_watch import RangeWatch
-from rlstudio.data.collect.episodes import EpisodeLog
+from rlstudio.data.collect.episodes import DrawLog, EpisodeLog
 from rlstudio.data.collect.packer import Packer
+from rlstudio.envs.params.episodes import episode_params_of
 
 
 class Inspection:
@@ -24,6 +25,8 @@ class Inspection:
     def __init__(self, env: VecEnv, guard: RowGuard, envs: np.ndarray, spaces: Spaces) -> None:
         self.guard = guard
         self.episodes = EpisodeLog(len(envs), spaces.infos)
+        self._params = episode_params_of(env)
+        self._draws = None if self._params is None else DrawLog(self._params.values)
         self._env = env
         self._envs = envs
         self._spaces = spaces
@@ -44,6 +47,8 @@ class Inspection:
             if self.guard.first is not None and self._bad_row is None:
                 self._bad_row = self._describe(self.guard.first, packer)
             self.episodes.add_flawed(self.guard.rewards, *columns)
+        if self._params is not None and self._draws is not None:
+            self._draws.add(self._params.take())
         return rollout
 
     def _describe(self, row: FlawedRow, packer: Packer) -> str:
@@ -62,8 +67,9 @@ class Inspection:
         bad_row, self._bad_row = self._bad_row, None
         returns, lengths, infos = self.episodes.take()
         metrics = self._env.close_epoch() if isinstance(self._env, SeatsLearner) else None
+        draws = None if self._draws is None else self._draws.take()
         bad = self.guard.bad_rows, dict(self.guard.counts)
-        return Tally(returns, lengths, *bad, infos, restarts, outside, bad_row, metrics)
+        return Tally(returns, lengths, *bad, infos, restarts, outside, bad_row, metrics, draws)
 
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""
@@ -74,9 +80,12 @@ class Inspection:
             "episodes": self.episodes.state_dict(),
             "guard": self.guard.state_dict(),
             **({} if self._bad_row is None else {"bad_row": self._bad_row}),
+            **({} if self._draws is None else {"draws": self._draws.state_dict()}),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.episodes.load_state_dict(state["episodes"])
         self.guard.load_state_dict(state["guard"])
         self._bad_row = state.get("bad_row")
+        if self._draws is not None:
+            self._draws.load_state_dict(state.get("draws"), len(self.episodes.returns))

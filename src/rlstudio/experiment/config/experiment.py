@@ -52,6 +52,7 @@ from rlstudio.experiment.config.sections import (
 from rlstudio.experiment.config.teams import (
     TeamConfig,
     TeamSettings,
+    check_drawn_params,
     check_eval_team,
     check_opponents,
     check_settings,
@@ -147,6 +148,11 @@ with warnings.catch_warnings():
         train: SerializeAsAny[RunLength] = Field(default_factory=_nothing_given)
         """How to learn; the fields are those of the algorithm."""
 
+        @property
+        def eval_env(self) -> EnvConfig:
+            """The environments that judge the policy: those of `env` with the parameters of `eval.params`."""
+            return self.env.evaluated(self.eval.params)
+
         @field_validator("name")
         @classmethod
         def _plain_name(cls, value: str) -> str:
@@ -204,6 +210,7 @@ with warnings.catch_warnings():
             check_goal(self.gates, self.eval)
             check_eval_team(self.eval, self.teams)
             check_opponents(self.eval, self.self_play, self.teams)
+            check_drawn_params(self.env, self.self_play, self.teams)
             check_numerics(self.runtime)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)

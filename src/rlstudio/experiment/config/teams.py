@@ -18,6 +18,8 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.core.config import Config, refuse
 from rlstudio.core.parsing.problems import problems
 from rlstudio.core.parsing.sections import Section
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.params.section import numbers_only
 from rlstudio.experiment.config.agreement import check_batch, check_layers, check_statements
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.sections import EvalConfig, PolicyConfig
@@ -56,6 +58,14 @@ def check_opponents(evaluation: EvalConfig, self_play: object | None, teams: Map
     field = ("self_play",) if self_play is not None else ("eval", "opponents")
     if teams and (self_play is not None or evaluation.opponents):
         refuse(field, f"with teams every agent learns ({', '.join(teams)}), so no seat is left; leave one of them out")
+
+
+def check_drawn_params(env: EnvConfig, self_play: object | None, teams: Mapping[str, TeamConfig]) -> None:
+    """What was drawn is told of each episode of an agent, and here its episodes are not all collected in one place."""
+    if (teams or self_play is not None) and not numbers_only(env.params):
+        refuse(
+            ("env", "params"), f"with {'teams' if teams else 'self_play'} only numbers can be set; draw none of them"
+        )
 
 
 def check_eval_team(evaluation: EvalConfig, teams: Mapping[str, TeamConfig]) -> None:

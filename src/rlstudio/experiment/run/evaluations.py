@@ -61,7 +61,7 @@ class RunEvaluations:
 
     def _run(self, purpose: Purpose, episodes: int, agent: Player, epoch: int) -> Evaluation:
         if purpose not in self._evaluators:
-            env = self.cfg.env
+            env = self.cfg.eval_env
             evaluator = Evaluator(
                 env,
                 episodes=episodes,

@@ -31,7 +31,7 @@ def search_by(learner: Agent, game: TurnGame | None, simulations: int, greedy: b
 
 
 def _game(cfg: EnvConfig) -> TurnGame:
-    world: object = make_world(cfg.id, cfg.kwargs, cfg.params) if cfg.id in WORLDS else None
+    world: object = make_world(cfg.id, cfg.kwargs) if cfg.id in WORLDS else None
     if not isinstance(world, TurnGame):
         raise ConfigError(
             f"self_play.opponents: planner: {cfg.id} cannot be searched; that needs a native World with `states_of`"
