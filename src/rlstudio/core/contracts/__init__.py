@@ -19,7 +19,7 @@ from rlstudio.core.contracts.data import (
     Tally,
     WarmsUp,
 )
-from rlstudio.core.contracts.environments import EnvFacts, Step, Transition, VecEnv, World
+from rlstudio.core.contracts.environments import EnvFacts, NamedAgents, Step, Transition, VecEnv, World
 from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, WeighsItself
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
@@ -51,6 +51,7 @@ __all__ = [
     "Lease",
     "Metrics",
     "Model",
+    "NamedAgents",
     "NoiseBlock",
     "Outcome",
     "Place",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rlstudio.core.contracts.arrays import Namespace
 from rlstudio.core.contracts.basics import Array, State
@@ -77,6 +77,20 @@ class VecEnv(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class NamedAgents(Protocol):
+    """A VecEnv with several agents that says which they are, so that teams of them can be told apart.
+
+    Arrays are those of `spaces`, in which every agent has its place: the numbers of a smaller one come first along
+    each axis, zeros follow, and its choices are the first ones. Kinds of space, and the names of entries, are the same
+    for all. What a central critic may see is the entry `state` of a Dict observation, the same in the columns of all
+    agents of an environment; it is there only where the `env` section asks for it.
+    """
+
+    agent_names: tuple[str, ...]  # of the agents of one environment, in the order of their columns
+    agent_spaces: tuple[Spaces, ...]  # what each of them is really shown and takes
 
 
 class EnvFacts(Protocol):
