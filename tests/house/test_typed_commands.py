@@ -69,6 +69,7 @@ HOWTO = (
     "offline",
     "own-env",
     "own-world",
+    "pettingzoo",
     "planning",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
@@ -133,6 +134,8 @@ def shortened(words: list[str]) -> list[str]:
             file = words[words.index("-f") + 1] if "-f" in words else None
             known = yaml.safe_load(Path(file).read_text())["policy"]["algo"] if file else None
             words += small(known or words[words.index("--algo") + 1])
+            if file and "simple_spread" in file:  # its three agents count as environments
+                words.append("train.steps_per_epoch=192")
     if "--detach" in words:
         words[words.index("--detach")] = "--dry-run" if words[0] == "launch" else "--quiet"
     return words

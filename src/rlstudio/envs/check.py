@@ -5,56 +5,34 @@ An error breaks training or exact resume and a warning is worth a look. Each che
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
-
 import numpy as np
 
 from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.check_play import Amount, Play
+from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
 from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 
 STEPS = 200  # of the episodes that are compared with each other
 USUAL = Amount()
-
-Severity = Literal["error", "warning", "info"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    severity: Severity
-    text: str
-
-
-@dataclass
-class EnvReport:
-    """`steps` and `episodes` are what was played on one object; further short episodes are compared with each other."""
-
-    id: str
-    findings: list[Finding] = field(default_factory=list)
-    steps: int = 0
-    episodes: int = 0
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return not any(finding.severity == "error" for finding in self.findings)
-
-    def add(self, severity: Severity, text: str) -> None:
-        self.findings.append(Finding(severity, text))
 
 
 def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
     """Try the env out; whatever it does wrong becomes a finding, never an exception."""
     report = EnvReport(cfg.id)
     try:
+        if is_pettingzoo(cfg.id):
+            from rlstudio.envs.pettingzoo.check import check_team
+
+            check_team(cfg, amount, STEPS, report)
+            return report
         recipe = Recipe(cfg)
         with recipe.opened() as env:
             spaces = convert_spaces(env, cfg.id)

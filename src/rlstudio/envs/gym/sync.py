@@ -9,6 +9,7 @@ import numpy as np
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.first_steps import first_difference
+from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
@@ -32,7 +33,7 @@ class GymnasiumVecEnv:
         self._rows = rows = Buffers(self.spaces, num_envs)
         rebuild = used_differs(recipe, self.spaces)
         self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild)
-        self._made_from = (recipe, self.spaces, seed, rebuild)
+        self._made_from = (PlainBlocks(recipe), self.spaces, seed, rebuild)
         self._journal = Journal(rows)
         self._quiet = rows.quiet_step()
 
@@ -43,12 +44,9 @@ class GymnasiumVecEnv:
 
     def step(self, actions: np.ndarray) -> Step:
         self._block.step(actions)
-        ended = self._rows.ended()
+        step, ended = self._rows.outcome(self._quiet)
         self._journal.record(actions, ended)
-        if ended is None:
-            return self._quiet
-        self._rows.complete_successors(ended)
-        return self._quiet._replace(successors=self._rows.successors)
+        return step
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
         return episode_name(self._made_from[2], env, int(self._journal.episodes[env]) - ago)

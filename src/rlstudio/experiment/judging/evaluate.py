@@ -22,9 +22,9 @@ from rlstudio.core.contracts import Array, Player, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
-from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.make import agents_of, make_vec_env, resolve_vectorization
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.catalog import exists_only_here, make_world
+from rlstudio.envs.worlds.catalog import exists_only_here
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.ops.statistics import Summary, mean_given, summarize
 
@@ -113,8 +113,7 @@ class Evaluator:
         self.purpose = purpose
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
-        native = self.vectorization == "native"
-        self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.agents = agents_of(env_cfg, self.vectorization)
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
         self.num_envs = self._worlds * self.agents

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rlstudio.core.spaces import Spaces
-from rlstudio.envs.check import EnvReport, check_env
+from rlstudio.envs.check import check_env
 from rlstudio.envs.check_play import Amount
+from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
-from rlstudio.envs.gym.recipe import Recipe
-from rlstudio.envs.gym.spaces import convert_spaces
-from rlstudio.envs.make import EnvInfo, known_envs
+from rlstudio.envs.make import EnvInfo, known_envs, refuse_unknown, single_spaces
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
@@ -36,12 +35,10 @@ def missing_extras() -> list[EnvExtra]:
 
 def spaces_of(cfg: EnvConfig) -> Spaces:
     """What an environment shows and takes; it is made for that, and closed."""
-    recipe = Recipe(cfg)
-    with recipe.opened() as env:
-        return convert_spaces(env, cfg.id)
+    return single_spaces(cfg)
 
 
 def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:
     """Shapes, bounds, finite numbers, seeding and replay of one environment, tried out; `steps`: how long to play."""
-    Recipe(cfg)  # an id that is not registered raises here; it is not a line of the report
+    refuse_unknown(cfg)  # it is not a line of the report
     return check_env(cfg) if steps is None else check_env(cfg, Amount.of_steps(steps))
