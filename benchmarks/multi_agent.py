@@ -26,7 +26,6 @@ from rlstudio import orchestrator
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
-from rlstudio.experiment.judging.evaluate import evaluate
 
 STORE = RESULTS / "multi_agent.jsonl"
 PAGE = ROOT / "docs" / "howto" / "pettingzoo.md"
@@ -47,8 +46,7 @@ def run(seed: int, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
     used = time.process_time()
     with tempfile.TemporaryDirectory() as runs:
         trained = orchestrator.run(cfg, runs_dir=runs, progress=False)
-        judged = evaluate(trained.agent().player, cfg.env, episodes=EPISODES, seed=1_000 + seed)
-    summary = judged.summary
+        summary = trained.evaluate(EPISODES, seed=1_000 + seed).summary
     score = {"return_mean": summary.mean, "interval": [summary.ci_low, summary.ci_high]}
     times = {"env_steps": cfg.train.planned_steps, "cpu_seconds": round(time.process_time() - used, 1)}
     return {
@@ -124,7 +122,7 @@ class _Loop:
             env.reset(seed=0)
         for row in actions.tolist():
             for number, env in enumerate(self.envs):
-                observation, _, terminated, truncated, _ = env.last()
+                observation, *_ = env.last()
                 place = env.possible_agents.index(env.agent_selection)
                 env.step(_allowed(observation["action_mask"], row[2 * number + place]))
                 while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):

@@ -1,8 +1,10 @@
 """One environment of PettingZoo and the columns of its agents.
 
-In a `ParallelGame` all agents that are in act at once. In a `TurnGame` one acts in each step: its column is active, the
-others wait. What an agent is paid stands in the row in which it is paid, also while it waits; that sum is what `last()`
-gives it at its next turn. Who is done takes its last step (`step(None)`) in the same row, so no reward is lost.
+In a `ParallelGame` all agents that are in act at once. A `CycleGame` is the same for an environment of turns that
+PettingZoo offers as a parallel one: a step is one turn of each. In a `TurnGame` one acts in each step: its column is
+active, the others wait. What an agent is paid stands in the row in which it is paid, also while it waits; that sum is
+what `last()` gives it at its next turn. Who is done takes its last step (`step(None)`) in the same row, so no reward is
+lost.
 """
 
 from __future__ import annotations
@@ -134,6 +136,50 @@ class ParallelGame(Game):
                 raise Misfit(f"agent {agent}: is terminated or truncated, but stays in `agents`; take it out")
             self.seat_of(agent).show(observations[agent], infos.get(agent, {}))
             self.present.append(agent)
+
+
+class CycleGame(Game):
+    """An AECEnv whose agents act one after the other without seeing each other's actions: what PettingZoo's
+    `aec_to_parallel` makes of it, without the observations that it takes before every turn and throws away (a fifth of
+    the time of a step of simple_spread)."""
+
+    def reset(self, seed: int) -> None:
+        self.env.reset(seed=seed)
+        self.empty_seats()
+        self.present = list(self.env.agents)
+        self._look()
+        self.show_state()
+
+    def step(self, actions: np.ndarray) -> None:
+        env, acting = self.env, list(self.present)
+        paid = dict.fromkeys(acting, 0.0)
+        for agent in acting:
+            if env.agent_selection != agent:
+                raise Misfit(f"agent {agent}: it is the turn of {env.agent_selection}, out of the order of `agents`")
+            env.step(self.seats[agent].action(actions))
+            rewards = env.rewards
+            for other in env.agents:
+                paid[other] += rewards[other]
+        terminated, truncated, infos = env.terminations, env.truncations, env.infos
+        for agent in acting:
+            seat = self.seats[agent]
+            self.active[seat.column] = True
+            self.pay(seat, paid[agent])
+            seat.note(infos[agent])
+            if terminated[agent] or truncated[agent]:
+                self.leave(agent, env.observe(agent), infos[agent], (terminated[agent], truncated[agent]))
+        while env.agents and (terminated[env.agent_selection] or truncated[env.agent_selection]):
+            env.step(None)
+            terminated, truncated = env.terminations, env.truncations
+        self._look()
+        self.show_state()
+
+    def _look(self) -> None:
+        env = self.env
+        for agent in env.agents:
+            if agent not in self.present:
+                self.present.append(agent)
+            self.seat_of(agent).show(env.observe(agent), env.infos[agent])
 
 
 class TurnGame(Game):

@@ -13,13 +13,24 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.envs.gym.env_block import describe_fault, digest_of, fault_of
 from rlstudio.envs.gym.recipe import close_quietly
 from rlstudio.envs.gym.rows import row_views
-from rlstudio.envs.pettingzoo.games import ParallelGame, TurnGame
-from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
+from rlstudio.envs.pettingzoo.games import CycleGame, ParallelGame, TurnGame
+from rlstudio.envs.pettingzoo.recipe import PettingZooEnv, PettingZooRecipe
 from rlstudio.envs.pettingzoo.team_rows import TeamBuffers
 from rlstudio.envs.seeds import EpisodeNoise
 
+AnyGame = ParallelGame | CycleGame | TurnGame
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def without_checks(env: PettingZooEnv) -> PettingZooEnv:
+    """The env inside of PettingZoo's wrappers that only look whether calls come in order and choices exist. Both hold
+    here, and each wrapper makes every attribute several calls."""
+    from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
+
+    while type(env) in (AssertOutOfBoundsWrapper, OrderEnforcingWrapper):
+        env = env.env
+    return env
 
 
 class TeamBlock:
@@ -42,7 +53,7 @@ class TeamBlock:
         self._limit = recipe.limit or float("inf")
         count = len(rows.rewards)
         self._seeds = EpisodeNoise(seed, first + count, 1)
-        self.games: list[ParallelGame | TurnGame | None] = [None] * count
+        self.games: list[AnyGame | None] = [None] * count
         self._episodes = [0] * count
         self._elapsed = [0] * count
         self._current = 0
@@ -110,13 +121,18 @@ class TeamBlock:
         if game.is_over:
             raise ValueError("reset() leaves nobody in `agents`")
 
-    def _made(self, index: int) -> ParallelGame | TurnGame:
+    def _made(self, index: int) -> AnyGame:
         from pettingzoo import ParallelEnv
+        from pettingzoo.utils.conversions import aec_to_parallel_wrapper
 
         recipe = self._recipe
         env = recipe.build(self._render_mode)
-        kind = ParallelGame if isinstance(env, ParallelEnv) else TurnGame
-        return kind(env, recipe.team, self._rows, index, recipe.cfg)
+        columns = (recipe.team, self._rows, index, recipe.cfg)
+        if type(env) is aec_to_parallel_wrapper:
+            return CycleGame(without_checks(env.aec_env), *columns)
+        if isinstance(env, ParallelEnv):
+            return ParallelGame(env, *columns)
+        return TurnGame(without_checks(env), *columns)
 
     def close(self) -> None:
         for index, game in enumerate(self.games):
