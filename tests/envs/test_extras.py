@@ -61,8 +61,9 @@ def test_a_missing_extra_is_told_with_its_command(extra, module, id, kind, monke
 def test_every_id_of_an_extra_is_recognised_before_it_is_installed():
     extras.register_installed()
     origins = {"gymnasium.box2d": "box2d", "gymnasium.mujoco": "mujoco", "minigrid": "minigrid", "ale_py": "atari"}
+    origins |= {"mpe2": "marl"} | {f"pettingzoo.{group}": "marl" for group in ("butterfly", "classic", "sisl")}
     found = {info.id: info for info in known_envs()}
-    assert {info.extra for info in found.values()} == {"", *FAMILIES}
+    assert {info.extra for info in found.values()} == {"", *FAMILIES, "marl"}
     for info in found.values():
         assert info.extra == origins.get(info.origin, "")
         assert info.installed
@@ -103,7 +104,7 @@ def test_names_of_extras_are_suggested(id, near):
 
 
 def test_nothing_is_imported_before_it_is_needed():
-    modules = ("Box2D", "mujoco", "minigrid", "ale_py", "cv2", "envpool", "torch")
+    modules = ("Box2D", "mujoco", "minigrid", "ale_py", "cv2", "envpool", "pettingzoo", "torch")
     code = (
         "import sys; from rlstudio.envs.config import EnvConfig; from rlstudio.envs.make import make_vec_env;"
         "make_vec_env(EnvConfig(id='CartPole-v1', vectorization='sync'), 1).reset();"

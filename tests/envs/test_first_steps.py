@@ -10,6 +10,7 @@ import pytest
 from rlstudio.cli.app import main
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym import first_steps
+from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import FIRST_STEPS
@@ -86,8 +87,8 @@ def test_an_env_that_cannot_be_opened_once_more_is_not_accused(monkeypatch):
 def test_it_is_played_once_and_briefly(monkeypatch):
     vec = stepped(vector("CartPole-v1"), 2 * FIRST_STEPS)
     played = []
-    block_step = first_steps.EnvBlock.step
-    monkeypatch.setattr(first_steps.EnvBlock, "step", lambda *given: played.append(1) or block_step(*given))
+    block_step = EnvBlock.step
+    monkeypatch.setattr(EnvBlock, "step", lambda *given: played.append(1) or block_step(*given))
     vec.position()
     assert len(played) == FIRST_STEPS
     stepped(vec, 3).position()

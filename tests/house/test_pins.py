@@ -29,7 +29,7 @@ PINNED = [
     *PROJECT["dependencies"],
     *(
         text
-        for name in (*FAMILIES, "envpool", "postgres", "sweep", "export", "minari", "parquet", "dev")
+        for name in (*FAMILIES, "envpool", "marl", "postgres", "sweep", "export", "minari", "parquet", "dev")
         for text in EXTRAS[name]
     ),
 ]
@@ -51,7 +51,7 @@ def test_the_code_names_the_extras_as_the_project_does() -> None:
     from rlstudio.envs.extras import EXTRAS as KNOWN
     from rlstudio.experiment.metrics.tables import PYARROW
 
-    assert tuple(extra.name for extra in KNOWN) == FAMILIES
+    assert tuple(extra.name for extra in KNOWN) == (*FAMILIES, "marl", "marl")
     for extra in (*KNOWN, ENVPOOL, MINARI, PYARROW, OPTUNA, CMAES, ONNX, ONNXSCRIPT, ONNXRUNTIME):
         assert extra.name in EXTRAS
 

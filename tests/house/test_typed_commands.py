@@ -71,6 +71,7 @@ HOWTO = (
     "own-env",
     "own-vector-env",
     "own-world",
+    "pettingzoo",
     "planning",
     "randomise",
     "self-play",
@@ -137,6 +138,8 @@ def shortened(words: list[str]) -> list[str]:
             file = words[words.index("-f") + 1] if "-f" in words else None
             known = yaml.safe_load(Path(file).read_text())["policy"]["algo"] if file else None
             words += small(known or words[words.index("--algo") + 1])
+            if file and "simple_spread" in file:  # its three agents count as environments
+                words.append("train.steps_per_epoch=192")
     if "--detach" in words:
         words[words.index("--detach")] = "--dry-run" if words[0] == "launch" else "--quiet"
     return words

@@ -20,6 +20,7 @@ from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
 STEPS = 200  # of the episodes that are compared with each other
@@ -30,6 +31,11 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
     """Try the env out; whatever it does wrong becomes a finding, never an exception."""
     report = EnvReport(cfg.id)
     try:
+        if is_pettingzoo(cfg.id):
+            from rlstudio.envs.pettingzoo.check import check_team
+
+            check_team(cfg, amount, STEPS, report)
+            return report
         recipe = Recipe(cfg)
         if resolve_vectorization(cfg) == "vector":
             from rlstudio.envs.vector.check_vector import check_vector

@@ -51,7 +51,7 @@ class Play:
         self._env, self._spaces, self._limit = env, spaces, limit
         self._rows = Buffers(spaces, 1)
         self._deliver = deliverer(spaces.observation, self._rows.observations, 0)
-        self._entries = list(_entries(spaces.observation, self._rows.observations))
+        self._entries = list(entries_of(spaces.observation, self._rows.observations))
         self._elapsed, self._action = 0, None
 
     def run(self, amount: Amount) -> None:
@@ -125,7 +125,7 @@ class Play:
             self.findings.setdefault("truncates", text)
 
 
-class _Entry:
+class ObservedEntry:
     """One entry of the observation: its newest value, compared with its space."""
 
     def __init__(self, name: str, leaf: Leaf, rows: np.ndarray) -> None:
@@ -165,11 +165,11 @@ def _limits(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
             return np.zeros(len(nvec), np.int64), np.asarray(nvec) - 1
 
 
-def _entries(space: Space, rows: Array) -> Iterator[_Entry]:
+def entries_of(space: Space, rows: Array) -> Iterator[ObservedEntry]:
     if isinstance(space, DictSpace):
         assert isinstance(rows, dict)
         for name, leaf in space.items():
-            yield _Entry(f"observation {name!r}", leaf, rows[name])
+            yield ObservedEntry(f"observation {name!r}", leaf, rows[name])
     else:
         assert isinstance(rows, np.ndarray)
-        yield _Entry("observation", space, rows)
+        yield ObservedEntry("observation", space, rows)

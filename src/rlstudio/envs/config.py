@@ -76,11 +76,12 @@ Wrappers = tuple[str | dict[str, Kwargs], ...]
 
 
 class EnvConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("params", "infos")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("params", "infos", "agent_id", "state")
 
     id: str = Field(max_length=200)
-    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them), or a class of yours,
-    `drone_env:Drone`, whose module is allowed by `--import drone_env.py`."""
+    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them), one of many agents,
+    `pettingzoo/classic/tictactoe-v3` or `mpe2/simple_spread_v3`, or a class of yours, `drone_env:Drone`, whose module
+    is allowed by `--import drone_env.py`."""
 
     num_envs: int = Field(8, ge=1, le=65536)
     """Copies that step together."""
@@ -118,6 +119,14 @@ class EnvConfig(Config):
     infos: tuple[str, ...] = Field((), max_length=16)
     """Numbers to keep of the env's `info`, by their keys, for example `[is_success]`: columns of every Batch and of
     replay, and metrics, `rollout/is_success` and `eval/is_success`, the means of what each episode gave last."""
+
+    agent_id: bool = False
+    """Show each agent of a PettingZoo environment its own number, as 1 among zeros: a policy that they share can then
+    act differently for each."""
+
+    state: bool = False
+    """Show the state of the whole world beside what an agent observes, as the entry `state`, for a central critic; only
+    PettingZoo environments with a `state_space` have one."""
 
     max_episode_steps: int | None = Field(None, ge=1)
     """Truncate episodes after this many steps instead of the registered limit."""

@@ -70,7 +70,10 @@ MUJOCO = EnvExtra(
 MINIGRID = EnvExtra("minigrid", "minigrid", "MiniGrid-|BabyAI-", "MiniGrid-*, BabyAI-*", registers=True)
 ATARI = EnvExtra("atari", "ale_py", r"ALE/|\w+NoFrameskip-v", "ALE/*", registers=True, prepare=_quiet_ale)
 
-EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI)
+PETTINGZOO = EnvExtra("marl", "pettingzoo", "pettingzoo/", "pettingzoo/*")
+MPE2 = EnvExtra("marl", "mpe2", "mpe2/", "mpe2/*")
+
+EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI, PETTINGZOO, MPE2)
 
 RENDERER = "MUJOCO_GL"
 NO_RENDERER = "disable"

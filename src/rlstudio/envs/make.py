@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv, World
 from rlstudio.core.errors import ConfigError, UserError, suggest
+from rlstudio.core.spaces import Spaces
 from rlstudio.envs import extras
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.params.section import numbers_of, numbers_only
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo, known_ids
 from rlstudio.envs.worlds.catalog import check_params, exists_only_here, make_world, world_params
 from rlstudio.envs.worlds.drawn.world_params import WorldParams
 from rlstudio.envs.worlds.native import NativeVecEnv
@@ -51,6 +54,10 @@ def make_vec_env(
         world = make_world(cfg.id, cfg.kwargs)
         vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
         return vector(world, num_envs, seed, cfg.max_episode_steps, _params_of(world, cfg, num_envs, seed))
+    if is_pettingzoo(cfg.id):
+        from rlstudio.envs.pettingzoo.make import make_team_env
+
+        return make_team_env(cfg, num_envs, seed, kind, step_timeout, max_restarts)
     from rlstudio.envs.gym.recipe import Recipe
 
     recipe = Recipe(cfg)
@@ -77,6 +84,9 @@ def make_vec_env(
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     """What runs: `native`, `sync`, `async`, `envpool` or `vector`."""
     wanted = wanted or cfg.vectorization
+    if is_pettingzoo(cfg.id):
+        return _of_pettingzoo(cfg, wanted)
+    _refuse_settings_of_agents(cfg)
     beyond = _params_beyond_worlds(cfg, wanted)
     masked = cfg.action_mask != "none"
     if wanted == "auto" and has_only_a_vector(cfg):
@@ -102,7 +112,7 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
 
 def has_only_a_vector(cfg: EnvConfig) -> bool:
     """Whether it is a VectorEnv without a plain env beside it: it is evaluated where it is trained."""
-    if cfg.id in WORLDS:
+    if cfg.id in WORLDS or is_pettingzoo(cfg.id):
         return False
     from rlstudio.envs.gym.recipe import Recipe
 
@@ -134,6 +144,29 @@ def _params_of(world: World[np.ndarray], cfg: EnvConfig, num_envs: int, seed: in
     return numbers
 
 
+def _of_pettingzoo(cfg: EnvConfig, wanted: str) -> str:
+    if cfg.params:
+        raise ConfigError(f"env.params: {cfg.id} has no world of ours, and only those have parameters; use env.kwargs")
+    if wanted in ("native", "envpool", "vector"):
+        raise ConfigError(f"env.vectorization: {cfg.id} is PettingZoo's, which {wanted} has not; use sync or async")
+    return "sync" if wanted == "auto" else wanted
+
+
+def _refuse_settings_of_agents(cfg: EnvConfig) -> None:
+    for name in ("agent_id", "state"):
+        if getattr(cfg, name):
+            raise ConfigError(f"env.{name}: {cfg.id} is not PettingZoo's, and only those have it; leave it out")
+
+
+def agents_of(cfg: EnvConfig, vectorization: str) -> int:
+    """How many agents one environment has; of PettingZoo's one is made to find out."""
+    if is_pettingzoo(cfg.id):
+        from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
+
+        return len(PettingZooRecipe(cfg).team.names)
+    return make_world(cfg.id, cfg.kwargs).agents if vectorization == "native" else 1
+
+
 def _refuse_infos_of_worlds(cfg: EnvConfig, wanted: str) -> None:
     """Worlds in array code have no info, so every number of theirs would be missing."""
     if exists_only_here(cfg):
@@ -141,6 +174,35 @@ def _refuse_infos_of_worlds(cfg: EnvConfig, wanted: str) -> None:
         raise ConfigError(f"env.infos: {cfg.id}{changed} is a native world, which gives no info; leave env.infos out")
     if wanted == "native":
         raise ConfigError("env.vectorization: a native world gives no info for env.infos; use auto, sync or async")
+
+
+def refuse_unknown(cfg: EnvConfig) -> None:
+    """An id that nobody has is refused; nothing is made."""
+    if is_pettingzoo(cfg.id):
+        from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
+
+        PettingZooRecipe(cfg)
+        return
+    from rlstudio.envs.gym.recipe import Recipe
+
+    Recipe(cfg)
+
+
+def single_spaces(cfg: EnvConfig) -> Spaces:
+    """What one env shows and takes, or each agent of it; it is made for that, and closed."""
+    if is_pettingzoo(cfg.id):
+        from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
+
+        return PettingZooRecipe(cfg).team.together
+    from rlstudio.envs.gym.recipe import Recipe
+    from rlstudio.envs.gym.spaces import convert_spaces
+
+    recipe = Recipe(cfg)
+    if not recipe.has_plain_env:
+        with closing(make_vec_env(cfg, 1)) as vector:
+            return vector.spaces
+    with recipe.opened() as env:
+        return convert_spaces(env, cfg.id)
 
 
 def make_single(cfg: EnvConfig, render_mode: str | None = None) -> gymnasium.Env:
@@ -156,6 +218,9 @@ def known_envs() -> list[EnvInfo]:
 
     extras.register_installed()
     by_id = {id: EnvInfo(id, _package(id), True) for id in WORLDS.names()}
+    for id in known_ids():
+        origin = ".".join(id.split("/")[:-1])
+        by_id[id] = EnvInfo(id, origin, False, "marl")
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved

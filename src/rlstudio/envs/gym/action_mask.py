@@ -15,7 +15,7 @@ from gymnasium import spaces as gym_spaces
 
 from rlstudio.core.action_mask import ACTION_MASK, choices
 from rlstudio.core.errors import ConfigError
-from rlstudio.core.spaces import describe
+from rlstudio.core.spaces import Space, describe
 from rlstudio.envs.gym.spaces import convert_action
 
 OBSERVATION = "observation"
@@ -31,12 +31,7 @@ class ActionMaskObservation(gymnasium.Wrapper):
         self._id = id
         self._method = _method(env, id) if source == "method" else None
         self._actions = convert_action(env.action_space, id)
-        nvec = choices(self._actions)
-        if nvec is None:
-            raise ConfigError(
-                f"env.action_mask: {id} takes {describe(self._actions)}, which no mask fits; set it to none"
-            )
-        self._size = sum(nvec)
+        size = mask_size(self._actions, id)
         space = env.observation_space
         self._nested = isinstance(space, gym_spaces.Dict)
         entries: dict[str, gym_spaces.Space[object]] = (
@@ -44,9 +39,7 @@ class ActionMaskObservation(gymnasium.Wrapper):
         )
         if ACTION_MASK in entries:
             raise ConfigError(f"env.action_mask: {id} shows its mask in the observation already; set it to none")
-        self.observation_space = gym_spaces.Dict(
-            {**entries, ACTION_MASK: gym_spaces.Box(0, 1, (self._size,), np.uint8)}
-        )
+        self.observation_space = gym_spaces.Dict({**entries, ACTION_MASK: gym_spaces.Box(0, 1, (size,), np.uint8)})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None
@@ -71,15 +64,29 @@ class ActionMaskObservation(gymnasium.Wrapper):
             raise ConfigError(
                 f"env.action_mask: {self._id} has no {ACTION_MASK!r} in its info; set it to method or none"
             )
-        if isinstance(given, tuple | list):  # one mask per part, as `MultiDiscrete.sample(mask=...)` takes them
-            given = np.concatenate([np.ravel(part) for part in given])
-        mask: np.ndarray = (np.asarray(given) != 0).astype(np.uint8)
-        if mask.shape != (self._size,):
-            raise ConfigError(
-                f"env.action_mask: {self._id} gives a mask of shape {mask.shape}; {describe(self._actions)} needs"
-                f" {self._size} numbers, one per choice"
-            )
-        return mask
+        return as_mask(given, self._actions, self._id)
+
+
+def mask_size(actions: Space, id: str) -> int:
+    """How many choices a mask tells of."""
+    nvec = choices(actions)
+    if nvec is None:
+        raise ConfigError(f"env.action_mask: {id} takes {describe(actions)}, which no mask fits; set it to none")
+    return sum(nvec)
+
+
+def as_mask(given: object, actions: Space, id: str) -> np.ndarray:
+    """What an env tells, as one number per choice."""
+    if isinstance(given, tuple | list):  # one mask per part, as `MultiDiscrete.sample(mask=...)` takes them
+        given = np.concatenate([np.ravel(part) for part in given])
+    mask: np.ndarray = (np.asarray(given) != 0).astype(np.uint8)
+    size = sum(choices(actions) or ())
+    if mask.shape != (size,):
+        raise ConfigError(
+            f"env.action_mask: {id} gives a mask of shape {mask.shape}; {describe(actions)} needs"
+            f" {size} numbers, one per choice"
+        )
+    return mask
 
 
 def _method(env: gymnasium.Env, id: str) -> Callable[[], object]:

@@ -191,11 +191,7 @@ class EnvBlock:
             raise self._fault(self._current, None, error) from error
 
     def _fault(self, index: int, action: object, error: BaseException) -> RLStudioError:
-        if isinstance(error, RLStudioError):
-            return error
-        what = str(error) if isinstance(error, Misfit) else f"raised {one_line(error)}{_place(error)}"
-        kind = BrokenContract if isinstance(error, Misfit) else EnvFault
-        return kind(self.describe(what, index, action))
+        return fault_of(error, lambda what: self.describe(what, index, action))
 
     def describe(self, what: str, index: int | None = None, action: object = None) -> str:
         """The line about one of its envs; without an index, about the one whose episode began last."""
@@ -203,6 +199,15 @@ class EnvBlock:
         env, episode = self._first + index, self._episodes[index]
         elapsed, seed = self._clock - self._started[index], self._seeds.seed(env, episode)
         return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)
+
+
+def fault_of(error: BaseException, describe: Callable[[str], str]) -> RLStudioError:
+    """What an env did wrong, as an error of ours; `describe` makes the line about it."""
+    if isinstance(error, RLStudioError):
+        return error
+    if isinstance(error, Misfit):
+        return BrokenContract(describe(str(error)))
+    return EnvFault(describe(f"raised {one_line(error)}{_place(error)}"))
 
 
 def _place(error: BaseException) -> str:

@@ -15,8 +15,7 @@ import numpy as np
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.rng import kept_generators
 from rlstudio.core.spaces import Spaces
-from rlstudio.envs.gym.env_block import EnvBlock
-from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.blocks import Block, Blocks
 from rlstudio.envs.gym.replay_log import FirstSteps, Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.params.draw import Draw
@@ -27,7 +26,7 @@ SECONDS = 1.0
 
 def first_difference(
     steps: FirstSteps,
-    recipe: Recipe,
+    blocks: Blocks,
     spaces: Spaces,
     seed: int,
     rebuild: bool,
@@ -36,8 +35,8 @@ def first_difference(
 ) -> str | None:
     """None where env 0 gave the same again, else where it did not. The vector and the global generators stay as they
     are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
-    rows = Buffers(spaces, 1)
-    block = EnvBlock(recipe, spaces, rows, seed, rebuild=rebuild, watch=watch, draw=draw)
+    rows = blocks.rows(spaces, 1)
+    block = blocks.block(spaces, rows, seed, rebuild=rebuild, watch=watch, draw=draw)
     journal = Journal(rows)
     until = time.monotonic() + SECONDS
     with kept_generators():
@@ -54,7 +53,7 @@ def first_difference(
     return None
 
 
-def _played(block: EnvBlock, rows: Buffers, journal: Journal, actions: Sequence[np.ndarray]) -> Iterator[int]:
+def _played(block: Block, rows: Buffers, journal: Journal, actions: Sequence[np.ndarray]) -> Iterator[int]:
     """The checksums of the reset and of each step."""
     block.reset()
     journal.restart()

@@ -20,10 +20,12 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.core.errors import EnvFault
+from rlstudio.envs.gym.blocks import Blocks, EnvRecipe, spaces_from_json
 from rlstudio.envs.gym.env_block import BrokenContract, describe_fault
+from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
-from rlstudio.envs.gym.worker import SharedRows, spaces_from_json
+from rlstudio.envs.gym.worker import SharedRows
 from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
 from rlstudio.envs.params.draw import Draw, draw_to_json
 from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
@@ -40,7 +42,7 @@ class ProcessVecEnv:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: EnvRecipe,
         num_envs: int,
         seed: int,
         *,
@@ -53,12 +55,13 @@ class ProcessVecEnv:
         self.num_envs = num_envs
         self.exact: str | None = None
         self.restart_reasons: list[str] = []
-        self._recipe, self._seed = recipe, seed
+        self._recipe, self._seed, self._worlds = recipe, seed, num_envs
         self._step_timeout, self._start_timeout, self._max_restarts = step_timeout, start_timeout, max_restarts
         count = min(num_envs, workers or len(os.sched_getaffinity(0)))
         bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
         self._spans = [range(low, high) for low, high in pairwise(bounds)]
-        self._description = recipe.to_json()
+        self._blocks = self._blocks_of(recipe)
+        self._description = self._blocks.to_json()
         self._memory_fd = os.memfd_create("rlstudio-envs")
         self._handles: list[WorkerHandle] = []
         self._finalizer = weakref.finalize(self, _end_all, self._handles, self._memory_fd)
@@ -75,13 +78,14 @@ class ProcessVecEnv:
             self._greet(handle)
         probed = self._probe()
         self.spaces = spaces_from_json(probed["spaces"])
-        size = SharedRows(self.spaces, self.num_envs, count).size
+        self._adopt_facts(probed["facts"])
+        size = SharedRows(self._blocks, self.spaces, self._worlds, count).size
         os.ftruncate(self._memory_fd, size)
-        shared = SharedRows(self.spaces, self.num_envs, count, mmap.mmap(self._memory_fd, size))
+        shared = SharedRows(self._blocks, self.spaces, self._worlds, count, mmap.mmap(self._memory_fd, size))
         self._rows, self._progress = shared.rows, shared.progress
         self._job = probed | {
             "recipe": self._description,
-            "num_envs": self.num_envs,
+            "num_envs": self._worlds,
             "workers": count,
             "seed": self._seed,
         }
@@ -96,6 +100,13 @@ class ProcessVecEnv:
             handle.send(self._map_request(worker))
         for handle in self._handles:
             handle.reply(self._start_timeout)
+
+    def _blocks_of(self, recipe: EnvRecipe) -> Blocks:
+        assert isinstance(recipe, Recipe)
+        return PlainBlocks(recipe)
+
+    def _adopt_facts(self, facts: State) -> None:
+        """What else the probe found out about the envs."""
 
     def _greet(self, handle: WorkerHandle) -> None:
         try:
@@ -123,20 +134,19 @@ class ProcessVecEnv:
         if self.episode_params is not None:
             self.episode_params.begin(np.arange(self.num_envs), self._journal.episodes)
             self._first_draw = self.episode_params.draw
-        return self._rows.observations
+        return self._rows.in_columns
 
     def step(self, actions: np.ndarray) -> Step:
         rows = self._rows
-        np.copyto(rows.actions, actions)  # type: ignore[arg-type]
+        assert isinstance(rows.actions, np.ndarray)
+        by_env = actions.reshape(rows.actions.shape)
+        np.copyto(rows.actions, by_env)
         self._ask(lambda worker: b"S")
-        ended = rows.ended()
-        self._journal.record(actions, ended)
-        if ended is None:
-            return self._quiet
-        if self.episode_params is not None:
+        step, ended = rows.outcome(self._quiet)
+        self._journal.record(by_env, ended)
+        if ended is not None and self.episode_params is not None:
             self.episode_params.follow(ended, self._journal.episodes)
-        rows.complete_successors(ended)
-        return self._quiet._replace(successors=rows.successors)
+        return step
 
     def set_draw(self, draw: Draw) -> None:
         required(self.episode_params, self._recipe.cfg.id).set_draw(draw)
@@ -169,7 +179,7 @@ class ProcessVecEnv:
         self.exact = None
         for worker, reply in enumerate(self._ask(self._place_request, resume=False)):
             self._settle(worker, reply)
-        return self._rows.observations
+        return self._rows.in_columns
 
     def close(self) -> None:
         """Within CLOSE_GRACE and the time it takes to kill; again: nothing."""
@@ -263,7 +273,7 @@ class ProcessVecEnv:
     def _describe(self, worker: int, what: str) -> str:
         env = int(self._progress[worker, 0])
         episode = int(self._journal.episodes[env])
-        seed = EpisodeNoise(self._seed, self.num_envs, 1).seed(env, episode)
+        seed = EpisodeNoise(self._seed, self._worlds, 1).seed(env, episode)
         assert isinstance(self._rows.actions, np.ndarray)
         elapsed, action = self._journal.elapsed(env), self._rows.actions[env]
         return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)

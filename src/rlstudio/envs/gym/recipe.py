@@ -29,6 +29,7 @@ from rlstudio.envs.gym.settings.param_env import ParamEnv
 from rlstudio.envs.gym.spaces import Renumbered
 from rlstudio.envs.params.draw import Draw, draw_from
 from rlstudio.envs.params.section import numbers_of, numbers_only
+from rlstudio.envs.pettingzoo_ids import known_ids, same_name
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
 
@@ -142,7 +143,7 @@ class Recipe:
         if self.spec is None:
             return {"cfg": self._env_section(), "spec": None, "world": WORLDS.find(self.cfg.id).target}
         spec = copy.deepcopy(self.spec)
-        spec.entry_point = _importable(spec.entry_point, self.cfg.id)
+        spec.entry_point = importable(spec.entry_point, self.cfg.id)
         spec.vector_entry_point = None
         return {"cfg": self._env_section(), "spec": spec.to_json()}
 
@@ -167,11 +168,14 @@ def find_spec(id: str) -> EnvSpec:
         extras.register_installed()  # a name of theirs that does not look like one, or one to suggest
     if id in gymnasium.registry:
         return gymnasium.registry[id]
-    known = [*gymnasium.registry, *WORLDS.names()]
+    teams = known_ids()
+    known = [*gymnasium.registry, *WORLDS.names(), *teams]
     if id.endswith(".py"):
         raise UnknownName(f"env.id: {id} is a file; name the class in it too: {id}:YourEnv")
     if reason := not_registered(id, known):
         raise UnknownName(f"env.id: {reason}")
+    if near := same_name(id, teams):
+        raise UnknownName(f"env.id: unknown {id!r}; did you mean {near}?")
     raise UnknownName(f"env.id: unknown {id!r}{suggest(id, known) or '; `rlctl envs` lists them'}")
 
 
@@ -198,7 +202,7 @@ def _check_renders(spec: EnvSpec, render_mode: str) -> None:
         raise UserError(f"env.id: {spec.id} has render_modes {offered}; to be filmed it needs {render_mode}")
 
 
-def _importable(entry_point: object, id: str) -> str:
+def importable(entry_point: object, id: str) -> str:
     """`module:name` of an entry point, since a worker must import what it builds."""
     if isinstance(entry_point, str):
         return entry_point

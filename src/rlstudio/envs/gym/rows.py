@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import nan, prod
 from mmap import mmap
+from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,34 +27,52 @@ ALIGN = 64
 class Buffers:
     """One row per env; a Dict observation is a dict of arrays. Every process that lays them out finds them alike."""
 
-    def __init__(self, spaces: Spaces, num_envs: int, allocate: Allocate = np.zeros) -> None:
+    def __init__(
+        self, spaces: Spaces, num_envs: int, allocate: Allocate = np.zeros, agents: tuple[int, ...] = ()
+    ) -> None:
+        """`agents`: axes that follow the one of the envs, before those of the spaces."""
+        lead = (num_envs, *agents)
+
         def rows(space: Space) -> Array:
             if isinstance(space, Dict):
                 return {name: rows_of(entry) for name, entry in space.items()}
             return rows_of(space)
 
         def rows_of(leaf: Leaf) -> np.ndarray:
-            return allocate((num_envs, *leaf.shape), leaf.dtype)
+            return allocate((*lead, *leaf.shape), leaf.dtype)
 
         self.observations = rows(spaces.observation)
         self.successors = rows(spaces.observation)
         self.actions = rows(spaces.action)
-        self.rewards = allocate((num_envs,), np.float32)
-        self.terminated = allocate((num_envs,), bool)
-        self.truncated = allocate((num_envs,), bool)
-        self.infos = {key: allocate((num_envs,), np.float32) for key in spaces.infos}
+        self.rewards = allocate(lead, np.float32)
+        self.terminated = allocate(lead, bool)
+        self.truncated = allocate(lead, bool)
+        self.infos = {key: allocate(lead, np.float32) for key in spaces.infos}
 
     def quiet_step(self) -> Step:
         """A step in which no episode ended; it stays valid, since the arrays are written again."""
         return Step(self.observations, self.observations, self.rewards, self.terminated, self.truncated, self.infos)
 
-    def part(self, first: int, count: int) -> Buffers:
+    def part(self, first: int, count: int) -> Self:
         """The rows of some of the envs, as views."""
-        part = object.__new__(Buffers)
+        part = object.__new__(type(self))
         for name, rows in vars(self).items():
             span = slice(first, first + count)
             setattr(part, name, {k: v[span] for k, v in rows.items()} if isinstance(rows, dict) else rows[span])
         return part
+
+    @property
+    def in_columns(self) -> Array:
+        """The observations as a vector env gives them."""
+        return self.observations
+
+    def outcome(self, quiet: Step) -> tuple[Step, np.ndarray | None]:
+        """The step that the rows hold now (`quiet` where nothing ended), and which envs began another episode."""
+        ended = self.ended()
+        if ended is None:
+            return quiet, None
+        self.complete_successors(ended)
+        return quiet._replace(successors=self.successors), ended
 
     def complete_successors(self, ended: np.ndarray) -> None:
         """Where no episode ended the successor is the observation; envs write it only where one did."""
@@ -101,7 +120,11 @@ class Misfit(Exception):
 def deliverer(space: Space, rows: Array, index: int, mask: ActionMask | None = None) -> Deliver:
     """A function that puts an observation of env `index` into `rows`, or raises Misfit; with the rule of its action
     mask, also where an observation to act on allows no action."""
-    views = list(row_views(rows, index))
+    return deliverer_into(space, list(row_views(rows, index)), mask)
+
+
+def deliverer_into(space: Space, views: list[np.ndarray], mask: ActionMask | None = None) -> Deliver:
+    """The same for a view of each entry."""
     if isinstance(space, Dict):
         return _dict_deliverer(space, views, mask)
     return _leaf_deliverer(space, views[0], "observation")

@@ -43,21 +43,23 @@ def _converted(
     infos: tuple[str, ...],
     stack: Stack | None = None,
 ) -> Spaces:
-    if isinstance(observation, gym_spaces.Dict):
-        _refuse_text(observation, id)
-        observed: Space = Dict(
-            tuple((name, _entry(observation[name], f"{id}: observation {name!r}")) for name in sorted(observation))
-        )
-    else:
-        observed = _leaf(observation, f"{id}: observation")
-        if isinstance(observed, Box):
-            observed = replace(observed, stack=stack)
+    observed = convert_observation(observation, id)
+    if isinstance(observed, Box):
+        observed = replace(observed, stack=stack)
     spaces = Spaces(observed, convert_action(action, id), infos)
     try:
         ActionMask.of(spaces)
     except Incompatible as error:
         raise Incompatible(f"{id}: {error}") from error
     return spaces
+
+
+def convert_observation(space: gym_spaces.Space[object], id: str) -> Space:
+    """What an env shows."""
+    if isinstance(space, gym_spaces.Dict):
+        _refuse_text(space, id)
+        return Dict(tuple((name, _entry(space[name], f"{id}: observation {name!r}")) for name in sorted(space)))
+    return _leaf(space, f"{id}: observation")
 
 
 def _refuse_text(observation: gym_spaces.Dict, id: str) -> None:
@@ -97,7 +99,7 @@ def _leaf(space: gym_spaces.Space[object], where: str) -> Leaf:
     match space:
         case gym_spaces.Box():
             dtype = "uint8" if space.dtype == np.uint8 else "float32"
-            return Box(tuple(space.shape), dtype, _bounds(space.low, dtype), _bounds(space.high, dtype))
+            return Box(tuple(space.shape), dtype, bounds_of(space.low, dtype), bounds_of(space.high, dtype))
         case gym_spaces.Discrete():
             return Discrete(int(space.n))
         case gym_spaces.MultiDiscrete() if space.nvec.ndim == 1:
@@ -116,7 +118,7 @@ def convert_action(space: gym_spaces.Space[object], id: str) -> Leaf:
     where = f"{id}: action"
     match space:
         case gym_spaces.Box() if space.dtype.kind == "f":
-            return Box(tuple(space.shape), "float32", _bounds(space.low, "float32"), _bounds(space.high, "float32"))
+            return Box(tuple(space.shape), "float32", bounds_of(space.low, "float32"), bounds_of(space.high, "float32"))
         case gym_spaces.Discrete():
             return Discrete(int(space.n), int(space.start))  # added by `act`; inside, choices count from 0
         case gym_spaces.MultiDiscrete() if space.nvec.ndim == 1:
@@ -127,7 +129,7 @@ def convert_action(space: gym_spaces.Space[object], id: str) -> Leaf:
     raise Incompatible(f"{where} is {space}; supported are Box of floats, Discrete, MultiDiscrete and MultiBinary")
 
 
-def _bounds(values: np.ndarray, dtype: str) -> tuple[float, ...]:
+def bounds_of(values: np.ndarray, dtype: str) -> tuple[float, ...]:
     """One bound for all elements where they agree: an image has as many as it has pixels."""
     flat = np.asarray(values, dtype).ravel()
     if flat.size and (flat == flat[0]).all():

@@ -9,6 +9,7 @@ import numpy as np
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.first_steps import first_difference
+from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
@@ -34,7 +35,8 @@ class GymnasiumVecEnv:
         self._rows = rows = Buffers(self.spaces, num_envs)
         rebuild = used_differs(recipe, self.spaces)
         self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild, draw=recipe.draw)
-        self._made_from = (recipe, self.spaces, seed, rebuild)
+        self._id = recipe.cfg.id
+        self._made_from = (PlainBlocks(recipe), self.spaces, seed, rebuild)
         self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs)
         self._first_draw = recipe.draw  # of the steps that are played again
         self._journal = Journal(rows)
@@ -50,17 +52,14 @@ class GymnasiumVecEnv:
 
     def step(self, actions: np.ndarray) -> Step:
         self._block.step(actions)
-        ended = self._rows.ended()
+        step, ended = self._rows.outcome(self._quiet)
         self._journal.record(actions, ended)
-        if ended is None:
-            return self._quiet
-        if self.episode_params is not None:
+        if ended is not None and self.episode_params is not None:
             self.episode_params.follow(ended, self._journal.episodes)
-        self._rows.complete_successors(ended)
-        return self._quiet._replace(successors=self._rows.successors)
+        return step
 
     def set_draw(self, draw: Draw) -> None:
-        params = required(self.episode_params, self._made_from[0].cfg.id)
+        params = required(self.episode_params, self._id)
         params.set_draw(draw)
         self._block.draw = params.draw
         self._journal.stop_noting()

@@ -28,14 +28,12 @@ from rlstudio.core.errors import RLStudioError, traceback_of
 from rlstudio.core.host.process_exit import leave
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
-from rlstudio.core.spaces import Spaces, from_json, to_json
-from rlstudio.envs.gym.env_block import EnvBlock
+from rlstudio.core.spaces import Spaces
+from rlstudio.envs.gym.blocks import Block, Blocks, blocks_from_json, spaces_from_json
 from rlstudio.envs.gym.first_steps import first_difference
-from rlstudio.envs.gym.probe import used_differs
-from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.recipe import one_line
 from rlstudio.envs.gym.replay_log import FirstSteps
-from rlstudio.envs.gym.rows import Buffers, Carver
-from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.gym.rows import Carver
 from rlstudio.envs.params.draw import draw_from_json
 from rlstudio.envs.seeds import worker_seed
 
@@ -43,9 +41,11 @@ from rlstudio.envs.seeds import worker_seed
 class SharedRows:
     """The layout of the shared memory: all rows, and per worker the env it runs and how far it got."""
 
-    def __init__(self, spaces: Spaces, num_envs: int, workers: int, memory: mmap.mmap | None = None) -> None:
+    def __init__(
+        self, blocks: Blocks, spaces: Spaces, num_envs: int, workers: int, memory: mmap.mmap | None = None
+    ) -> None:
         carver = Carver(memory)
-        self.rows = Buffers(spaces, num_envs, carver)
+        self.rows = blocks.rows(spaces, num_envs, carver)
         self.progress = carver((workers, 2), np.int64)  # env in work, calls begun
         self.size = carver.size
 
@@ -54,29 +54,22 @@ class EnvWorker:
     def __init__(self, control: Connection, memory_fd: int) -> None:
         self._control = control
         self._memory_fd = memory_fd
-        self._block: EnvBlock | None = None
+        self._block: Block | None = None
         self._actions = np.empty(0)
 
     def probe(self, payload: bytes) -> State:
         """The env's spaces, and whether it must be rebuilt for every episode (its habits, if asked for)."""
         job = json.loads(payload)
-        recipe = Recipe.from_json(job["recipe"])
-        env = recipe.build()
-        spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
-        rebuild = False
-        if job["habits"]:  # else it is not even closed: an env that hangs or exits then is still to be trained on
-            close_quietly(env)
-            rebuild = used_differs(recipe, spaces, lambda: self._control.send_bytes(b"+"))
-        return {"spaces": spaces_to_json(spaces), "rebuild": rebuild}
+        return blocks_from_json(job["recipe"]).probe(job["habits"], lambda: self._control.send_bytes(b"+"))
 
     def map(self, payload: bytes) -> State:
         job = json.loads(payload)
-        recipe, spaces = Recipe.from_json(job["recipe"]), spaces_from_json(job["spaces"])
-        size = SharedRows(spaces, job["num_envs"], job["workers"]).size
+        blocks, spaces = blocks_from_json(job["recipe"] | job["facts"]), spaces_from_json(job["spaces"])
+        size = SharedRows(blocks, spaces, job["num_envs"], job["workers"]).size
         memory = mmap.mmap(self._memory_fd, size)
         # An env may fork, but not so that its child comes back to us and writes rows too: it has none and dies.
         memory.madvise(mmap.MADV_DONTFORK)
-        shared = SharedRows(spaces, job["num_envs"], job["workers"], memory)
+        shared = SharedRows(blocks, spaces, job["num_envs"], job["workers"], memory)
         first, progress = job["first"], shared.progress[job["worker"]]
 
         def watch(index: int) -> None:
@@ -88,9 +81,9 @@ class EnvWorker:
         self._actions = rows.actions
         seed_all(worker_seed(job["seed"], first))  # before any environment is made
         draw = draw_from_json(job["draw"])
-        self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch, draw)
+        self._block = blocks.block(spaces, rows, job["seed"], first, job["rebuild"], watch, draw)
         self._first_difference = partial(
-            first_difference, recipe=recipe, spaces=spaces, seed=job["seed"], rebuild=job["rebuild"], watch=watch
+            first_difference, blocks=blocks, spaces=spaces, seed=job["seed"], rebuild=job["rebuild"], watch=watch
         )
         return {}
 
@@ -128,21 +121,13 @@ class EnvWorker:
         return {"difference": self._first_difference(steps, draw=draw)}
 
     @property
-    def block(self) -> EnvBlock:
+    def block(self) -> Block:
         assert self._block is not None, "map comes first"
         return self._block
 
     def close(self) -> None:
         if self._block is not None:
             self._block.close()
-
-
-def spaces_to_json(spaces: Spaces) -> State:
-    return {"observation": to_json(spaces.observation), "action": to_json(spaces.action), "infos": spaces.infos}
-
-
-def spaces_from_json(value: State) -> Spaces:
-    return Spaces(from_json(value["observation"]), from_json(value["action"]), tuple(value["infos"]))
 
 
 def serve(control: Connection, worker: EnvWorker) -> None:

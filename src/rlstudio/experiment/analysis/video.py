@@ -22,6 +22,7 @@ from rlstudio.core.contracts import Array, Player, Step
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.experiment.judging.evaluate import Evaluator
 from rlstudio.experiment.judging.play import each, play
 from rlstudio.storage.output_file import output_path, written_whole
@@ -29,6 +30,8 @@ from rlstudio.storage.writers import translated_os_errors
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from rlstudio.envs.pettingzoo.drawn import DrawnTeam
 
 Frame = NDArray[np.uint8]
 Sink = Callable[[Frame], object]
@@ -44,7 +47,7 @@ WEBP_FRAMES = 600
 
 @dataclass(frozen=True)
 class Filmed:
-    """What was filmed, in the order of the film."""
+    """What was filmed, in the order of the film; of several agents the mean of their returns."""
 
     path: Path
     seeds: tuple[int, ...]
@@ -64,12 +67,13 @@ def film(
 ) -> Filmed:
     """Film all of `episodes` one after the other, or only the one of them with the highest or lowest return."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization="sync") as evaluator:
-        seeds, params = evaluator.seeds, evaluator.params
+        # Agents of one world share its episode, which is filmed once.
+        drawn = dict(zip(evaluator.seeds, evaluator.params, strict=True))
         if choose != "all":
             evaluation = evaluator.run(agent)
-            number = evaluation.best if choose == "best" else evaluation.worst
-            seeds, params = (seeds[number],), (params[number],)
-    return film_seeds(agent, env_cfg, path, seeds=seeds, params=params, fps=fps)
+            seed = evaluation.seeds[evaluation.best if choose == "best" else evaluation.worst]
+            drawn = {seed: drawn[seed]}
+    return film_seeds(agent, env_cfg, path, seeds=tuple(drawn), params=tuple(drawn.values()), fps=fps)
 
 
 def film_seeds(
@@ -110,22 +114,18 @@ class _Film:
         self.fps, self.total, self.length = float(DEFAULT_FPS), 0.0, 0
 
     def frames(self) -> Iterator[Frame]:
-        from rlstudio.envs.gym.settings.param_env import ParamEnv  # imports Gymnasium
-
-        with closing(make_single(self.env_cfg, render_mode="rgb_array")) as env:
-            self.fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
-            if self.params and isinstance(env, ParamEnv):
-                env.assign(self.params)
-            observation, _ = env.reset(seed=self.seed)
+        with closing(_drawn(self.env_cfg, self.params)) as env:
+            observations = env.reset(self.seed)
+            self.fps = env.fps or float(DEFAULT_FPS)
             yield self._picture(env)
-            for played in play(self.agent, _OneEnv(env), _as_row(observation)):
-                self.total += float(played.step.rewards[0])
+            for played in play(self.agent, env, observations):
+                self.total += float(played.step.rewards.sum()) / env.num_envs
                 self.length += 1
                 yield self._picture(env)
-                if len(played.ended) or self.length == LONGEST:
+                if env.is_over or self.length == LONGEST:
                     return
 
-    def _picture(self, env: gymnasium.Env) -> Frame:
+    def _picture(self, env: _OneEnv | DrawnTeam) -> Frame:
         frame = env.render()
         if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
             raise UserError(f"{self.env_cfg.id}: does not render as rgb_array, so there is nothing to film")
@@ -140,6 +140,20 @@ def _joined(films: Sequence[_Film]) -> Iterator[Frame]:
         yield from [frame] * round(film.fps / 2)
 
 
+def _drawn(cfg: EnvConfig, params: Mapping[str, float]) -> _OneEnv | DrawnTeam:
+    if is_pettingzoo(cfg.id):
+        from rlstudio.envs.pettingzoo.drawn import DrawnTeam
+        from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
+
+        return DrawnTeam(PettingZooRecipe(cfg))
+    from rlstudio.envs.gym.settings.param_env import ParamEnv  # imports Gymnasium
+
+    env = make_single(cfg, render_mode="rgb_array")
+    if params and isinstance(env, ParamEnv):
+        env.assign(params)
+    return _OneEnv(env)
+
+
 class _OneEnv:
     """A plain env as a vector of one that stays at the end of its episode, whose picture is the film's last."""
 
@@ -147,9 +161,21 @@ class _OneEnv:
 
     def __init__(self, env: gymnasium.Env) -> None:
         self._env = env
+        self.is_over = False
+        self.fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
+
+    def reset(self, seed: int) -> Array:
+        return _as_row(self._env.reset(seed=seed)[0])
+
+    def render(self) -> object:
+        return self._env.render()
+
+    def close(self) -> None:
+        self._env.close()
 
     def step(self, actions: np.ndarray) -> Step:
         observation, reward, terminated, truncated, _ = self._env.step(actions[0])
+        self.is_over = bool(terminated or truncated)
         row, ends = _as_row(observation), (np.array([bool(terminated)]), np.array([bool(truncated)]))
         return Step(row, row, np.array([float(reward)]), *ends, {})
 

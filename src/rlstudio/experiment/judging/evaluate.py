@@ -24,11 +24,11 @@ from rlstudio.core.contracts import Array, Player, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
-from rlstudio.envs.make import has_only_a_vector, make_vec_env, resolve_vectorization
+from rlstudio.envs.make import agents_of, has_only_a_vector, make_vec_env, resolve_vectorization
 from rlstudio.envs.named_players import rates_against, seated_against
 from rlstudio.envs.params.draw import draw_from, sample
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.catalog import exists_only_here, make_world
+from rlstudio.envs.worlds.catalog import exists_only_here
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.experiment.judging.teams import ByTeam, returns_by_team, team_means
 from rlstudio.ops.statistics import Summary, mean_given, summarize
@@ -139,9 +139,8 @@ class Evaluator:
         self._team = team
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
-        native = self.vectorization == "native"
         self.opponents = tuple(opponents)
-        self.seats = make_world(env_cfg.id, env_cfg.kwargs).agents if native else 1
+        self.seats = agents_of(env_cfg, self.vectorization)
         self.agents = 1 if opponents else self.seats
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from rlstudio.envs.check_play import Amount
 from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
-from rlstudio.envs.gym.recipe import Recipe
-from rlstudio.envs.gym.spaces import convert_spaces
-from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, make_vec_env
+from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, refuse_unknown, single_spaces
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
@@ -45,12 +42,7 @@ def missing_extras() -> list[EnvExtra]:
 
 def spaces_of(cfg: EnvConfig) -> Spaces:
     """What an environment shows and takes; it is made for that, and closed."""
-    recipe = Recipe(cfg)
-    if not recipe.has_plain_env:
-        with closing(make_vec_env(cfg, 1)) as vector:
-            return vector.spaces
-    with recipe.opened() as env:
-        return convert_spaces(env, cfg.id)
+    return single_spaces(cfg)
 
 
 def template(kind: str, file: Path) -> str:
@@ -66,5 +58,5 @@ def template(kind: str, file: Path) -> str:
 
 def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:
     """Shapes, bounds, finite numbers, seeding and replay of one environment, tried out; `steps`: how long to play."""
-    Recipe(cfg)  # an id that is not registered raises here; it is not a line of the report
+    refuse_unknown(cfg)  # it is not a line of the report
     return check_env(cfg) if steps is None else check_env(cfg, Amount.of_steps(steps))

@@ -3,7 +3,7 @@ into memory."""
 
 from __future__ import annotations
 
-from rlstudio.core.contracts import VecEnv
+from rlstudio.core.contracts import NamedAgents, VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.spaces import Box, Spaces, describe
@@ -46,6 +46,8 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         )
     if env.agents == 1 and cfg.self_play is None:
         return
+    if isinstance(env, NamedAgents):
+        refuse_unequal(cfg.env.id, env)
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
@@ -57,6 +59,18 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         near = max(1, round(epoch / rollout)) * rollout
         rows = f"{steps} steps of {who}" if steps > 1 else who
         raise ConfigError(f"train.steps_per_epoch: {epoch} is not a multiple of {rollout} ({rows}); {near} is")
+
+
+def refuse_unequal(id: str, env: NamedAgents) -> None:
+    """One policy for all agents sees and does the same for each of them."""
+    first = env.agent_spaces[0]
+    for name, spaces in zip(env.agent_names, env.agent_spaces, strict=True):
+        if spaces != first:
+            mine, other = (f"{describe(part.observation)} and {describe(part.action)}" for part in (first, spaces))
+            raise Incompatible(
+                f"env.id: {id}: {env.agent_names[0]} has {mine}, {name} has {other}; one policy for all agents needs"
+                " equal spaces"
+            )
 
 
 def check_dataset(cfg: ExperimentConfig, spaces: Spaces) -> None:

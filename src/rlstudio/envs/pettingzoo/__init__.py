@@ -1,0 +1,1 @@
+"""PettingZoo environments: many agents as columns of a vector, stepped in this process or in worker processes."""
