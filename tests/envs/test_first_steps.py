@@ -13,7 +13,7 @@ from rlstudio.envs.gym import first_steps
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
-from rlstudio.envs.gym.replay_log import FIRST_STEPS
+from rlstudio.envs.gym.replay.replay_log import FIRST_STEPS
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.experiment.checkpoint.manifest import read_manifests
 from rlstudio.storage.folder import Folder

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstudio.core.spaces import Box, Discrete, Spaces
-from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.replay.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
 
 SPACES = Spaces(Box((2,), "float32", (0.0,), (1.0,)), Discrete(1000))

@@ -24,7 +24,7 @@ from rlstudio.envs.gym.blocks import Blocks, EnvRecipe, spaces_from_json
 from rlstudio.envs.gym.env_block import BrokenContract, describe_fault
 from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.recipe import Recipe
-from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.replay.replay_log import Journal
 from rlstudio.envs.gym.worker import SharedRows
 from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
 from rlstudio.envs.params.draw import Draw, draw_to_json

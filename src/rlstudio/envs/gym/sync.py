@@ -8,11 +8,11 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
 from rlstudio.envs.gym.env_block import EnvBlock
-from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe
-from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.replay.first_steps import first_difference
+from rlstudio.envs.gym.replay.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.params.draw import Draw

@@ -30,9 +30,9 @@ from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.blocks import Block, Blocks, blocks_from_json, spaces_from_json
-from rlstudio.envs.gym.first_steps import first_difference
 from rlstudio.envs.gym.recipe import one_line
-from rlstudio.envs.gym.replay_log import FirstSteps
+from rlstudio.envs.gym.replay.first_steps import first_difference
+from rlstudio.envs.gym.replay.replay_log import FirstSteps
 from rlstudio.envs.gym.rows import Carver
 from rlstudio.envs.params.draw import draw_from_json
 from rlstudio.envs.seeds import worker_seed

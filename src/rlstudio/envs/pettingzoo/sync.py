@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
-from rlstudio.envs.gym.first_steps import first_difference
-from rlstudio.envs.gym.replay_log import Journal
+from rlstudio.envs.gym.replay.first_steps import first_difference
+from rlstudio.envs.gym.replay.replay_log import Journal
 from rlstudio.envs.pettingzoo.probe import used_differs
 from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
 from rlstudio.envs.pettingzoo.team_blocks import TeamBlocks

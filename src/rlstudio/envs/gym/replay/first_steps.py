@@ -16,7 +16,7 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.rng import kept_generators
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.blocks import Block, Blocks
-from rlstudio.envs.gym.replay_log import FirstSteps, Journal
+from rlstudio.envs.gym.replay.replay_log import FirstSteps, Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.params.draw import Draw
 

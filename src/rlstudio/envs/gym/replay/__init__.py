@@ -1,0 +1,1 @@
+"""Putting plain envs back where they were: their actions, recorded and played again."""
