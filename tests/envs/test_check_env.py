@@ -116,3 +116,25 @@ def test_used_objects_that_differ_are_found():
     assert differs("toys/Leftover-v0")
     assert not differs("CartPole-v1")
     assert not differs("toys/Views-v0")
+
+
+def test_each_parameter_is_told_to_change_the_start_the_dynamics_or_nothing():
+    params = {"length": {"uniform": [0.25, 1.5], "observed": True}, "force": 12.0}
+    assert param_lines("CartPole-v1", params) == [
+        ("info", "env.params: length changes the dynamics (0.25 against 1.5, with equal actions)"),
+        ("info", "env.params: force changes the dynamics (12 against its own value, with equal actions)"),
+    ]
+    assert param_lines("MountainCar-v0", {"reset:low": {"uniform": [-0.6, -0.5]}, "attr:min_position": -2.0}) == [
+        ("info", "env.params: reset:low changes the start (-0.6 against -0.5, with equal actions)"),
+        (
+            "warning",
+            "env.params: attr:min_position changed nothing (-2 against its own value, 100 equal random actions in each"
+            " of 3 envs); is it what the env reads in `reset` and `step`?",
+        ),
+    ]
+
+
+def param_lines(id, params):
+    report = check_env(EnvConfig(id=id, params=params), Amount.of_steps(50))
+    assert report.ok
+    return [(each.severity, each.text) for each in report.findings if each.text.startswith("env.params")]

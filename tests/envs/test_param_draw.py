@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from statistics import NormalDist
 
 import numpy as np
@@ -28,14 +29,14 @@ MIXED = Draw(
     once=("mass_cart",),
 )
 SEEDS = st.integers(0, 2**32 - 1)
-ADDRESSES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 5000)), min_size=1, max_size=40)
+ADDRESSES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 5000)), min_size=1, max_size=12)
 
 
 def grid(envs, episodes):
     return (axis.ravel() for axis in np.meshgrid(np.arange(envs), np.arange(episodes), indexing="ij"))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(SEEDS, ADDRESSES)
 def test_a_number_depends_on_its_address_only(seed, addresses):
     """However many are asked for together and in whatever order."""
@@ -47,6 +48,7 @@ def test_a_number_depends_on_its_address_only(seed, addresses):
         assert {name: value[0] for name, value in alone.items()} == {name: v[row] for name, v in values.items()}
 
 
+@settings(deadline=None, max_examples=20)
 @given(SEEDS, st.permutations(list(EVERY_KIND)))
 def test_other_parameters_and_their_order_change_nothing(seed, order):
     envs, episodes = grid(3, 3)
@@ -81,7 +83,7 @@ CDF = {
     "normal": (Normal(1.0, 0.3), NormalDist(1.0, 0.3).cdf),
     "bounded": (
         Normal(1.0, 0.5, 0.5, 1.5),
-        lambda x: (NormalDist().cdf((x - 1) / 0.5) - NormalDist().cdf(-1)) / (NormalDist().cdf(1) - NormalDist().cdf(-1)),
+        lambda x: (NormalDist(1.0, 0.5).cdf(x) - NormalDist().cdf(-1)) / (1 - 2 * NormalDist().cdf(-1)),
     ),
 }
 
@@ -95,7 +97,7 @@ def test_values_invert_the_distribution_function(kind):
     assert math.isfinite(low)
     assert math.isfinite(high)
     if kind != "normal":
-        assert [low, high] == pytest.approx(drawn_from.range, rel=1e-12)
+        assert [cdf(low), cdf(high)] == pytest.approx([0.0, 1.0], abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", CDF)
@@ -160,9 +162,8 @@ def test_a_draw_travels_as_json():
     ],
 )
 def test_what_is_no_distribution_is_refused_with_its_reason(value, reason):
-    with pytest.raises(ValueError, match="^") as caught:
+    with pytest.raises(ValueError, match=re.escape(reason)):
         distribution(value)
-    assert str(caught.value).startswith(reason)
 
 
 def test_components_of_a_draw_have_the_same_parameters():

@@ -70,6 +70,7 @@ HOWTO = (
     "own-env",
     "own-world",
     "planning",
+    "randomise",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
 

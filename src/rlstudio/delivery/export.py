@@ -64,7 +64,7 @@ def export_run(
         name=cfg.name,
         algo=cfg.policy.algo,
         origin=origin,
-        env=cfg.env,
+        env=cfg.eval_env,
         config_yaml=to_yaml(cfg),
         evaluation=_evaluation(loaded),
         reward_scale=loaded.reward_scale,

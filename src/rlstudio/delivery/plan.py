@@ -22,6 +22,7 @@ from rlstudio.core.config import parse
 from rlstudio.core.contracts import BuildsAgent
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box, Spaces
+from rlstudio.envs.params.section import numbers_of
 from rlstudio.models.config import NetworkConfig
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def plan_spec(cfg: ExperimentConfig) -> PlanSpec:
     return PlanSpec(
         settings=cfg.train.model_dump(mode="json", include=fields),
         network=cfg.policy.network,
-        world=WorldSpec(id=env.id, params=env.params, kwargs=env.kwargs),
+        world=WorldSpec(id=env.id, params=numbers_of(env.params), kwargs=env.kwargs),
         seed=env.seed,
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
+from rlstudio.envs.check_params import param_findings
 from rlstudio.envs.check_play import Amount, Play
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
@@ -64,6 +65,8 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
         if not play.failed:
             _check_repetition(recipe, spaces, report)
             _check_replay(cfg, spaces, report)
+            for severity, text in param_findings(cfg):
+                report.add(severity, text)
     except RLStudioError as error:
         report.add("error", str(error))
     except (Exception, SystemExit) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue, field_validator
@@ -11,6 +12,8 @@ from rlstudio.core.config import Config
 from rlstudio.core.errors import suggest
 from rlstudio.core.parsing.problems import value_text
 from rlstudio.envs.own_modules import class_id
+from rlstudio.envs.params.parameters import Parameter, ParamValue
+from rlstudio.envs.params.section import evaluated_params, fit_params, parse_params
 
 Vectorization = Literal["auto", "native", "sync", "async", "envpool"]
 
@@ -93,9 +96,12 @@ class EnvConfig(Config):
     kwargs: Kwargs = {}
     """Arguments of the environment's constructor."""
 
-    params: dict[str, float] = {}
-    """Parameters of a native world by name, for example `{gravity: 9.0}`; the same numbers go to a planner that uses
-    its equations. Training and evaluation are then both in our own world, never in Gymnasium's."""
+    params: dict[str, ParamValue] = {}
+    """Parameters by name: a number, `{gravity: 9.0}`, or what each episode draws it from, `{length: {uniform: [0.25,
+    1.5]}}` (also `log_uniform`, `normal`, `choice`), with `every`, `observed`, `op` and `target` as in
+    [how to randomise](../howto/randomise.md). A name is a parameter of a native world, or of a Gymnasium env an
+    attribute, `kwarg:NAME`, `reset:NAME` or `mujoco:FIELD`. Numbers alone, of a native world, make training and
+    evaluation be in our own world, never in Gymnasium's; a planner that uses its equations has them too."""
 
     wrappers: Wrappers = Field((), max_length=32)
     """Wrappers of Gymnasium and MiniGrid from the inside out: names, or `{name: {argument: value}}`."""
@@ -125,6 +131,22 @@ class EnvConfig(Config):
         if not ID_PATTERN.fullmatch(value):
             raise ValueError(f"{value!r} is not an environment id; use letters, digits and _ . / - only")
         return value
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The entries of `params`, read."""
+        return parse_params(self.params)
+
+    def evaluated(self, params: Mapping[str, ParamValue]) -> EnvConfig:
+        """The environments of an evaluation with these `eval.params`: what training draws is at its own value there."""
+        if not self.params and not params:
+            return self
+        return self.model_copy(update={"params": evaluated_params(self.params, params)})
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _readable_params(cls, value: object) -> object:
+        return fit_params(value)
 
     @field_validator("infos")
     @classmethod

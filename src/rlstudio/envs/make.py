@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlstudio.core.catalog import WORLDS
-from rlstudio.core.contracts import VecEnv
+from rlstudio.core.contracts import VecEnv, World
 from rlstudio.core.errors import ConfigError, UserError, suggest
 from rlstudio.envs import extras
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.worlds.catalog import exists_only_here, make_world
+from rlstudio.envs.params.section import numbers_of, numbers_only
+from rlstudio.envs.worlds.catalog import check_params, exists_only_here, make_world, world_params
+from rlstudio.envs.worlds.drawn.world_params import WorldParams
 from rlstudio.envs.worlds.native import NativeVecEnv
 from rlstudio.envs.worlds.team import TeamVecEnv
 
 if TYPE_CHECKING:
     import gymnasium
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ def make_vec_env(
     seed = cfg.seed if seed is None else seed
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
-        world = make_world(cfg.id, cfg.kwargs, cfg.params)
+        world = make_world(cfg.id, cfg.kwargs)
         vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
-        return vector(world, num_envs, seed, cfg.max_episode_steps, cfg.params)
+        return vector(world, num_envs, seed, cfg.max_episode_steps, _params_of(world, cfg, num_envs, seed))
     from rlstudio.envs.gym.recipe import Recipe
 
     recipe = Recipe(cfg)
@@ -67,16 +70,14 @@ def make_vec_env(
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     """What runs: `native`, `sync`, `async` or `envpool`."""
     wanted = wanted or cfg.vectorization
-    if cfg.params and (cfg.id not in WORLDS or wanted == "envpool"):
-        where = "EnvPool" if wanted == "envpool" else cfg.id
-        raise ConfigError(f"env.params: {where} has no world of ours, and only those have parameters; use env.kwargs")
+    beyond = _params_beyond_worlds(cfg, wanted)
     masked = cfg.action_mask != "none"
     if masked and wanted in ("native", "envpool"):
         raise ConfigError(f"env.vectorization: {wanted} worlds tell no env.action_mask; use sync or async")
     if cfg.infos:
         _refuse_infos_of_worlds(cfg, wanted)
     if wanted == "auto":
-        if cfg.id not in WORLDS or masked or cfg.wrappers or cfg.infos:
+        if cfg.id not in WORLDS or masked or cfg.wrappers or cfg.infos or beyond:
             return "sync"
         unlike_gymnasium = cfg.kwargs or cfg.max_episode_steps is not None
         return "sync" if unlike_gymnasium and not exists_only_here(cfg) else "native"
@@ -86,6 +87,30 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     if wanted == "native" and cfg.wrappers:
         raise ConfigError("env.vectorization: a native world takes no env.wrappers, use auto or sync")
     return wanted
+
+
+def _params_beyond_worlds(cfg: EnvConfig, wanted: str) -> bool:
+    """Whether some of env.params are of a Gymnasium env only; ConfigError where they cannot be set."""
+    if cfg.params and wanted == "envpool":
+        raise ConfigError(
+            f"env.params: EnvPool's worlds have no parameters ({', '.join(cfg.params)}); use env.vectorization sync or"
+            " async, or set env.kwargs"
+        )
+    beyond = [each.name for each in cfg.parameters if each.kind]
+    if beyond and wanted == "native":
+        raise ConfigError(
+            f"env.vectorization: a native world has no {beyond[0]}, which is of a Gymnasium env; use auto or sync"
+        )
+    return bool(beyond)
+
+
+def _params_of(world: World[np.ndarray], cfg: EnvConfig, num_envs: int, seed: int) -> dict[str, float] | WorldParams:
+    """Numbers are constants of the equations; what is drawn is an array of them."""
+    if not numbers_only(cfg.params):
+        return world_params(world, cfg, seed, num_envs)
+    numbers = numbers_of(cfg.params)
+    check_params(world, numbers)
+    return numbers
 
 
 def _refuse_infos_of_worlds(cfg: EnvConfig, wanted: str) -> None:

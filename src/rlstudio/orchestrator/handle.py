@@ -129,7 +129,7 @@ class Run:
 
         loaded = load_run(self._workspace.folder_to_load(self.id), checkpoint)
         used = loaded.cfg.env.seed if seed is None else seed
-        return evaluate(loaded.agent, loaded.cfg.env, episodes=episodes, seed=used)
+        return evaluate(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=used)
 
     # -- saying something about it ----------------------------------------------------------------------------------
 

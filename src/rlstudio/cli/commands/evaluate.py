@@ -213,7 +213,7 @@ def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _
     from rlstudio.experiment.judging.evaluate import evaluate as play_episodes
 
     timed = _Timed(agent)
-    evaluation = play_episodes(timed, cfg.env, episodes=episodes, seed=seed)
+    evaluation = play_episodes(timed, cfg.eval_env, episodes=episodes, seed=seed)
     return _Played(evaluation, 1e3 * median(timed.seconds), timed.at_once)
 
 
@@ -237,7 +237,7 @@ def play(
     output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
     loaded = _load(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
-    filmed = film(loaded.agent, loaded.cfg.env, video, seed=used, episodes=episodes, choose=choose)
+    filmed = film(loaded.agent, loaded.cfg.eval_env, video, seed=used, episodes=episodes, choose=choose)
     out = stdout()
     if json:
         document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(filmed.path)}

@@ -44,7 +44,7 @@ def _world(session: Session) -> str:
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
     if kind not in ("native", "envpool"):
         return f"{env_id} (Gymnasium, {kind})"
-    if exists_only_here(session.cfg.env):
+    if exists_only_here(session.cfg.eval_env):
         return f"{env_id} (native world)"
     world = "native world" if kind == "native" else "EnvPool"
     return f"{env_id} ({world} for training, Gymnasium for evaluation)"

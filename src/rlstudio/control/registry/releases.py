@@ -207,6 +207,6 @@ def _player(bundle: Bundle, cfg: ExperimentConfig) -> Play:
     policy = bundle.policy()
 
     def play(seed: int, episodes: int) -> Sequence[float]:
-        return evaluate(policy, cfg.env, episodes=episodes, seed=seed).returns
+        return evaluate(policy, cfg.eval_env, episodes=episodes, seed=seed).returns
 
     return play

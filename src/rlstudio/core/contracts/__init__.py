@@ -11,6 +11,7 @@ from rlstudio.core.contracts.acting import Acted, Agent, Explore, NoiseBlock, Pl
 from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, State, Stateful
 from rlstudio.core.contracts.data import (
     DataSource,
+    EpisodeDraws,
     Group,
     PriorityPlan,
     ReplayBuffer,
@@ -44,6 +45,7 @@ __all__ = [
     "DataSource",
     "Dynamics",
     "EnvFacts",
+    "EpisodeDraws",
     "Explore",
     "ForPlanning",
     "Group",

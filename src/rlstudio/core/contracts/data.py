@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from rlstudio.core.rng import Rng
 
 
+class EpisodeDraws(NamedTuple):
+    """Of episodes with drawn parameters, an entry each: the version of the Draw, which of its components was taken, and
+    what was drawn for every parameter."""
+
+    versions: list[int]
+    components: list[int]
+    values: dict[str, list[float]]
+
+
 class Tally(NamedTuple):
     """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
@@ -29,6 +38,7 @@ class Tally(NamedTuple):
     restarts: list[str] | None = None  # of environment workers since the last report, why; None: there are no workers
     outside: str | None = None  # the first observation far outside its space, once
     bad_row: str | None = None  # the first bad row since the last report: where it is, and what is wrong with it
+    draws: EpisodeDraws | None = None  # of the episodes above, in their order; None: their parameters are not drawn
 
 
 class DataSource(Stateful, Protocol):

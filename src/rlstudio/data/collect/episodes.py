@@ -3,13 +3,13 @@ gave last for the chosen keys of its info."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import nan
 from types import MappingProxyType
 
 import numpy as np
 
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import EpisodeDraws, State
 
 NO_INFOS: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -158,3 +158,35 @@ class EpisodeLog:
     def _not_given(self) -> State:
         """Of a key that is kept only since this checkpoint, as a fork may: its episodes gave no number so far."""
         return {"open": np.nan, "ended": [nan] * len(self.returns)}
+
+
+class DrawLog:
+    """What was drawn for the parameters of the episodes that EpisodeLog has recorded, in the same order."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._draws = EpisodeDraws([], [], {name: [] for name in names})
+
+    def add(self, draws: EpisodeDraws) -> None:
+        self._draws.versions.extend(draws.versions)
+        self._draws.components.extend(draws.components)
+        for name, values in draws.values.items():
+            self._draws.values[name].extend(values)
+
+    def take(self) -> EpisodeDraws:
+        taken, self._draws = self._draws, EpisodeDraws([], [], {name: [] for name in self._draws.values})
+        return taken
+
+    def state_dict(self) -> State:
+        return {
+            "versions": self._draws.versions,
+            "components": self._draws.components,
+            "names": list(self._draws.values),
+            "values": np.array(list(self._draws.values.values()), np.float64),
+        }
+
+    def load_state_dict(self, state: State | None, episodes: int) -> None:
+        """Of so many recorded episodes; of a checkpoint from before a parameter was drawn its values are not known."""
+        state = state or {"versions": [-1] * episodes, "components": [-1] * episodes, "names": [], "values": []}
+        known = dict(zip(state["names"], state["values"], strict=True))
+        values = {name: [float(x) for x in known.get(name, [nan] * episodes)] for name in self._draws.values}
+        self._draws = EpisodeDraws(list(state["versions"]), list(state["components"]), values)

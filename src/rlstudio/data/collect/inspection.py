@@ -9,8 +9,9 @@ from rlstudio.core.contracts import State, Tally, VecEnv
 from rlstudio.data.checks.flawed_rows import FlawedRow, describe
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.checks.range_watch import RangeWatch
-from rlstudio.data.collect.episodes import EpisodeLog
+from rlstudio.data.collect.episodes import DrawLog, EpisodeLog
 from rlstudio.data.collect.packer import Packer
+from rlstudio.envs.params.episodes import episode_params_of
 
 
 class Inspection:
@@ -22,6 +23,8 @@ class Inspection:
     def __init__(self, env: VecEnv, guard: RowGuard, first_env: int = 0) -> None:
         self.guard = guard
         self.episodes = EpisodeLog(env.num_envs, env.spaces.infos)
+        self._params = episode_params_of(env)
+        self._draws = None if self._params is None else DrawLog(self._params.values)
         self._env = env
         self._first_env = first_env
         self._ranges = RangeWatch(env.spaces.observation)
@@ -41,6 +44,8 @@ class Inspection:
             if self.guard.first is not None and self._bad_row is None:
                 self._bad_row = self._describe(self.guard.first, packer)
             self.episodes.add_flawed(self.guard.rewards, *columns)
+        if self._params is not None and self._draws is not None:
+            self._draws.add(self._params.take())
         return rollout
 
     def _describe(self, row: FlawedRow, packer: Packer) -> str:
@@ -58,7 +63,9 @@ class Inspection:
         outside, self._outside = self._outside, None
         bad_row, self._bad_row = self._bad_row, None
         returns, lengths, infos = self.episodes.take()
-        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, restarts, outside, bad_row)
+        draws = None if self._draws is None else self._draws.take()
+        noticed = restarts, outside, bad_row
+        return Tally(returns, lengths, self.guard.bad_rows, dict(self.guard.counts), infos, *noticed, draws)
 
     def forget(self, envs: np.ndarray) -> None:
         """The open episodes of these environments will never end."""
@@ -69,9 +76,12 @@ class Inspection:
             "episodes": self.episodes.state_dict(),
             "guard": self.guard.state_dict(),
             **({} if self._bad_row is None else {"bad_row": self._bad_row}),
+            **({} if self._draws is None else {"draws": self._draws.state_dict()}),
         }
 
     def load_state_dict(self, state: State) -> None:
         self.episodes.load_state_dict(state["episodes"])
         self.guard.load_state_dict(state["guard"])
         self._bad_row = state.get("bad_row")
+        if self._draws is not None:
+            self._draws.load_state_dict(state.get("draws"), len(self.episodes.returns))

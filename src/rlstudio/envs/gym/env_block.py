@@ -7,7 +7,7 @@ next one to `observations` in the same step. Whatever an env does wrong becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, SupportsFloat, TypeVar
 from zlib import crc32
 
@@ -19,6 +19,8 @@ from rlstudio.core.errors import EnvFault, RLStudioError, origin_of
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, info_noter, leaves, row_views
+from rlstudio.envs.gym.settings.param_env import ParamEnv
+from rlstudio.envs.params.draw import Draw, sample
 from rlstudio.envs.seeds import EpisodeNoise
 
 StepFunction = Callable[[object], tuple[object, SupportsFloat, bool, bool, dict[str, object]]]
@@ -41,11 +43,14 @@ class EnvBlock:
         first: int = 0,
         rebuild: bool = False,
         watch: Callable[[int], None] | None = None,
+        draw: Draw | None = None,
     ) -> None:
-        """`rebuild` makes a fresh env for every episode; `watch` is called with the env about to run."""
+        """`rebuild` makes a fresh env for every episode; `watch` is called with the env about to run; parameters of the
+        episodes come from `draw`, which may be replaced: it counts from each env's next episode on."""
         self._recipe, self._spaces, self._rows, self._first = recipe, spaces, rows, first
         self._rebuild = rebuild
         self._watch = watch
+        self.draw, self._seed = draw, seed
         # Wrappers may count steps of their own (frame skip), so their time limit lies inside them; without wrappers
         # counting here saves a call per step.
         self._counts = not recipe.cfg.wrappers
@@ -109,12 +114,15 @@ class EnvBlock:
         self._deliver_last[index](observation)
         self._begin(index, self._episodes[index] + 1, self._rebuild)
 
-    def place(self, index: int, episode: int, actions: np.ndarray) -> int | None:
-        """A fresh env after `actions` of `episode`, and the digest of what it showed on the way.
+    def place(
+        self, index: int, episode: int, actions: np.ndarray, params: Mapping[str, float] | None = None
+    ) -> int | None:
+        """A fresh env after `actions` of `episode`, and the digest of what it showed on the way; `params` are those of
+        the episode, where any are drawn.
 
         None when the episode ended on the way: this env does not repeat itself, and now stands at the episode's start.
         """
-        self._guarded(self._begin, index, episode, True)
+        self._guarded(self._begin, index, episode, True, params)
         views = list(row_views(self._rows.observations, index))
         digest = digest_of(views)
         for elapsed, action in enumerate(self._choices(actions), 1):
@@ -123,7 +131,7 @@ class EnvBlock:
             observation, _, terminated, truncated, _ = self._guarded(self._steps[index], action)
             self._starts_at(index, self._clock - elapsed)
             if terminated or truncated or elapsed >= self._limit:
-                self._guarded(self._begin, index, episode, True)
+                self._guarded(self._begin, index, episode, True, params)
                 return None
             self._guarded(self._deliver[index], observation)
             digest = digest_of(views, digest)
@@ -135,7 +143,7 @@ class EnvBlock:
             if env is not None:
                 close_quietly(env)
 
-    def _begin(self, index: int, episode: int, fresh: bool) -> None:
+    def _begin(self, index: int, episode: int, fresh: bool, params: Mapping[str, float] | None = None) -> None:
         """Start an episode. `_current` lets a fault in here name the env."""
         self._current = index
         self._episodes[index] = episode
@@ -148,8 +156,15 @@ class EnvBlock:
                 close_quietly(env)
             self._envs[index] = env = self._recipe.build(time_limit=not self._counts)
             self._steps[index] = self._step_of(env, index)
+        if self.draw is not None:
+            assert isinstance(env, ParamEnv)
+            env.assign(self._drawn(self.draw, index, episode) if params is None else params)
         observation, _ = env.reset(seed=self._seeds.seed(self._first + index, episode))
         self._deliver[index](observation)
+
+    def _drawn(self, draw: Draw, index: int, episode: int) -> dict[str, float]:
+        place = np.array([self._first + index]), np.array([episode])
+        return {name: float(value[0]) for name, value in sample(draw, self._seed, *place)[1].items()}
 
     def _step_of(self, env: gymnasium.Env, index: int) -> StepFunction:
         """The env's own step; where keys of its info are kept, one that also notes them, so others pay nothing."""

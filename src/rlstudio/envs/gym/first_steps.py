@@ -19,6 +19,7 @@ from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import FirstSteps, Journal
 from rlstudio.envs.gym.rows import Buffers
+from rlstudio.envs.params.draw import Draw
 
 SECONDS = 1.0
 """The replay stops at the next step after this time; what was equal until then counts as equal."""
@@ -31,11 +32,12 @@ def first_difference(
     seed: int,
     rebuild: bool,
     watch: Callable[[int], None] | None = None,
+    draw: Draw | None = None,
 ) -> str | None:
     """None where env 0 gave the same again, else where it did not. The vector and the global generators stay as they
     are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
     rows = Buffers(spaces, 1)
-    block = EnvBlock(recipe, spaces, rows, seed, rebuild=rebuild, watch=watch)
+    block = EnvBlock(recipe, spaces, rows, seed, rebuild=rebuild, watch=watch, draw=draw)
     journal = Journal(rows)
     until = time.monotonic() + SECONDS
     with kept_generators():

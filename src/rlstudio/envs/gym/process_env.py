@@ -25,6 +25,8 @@ from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
 from rlstudio.envs.gym.worker import SharedRows, spaces_from_json
 from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
+from rlstudio.envs.params.draw import Draw, draw_to_json
+from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
 from rlstudio.envs.seeds import EpisodeNoise, episode_name
 
 CLOSE_GRACE = 2.0  # seconds all workers together get to close their envs
@@ -83,6 +85,9 @@ class ProcessVecEnv:
             "workers": count,
             "seed": self._seed,
         }
+        draw = self._recipe.draw
+        self.episode_params = None if draw is None else EpisodeParams(draw, self._seed, self.num_envs)
+        self._first_draw = draw  # of the steps that are played again
         self._journal = Journal(self._rows)
         self._failures = [0] * count
         self._lost = [False] * count  # replaced workers whose envs were not replayed yet
@@ -115,6 +120,9 @@ class ProcessVecEnv:
     def reset(self) -> Array:
         self._ask(lambda worker: b"R", resume=False)
         self._journal.restart()
+        if self.episode_params is not None:
+            self.episode_params.begin(np.arange(self.num_envs), self._journal.episodes)
+            self._first_draw = self.episode_params.draw
         return self._rows.observations
 
     def step(self, actions: np.ndarray) -> Step:
@@ -125,8 +133,15 @@ class ProcessVecEnv:
         self._journal.record(actions, ended)
         if ended is None:
             return self._quiet
+        if self.episode_params is not None:
+            self.episode_params.follow(ended, self._journal.episodes)
         rows.complete_successors(ended)
         return self._quiet._replace(successors=rows.successors)
+
+    def set_draw(self, draw: Draw) -> None:
+        required(self.episode_params, self._recipe.cfg.id).set_draw(draw)
+        self._journal.stop_noting()
+        self._ask(self._draw_request)
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
         return episode_name(self._seed, env, int(self._journal.episodes[env]) - ago)
@@ -140,13 +155,17 @@ class ProcessVecEnv:
         steps = self._journal.take_first_steps()
         if steps is not None and self._finalizer.alive:
             # Worker 0 has env 0. One that dies of the replay is replaced, and not asked again.
-            requests = {0: json.dumps(steps.checksums).encode() + b"\n" + np.array(steps.actions).tobytes()}
+            header = {"checksums": steps.checksums, "draw": draw_to_json(self._first_draw)}
+            requests = {0: json.dumps(header).encode() + b"\n" + np.array(steps.actions).tobytes()}
             replies = self._ask(lambda worker: b"F" + requests.pop(worker, b""))
             self.exact = replies[0]["difference"] or self.exact
-        return self._journal.position()
+        return {**self._journal.position(), **position_of(self.episode_params)}
 
     def seek(self, position: State) -> Array:
         self._journal.adopt(position)
+        if self.episode_params is not None:
+            self.episode_params.seek(position.get("params"), self._journal.episodes)
+            self._ask(self._draw_request, resume=False)
         self.exact = None
         for worker, reply in enumerate(self._ask(self._place_request, resume=False)):
             self._settle(worker, reply)
@@ -208,12 +227,19 @@ class ProcessVecEnv:
     def _map_request(self, worker: int) -> bytes:
         span = self._spans[worker]
         job = self._job | {"worker": worker, "first": span.start, "count": len(span)}
-        return b"M" + json.dumps(job).encode()
+        return b"M" + json.dumps(job | {"draw": self._draw_as_json()}).encode()
+
+    def _draw_request(self, worker: int) -> bytes:
+        return b"D" + json.dumps(self._draw_as_json()).encode()
+
+    def _draw_as_json(self) -> State | None:
+        return None if self.episode_params is None else draw_to_json(self.episode_params.draw)
 
     def _place_request(self, worker: int) -> bytes:
         span = self._spans[worker]
-        histories = [self._journal.actions_of(env) for env in span]
+        histories, params = [self._journal.actions_of(env) for env in span], self.episode_params
         header = {
+            "params": [None if params is None else params.of(env) for env in span],
             "episodes": [int(self._journal.episodes[env]) for env in span],
             "lengths": [len(history) for history in histories],
         }

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
@@ -20,10 +20,14 @@ from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, EnvFault, UnknownName, UserError, message_of, origin_of, suggest
 from rlstudio.core.host.installation import remedy
 from rlstudio.envs import extras
-from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig
+from rlstudio.envs.config import MINIGRID_WRAPPERS, EnvConfig, Kwargs
 from rlstudio.envs.gym.action_mask import ActionMaskObservation
 from rlstudio.envs.gym.own_class import class_spec, not_registered
+from rlstudio.envs.gym.settings.arguments import check_arguments, fitting
+from rlstudio.envs.gym.settings.param_env import ParamEnv
 from rlstudio.envs.gym.spaces import Renumbered
+from rlstudio.envs.params.draw import Draw, draw_from
+from rlstudio.envs.params.section import numbers_of, numbers_only
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
 
@@ -42,9 +46,30 @@ class Recipe:
             return self.cfg.max_episode_steps
         return make_world(self.cfg.id, self.cfg.kwargs).limit if self.spec is None else self.spec.max_episode_steps
 
+    @property
+    def sets_params(self) -> bool:
+        """Whether parameters are set at every reset; numbers alone are part of our own world's env."""
+        return bool(self.cfg.params) and not (self.spec is None and numbers_only(self.cfg.params))
+
+    @property
+    def draw(self) -> Draw | None:
+        """What parameters are drawn from; None: there is nothing to set."""
+        return draw_from(self.cfg.parameters) if self.sets_params else None
+
     def build(self, render_mode: str | None = None, time_limit: bool = True) -> gymnasium.Env:
         """A fresh env. Without `time_limit` the caller counts steps itself; only allowed without wrappers."""
-        env = self._made(render_mode)
+        if not self.sets_params:
+            return self._wrapped(render_mode, time_limit, self.cfg.kwargs)
+        creator = _creator(self.spec) if self.spec is not None else WORLDS.load(self.cfg.id)
+        check_arguments(creator, self.cfg.parameters, self.cfg.id)
+
+        def build_with(values: dict[str, float]) -> gymnasium.Env:
+            return self._wrapped(render_mode, time_limit, {**self.cfg.kwargs, **fitting(creator, values)})
+
+        return ParamEnv(build_with, self.cfg.parameters, self.cfg.id)
+
+    def _wrapped(self, render_mode: str | None, time_limit: bool, arguments: Kwargs) -> gymnasium.Env:
+        env = self._made(render_mode, arguments)
         if time_limit and self.limit is not None:
             env = gymnasium.wrappers.TimeLimit(env, self.limit)
         for name, kwargs in self.cfg.wrapper_calls():
@@ -72,13 +97,14 @@ class Recipe:
         finally:
             close_quietly(env)
 
-    def _made(self, render_mode: str | None) -> gymnasium.Env:
+    def _made(self, render_mode: str | None, arguments: Kwargs) -> gymnasium.Env:
         id = self.cfg.id
-        kwargs: dict[str, Any] = dict(self.cfg.kwargs)
+        kwargs: dict[str, Any] = dict(arguments)
         if self.spec is None:
             from rlstudio.envs.worlds.world_env import WorldEnv
 
-            return WorldEnv(make_world(id, kwargs, self.cfg.params), self.cfg.params, render_mode)
+            numbers = {} if self.sets_params else numbers_of(self.cfg.params)
+            return WorldEnv(make_world(id, kwargs, numbers), numbers, render_mode)
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False  # the vector env keeps the order itself; the wrapper costs time on every step
         spec.max_episode_steps = None
@@ -93,8 +119,8 @@ class Recipe:
         except UserError:
             raise
         except (Exception, SystemExit) as error:
-            if self.cfg.kwargs:
-                raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {_reason(error)}") from error
+            if arguments:
+                raise ConfigError(f"env.kwargs: {id} refuses {arguments}: {_reason(error)}") from error
             raise EnvFault(f"env {id} cannot be created: {_reason(error)}") from error
 
     def to_json(self) -> State:
@@ -140,10 +166,15 @@ def _wrapper(name: str) -> Callable[..., gymnasium.Env]:
     return wrapper
 
 
+def _creator(spec: EnvSpec) -> Callable[..., object]:
+    """The class or function that makes it."""
+    creator: Any = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    return cast(Callable[..., object], creator)
+
+
 def _check_renders(spec: EnvSpec, render_mode: str) -> None:
     """Gymnasium would only warn, and the constructor then refuse an argument that the user never gave."""
-    creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-    modes = getattr(creator, "metadata", {}).get("render_modes")
+    modes = getattr(_creator(spec), "metadata", {}).get("render_modes")
     if modes is not None and render_mode not in modes:
         offered = ", ".join(map(str, modes)) or "none"
         raise UserError(f"env.id: {spec.id} has render_modes {offered}; to be filmed it needs {render_mode}")

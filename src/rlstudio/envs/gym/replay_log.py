@@ -76,6 +76,10 @@ class Journal:
         if self._is_noting:
             self._is_noting = self.first_steps.add(self._log[self._now - 1, 0], self.digests[0], self._rows)
 
+    def stop_noting(self) -> None:
+        """What follows cannot be played again from the start: parameters are drawn from something else."""
+        self._is_noting = False
+
     def take_first_steps(self) -> FirstSteps | None:
         """Once, to be replayed: None without a step, and after a position was taken over, which was replayed then."""
         steps = self.first_steps

@@ -14,6 +14,8 @@ from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.params.draw import Draw
+from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
 from rlstudio.envs.seeds import episode_name
 
 
@@ -31,14 +33,19 @@ class GymnasiumVecEnv:
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)
         rebuild = used_differs(recipe, self.spaces)
-        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild)
+        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild, draw=recipe.draw)
         self._made_from = (recipe, self.spaces, seed, rebuild)
+        self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs)
+        self._first_draw = recipe.draw  # of the steps that are played again
         self._journal = Journal(rows)
         self._quiet = rows.quiet_step()
 
     def reset(self) -> Array:
         self._block.reset()
         self._journal.restart()
+        if self.episode_params is not None:
+            self.episode_params.begin(np.arange(self.num_envs), self._journal.episodes)
+            self._first_draw = self.episode_params.draw
         return self._rows.observations
 
     def step(self, actions: np.ndarray) -> Step:
@@ -47,8 +54,16 @@ class GymnasiumVecEnv:
         self._journal.record(actions, ended)
         if ended is None:
             return self._quiet
+        if self.episode_params is not None:
+            self.episode_params.follow(ended, self._journal.episodes)
         self._rows.complete_successors(ended)
         return self._quiet._replace(successors=self._rows.successors)
+
+    def set_draw(self, draw: Draw) -> None:
+        params = required(self.episode_params, self._made_from[0].cfg.id)
+        params.set_draw(draw)
+        self._block.draw = params.draw
+        self._journal.stop_noting()
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
         return episode_name(self._made_from[2], env, int(self._journal.episodes[env]) - ago)
@@ -61,15 +76,20 @@ class GymnasiumVecEnv:
         """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
         steps = self._journal.take_first_steps()
         if steps is not None:
-            self.exact = first_difference(steps, *self._made_from) or self.exact
-        return self._journal.position()
+            self.exact = first_difference(steps, *self._made_from, draw=self._first_draw) or self.exact
+        return {**self._journal.position(), **position_of(self.episode_params)}
 
     def seek(self, position: State) -> Array:
         journal = self._journal
         journal.adopt(position)
+        params = self.episode_params
+        if params is not None:
+            params.seek(position.get("params"), journal.episodes)
+            self._block.draw = params.draw
         self.exact = None
         for index in range(self.num_envs):
-            digest = self._block.place(index, int(journal.episodes[index]), journal.actions_of(index))
+            values = None if params is None else params.of(index)
+            digest = self._block.place(index, int(journal.episodes[index]), journal.actions_of(index), values)
             self.exact = journal.settle(index, digest) or self.exact
         return self._rows.observations
 

@@ -4,8 +4,9 @@ It imports no torch and nothing of its parent's main module. It answers one requ
 of arrays through MEMORY. It ignores Ctrl-C, which is the parent's to handle, and never outlives the parent: the kernel
 signals the hang-up of LIFELINE even while an env holds the interpreter.
 
-Requests: Q probe, M map the memory, R reset, S step, P place, F play the first steps again, C close. Replies: "." and
-JSON, or "!" and a fault; one "." comes unasked when the process is up, and "+" is a sign of life during a probe.
+Requests: Q probe, M map the memory, R reset, S step, D set what parameters are drawn from, P place, F play the first
+steps again, C close. Replies: "." and JSON, or "!" and a fault; one "." comes unasked when the process is up, and "+"
+is a sign of life during a probe.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
 from rlstudio.envs.gym.replay_log import FirstSteps
 from rlstudio.envs.gym.rows import Buffers, Carver
 from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.params.draw import draw_from_json
 from rlstudio.envs.seeds import worker_seed
 
 
@@ -85,7 +87,8 @@ class EnvWorker:
         assert isinstance(rows.actions, np.ndarray)
         self._actions = rows.actions
         seed_all(worker_seed(job["seed"], first))  # before any environment is made
-        self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch)
+        draw = draw_from_json(job["draw"])
+        self._block = EnvBlock(recipe, spaces, rows, job["seed"], first, job["rebuild"], watch, draw)
         self._first_difference = partial(
             first_difference, recipe=recipe, spaces=spaces, seed=job["seed"], rebuild=job["rebuild"], watch=watch
         )
@@ -99,23 +102,30 @@ class EnvWorker:
         self.block.step(self._actions)
         return {}
 
+    def set_draw(self, payload: bytes) -> State:
+        self.block.draw = draw_from_json(json.loads(payload))
+        return {}
+
     def place(self, payload: bytes) -> State:
-        """Payload: a line of JSON (episodes, lengths), then the actions of all envs as they lie in memory."""
+        """Payload: a line of JSON (episodes, lengths, their parameters), then the actions of all envs as they lie in
+        memory."""
         header, _, body = payload.partition(b"\n")
         job = json.loads(header)
         actions = np.frombuffer(body, self._actions.dtype).reshape(-1, *self._actions.shape[1:])
         histories = np.split(actions, np.cumsum(job["lengths"])[:-1])
-        placed = zip(job["episodes"], histories, strict=True)
-        return {"digests": [self.block.place(i, episode, history) for i, (episode, history) in enumerate(placed)]}
+        placed = enumerate(zip(job["episodes"], histories, job["params"], strict=True))
+        return {"digests": [self.block.place(i, *where) for i, where in placed]}
 
     def play_first_steps(self, payload: bytes) -> State:
-        """Payload: nothing, or a line of JSON (checksums), then the actions of env 0 as they lie in memory."""
+        """Payload: nothing, or a line of JSON (checksums, draw), then the actions of env 0 as they lie in memory."""
         if not payload:
             return {"difference": None}
         header, _, body = payload.partition(b"\n")
-        checksums = json.loads(header)
+        job = json.loads(header)
+        checksums = job["checksums"]
         actions = np.frombuffer(body, self._actions.dtype).reshape(len(checksums) - 1, *self._actions.shape[1:])
-        return {"difference": self._first_difference(FirstSteps(checksums, list(actions)))}
+        steps, draw = FirstSteps(checksums, list(actions)), draw_from_json(job["draw"])
+        return {"difference": self._first_difference(steps, draw=draw)}
 
     @property
     def block(self) -> EnvBlock:
@@ -142,6 +152,7 @@ def serve(control: Connection, worker: EnvWorker) -> None:
         b"M": worker.map,
         b"R": worker.reset,
         b"S": worker.step,
+        b"D": worker.set_draw,
         b"P": worker.place,
         b"F": worker.play_first_steps,
     }

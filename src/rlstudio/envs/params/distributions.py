@@ -8,7 +8,7 @@ function. One uniform number gives one value, so a value has an address and need
     choice v1 .. vn     v_i with the probability w_i / sum(w)
 
 Logarithms, powers and Phi are Python's, number by number: NumPy's may round otherwise in arrays of another length, and
-a value must not depend on how many envs are reset at once.
+a value must not depend on how many envs are reset at once. Free of NumPy until something is drawn, as configs are.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from pydantic import JsonValue
+
+if TYPE_CHECKING:
+    import numpy as np
 
 STANDARD = NormalDist()
 SMALLEST = 2.0**-54  # in place of 0, where Phi^-1 is not finite
@@ -36,7 +38,7 @@ class Constant:
         _require_finite(self.value)
 
     def values(self, uniform: np.ndarray) -> np.ndarray:
-        return np.full(uniform.shape, self.value, np.float64)
+        return _like(uniform, [self.value] * uniform.size)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -55,8 +57,8 @@ class Uniform:
         _require_order(self.low, self.high)
 
     def values(self, uniform: np.ndarray) -> np.ndarray:
-        values: np.ndarray = np.minimum(self.low + (self.high - self.low) * uniform, self.high)
-        return values
+        values: np.ndarray = self.low + (self.high - self.low) * uniform
+        return values.clip(max=self.high)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -79,8 +81,7 @@ class LogUniform:
     def values(self, uniform: np.ndarray) -> np.ndarray:
         low, high = math.log(self.low), math.log(self.high)
         drawn = [math.exp(low + (high - low) * number) for number in uniform.ravel().tolist()]
-        values: np.ndarray = np.array(drawn).reshape(uniform.shape).clip(self.low, self.high)
-        return values
+        return _like(uniform, drawn).clip(self.low, self.high)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -115,19 +116,19 @@ class Normal:
         return STANDARD.cdf(below), STANDARD.cdf(above)
 
     def values(self, uniform: np.ndarray) -> np.ndarray:
+        return _like(uniform, [self._value(number) for number in uniform.ravel().tolist()])
+
+    def _value(self, uniform: float) -> float:
         if self.std == 0:
-            return np.full(uniform.shape, self.mean, np.float64)
+            return self.mean
         first, last = self._share
-        shares = (first + (last - first) * uniform).clip(SMALLEST, 1 - 2.0**-53)
-        drawn = [self.mean + self.std * STANDARD.inv_cdf(share) for share in shares.ravel().tolist()]
-        values: np.ndarray = np.array(drawn).reshape(uniform.shape).clip(self.low, self.high)
-        return values
+        share = min(max(first + (last - first) * uniform, SMALLEST), 1 - 2.0**-53)
+        return min(max(self.mean + self.std * STANDARD.inv_cdf(share), self.low), self.high)
 
     @property
     def range(self) -> tuple[float, float]:
         """Where nearly all values lie: between the 2.5 % and the 97.5 % quantile."""
-        low, high = self.values(np.array([TAIL, 1 - TAIL])).tolist()
-        return low, high
+        return self._value(TAIL), self._value(1 - TAIL)
 
     def to_json(self) -> JsonValue:
         bounds = {"low": self.low, "high": self.high}
@@ -149,15 +150,15 @@ class Choice:
             require_weights(self.weights)
 
     def values(self, uniform: np.ndarray) -> np.ndarray:
-        picked: np.ndarray = np.array(self.options)[pick(self.weights or (1.0,) * len(self.options), uniform)]
-        return picked
+        picked = pick(self.weights or (1.0,) * len(self.options), uniform)
+        return _like(uniform, [self.options[index] for index in picked.ravel().tolist()])
 
     @property
     def range(self) -> tuple[float, float]:
         return min(self.options), max(self.options)
 
     def to_json(self) -> JsonValue:
-        weights = {"weights": list(self.weights)} if self.weights else {}
+        weights: dict[str, JsonValue] = {"weights": list(self.weights)} if self.weights else {}
         return {"choice": list(self.options), **weights}
 
 
@@ -191,14 +192,24 @@ def distribution(value: float | Mapping[str, Any]) -> Distribution:
 
 def pick(weights: tuple[float, ...], uniform: np.ndarray) -> np.ndarray:
     """Indices in proportion to the weights."""
+    import numpy as np
+
     bounds = np.cumsum(weights)
     indices: np.ndarray = np.searchsorted(bounds, uniform * bounds[-1], side="right")
-    return np.minimum(indices, int(np.flatnonzero(weights)[-1]))  # rounding must not reach past the last
+    last = int(np.flatnonzero(weights)[-1])
+    return indices.clip(max=last)  # rounding must not reach past it
 
 
 def require_weights(weights: tuple[float, ...]) -> None:
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
         raise ValueError("weights are numbers of at least 0, one of them above 0")
+
+
+def _like(uniform: np.ndarray, values: list[float]) -> np.ndarray:
+    """The values as an array of the same shape."""
+    array = uniform.copy()
+    array.flat[:] = values
+    return array
 
 
 def _numbers(name: str, value: object) -> tuple[float, ...]:

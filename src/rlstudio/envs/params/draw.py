@@ -8,7 +8,7 @@ the hash of `envs/seeds.py`: which process asks, in which order and for how many
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from rlstudio.core.contracts.arrays import AnyArray
 from rlstudio.core.rng import Rng
 from rlstudio.envs.params.distributions import Constant, Distribution, distribution, pick, require_weights
+from rlstudio.envs.params.parameters import Parameter
 from rlstudio.envs.seeds import episode_words, to_uniform
 
 COMPONENT = ""  # in place of a parameter's name: the number that picks the component
@@ -75,6 +76,23 @@ class Draw:
     def from_json(cls, value: Mapping[str, Any]) -> Draw:
         components = tuple(Component.from_json(component) for component in value["components"])
         return cls(value["version"], components, tuple(value["once"]))
+
+
+def draw_from(parameters: Iterable[Parameter]) -> Draw | None:
+    """What the episodes of these parameters are drawn from, before anything changes it; None: all are nominal."""
+    drawn = [parameter for parameter in parameters if parameter.drawn_from is not None]
+    if not drawn:
+        return None
+    component = Component(1.0, {each.name: cast(Distribution, each.drawn_from) for each in drawn})
+    return Draw(0, (component,), tuple(each.name for each in drawn if each.every == "run"))
+
+
+def draw_to_json(draw: Draw | None) -> dict[str, JsonValue] | None:
+    return None if draw is None else draw.to_json()
+
+
+def draw_from_json(value: Mapping[str, Any] | None) -> Draw | None:
+    return None if value is None else Draw.from_json(value)
 
 
 def constants(values: Mapping[str, float]) -> Draw:

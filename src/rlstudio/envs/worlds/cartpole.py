@@ -114,7 +114,8 @@ class CartPoleKernel:
         self._distance = np.zeros((2, num_envs))
         self._beyond = np.zeros((2, num_envs), bool)
         self._beyond_x, self._beyond_theta = self._beyond
-        self._force_of = force_table(p["force"], num_envs)
+        self._p = p
+        self._force_of, self._forces = force_table(p["force"], num_envs)
         self._limits = np.repeat([[X_LIMIT], [THETA_LIMIT]], num_envs, 1)
         self._constants = tuple(np.asarray(value, float) for value in (*factors(cast(Params, p)), TAU))
         visible = 2 if velocities else 1
@@ -154,6 +155,14 @@ class CartPoleKernel:
         np.copyto(self._observed, self._visible_state)
         self.rewards.fill(1)  # the caller may have changed them
 
+    def refresh(self) -> None:
+        for constant, value in zip(self._constants, (*factors(cast(Params, self._p)), TAU), strict=True):
+            if constant.ndim:
+                constant[:] = value
+        force = self._p["force"]
+        if isinstance(force, np.ndarray):
+            self._forces[:, 0], self._forces[:, 1] = -force, force
+
     def states(self) -> np.ndarray:
         return self._by_column.reshape(-1, 4).copy()  # of one env the reshape alone is a view
 
@@ -162,9 +171,10 @@ class CartPoleKernel:
         self._observed[envs] = self._visible_state[envs]
 
 
-def force_table(force: float | np.ndarray, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The force of each env's action, by one look into a table."""
+def force_table(force: float | np.ndarray, num_envs: int) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    """The force of each env's action, by one look into a table; and the table."""
     if isinstance(force, np.ndarray):
         table, rows = np.stack((-force, force), -1), np.arange(num_envs)
-        return lambda actions: table[rows, actions]
-    return np.array([-force, force]).__getitem__
+        return lambda actions: table[rows, actions], table
+    table = np.array([-force, force])
+    return table.__getitem__, table

@@ -12,6 +12,8 @@ from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import World
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.params.section import numbers_only
+from rlstudio.envs.worlds.drawn.world_params import WorldParams, check_names
 from rlstudio.envs.worlds.kernel import NUMPY, empty_rows, parameters
 
 NEEDED = (*World.__annotations__, "initial", "dynamics", "observe")
@@ -48,18 +50,40 @@ def check_params(world: World[np.ndarray], params: Mapping[str, float]) -> None:
             raise ConfigError(f"env.params: {world.id} gives numbers that are not finite with {given}; choose others")
 
 
+def world_params(world: World[np.ndarray], cfg: EnvConfig, seed: int, num_envs: int) -> WorldParams:
+    """The parameters of a World's episodes, as `env.params` says; ConfigError where the ends of their ranges give
+    numbers that are not finite."""
+    check_names(world, cfg.parameters)
+    for end in (0, 1):
+        numbers = {}
+        for each in cfg.parameters:
+            if each.drawn_from is not None:
+                own = world.params[each.address]
+                numbers[each.address] = each.drawn_from.range[end] * (own if each.scale else 1.0)
+        check_params(world, numbers)
+    return WorldParams(world, cfg.parameters, seed, num_envs)
+
+
 def exists_only_here(cfg: EnvConfig) -> bool:
     """Whether its world has no counterpart in Gymnasium, by its id or because parameters make it another one: it is
     evaluated where it is trained."""
     if cfg.id not in WORLDS:
         return False
-    if cfg.params or cfg.id.startswith(OURS):
+    if cfg.id.startswith(OURS) or _has_params_of_world(cfg):
         return True
     if cfg.id in WORLDS.builtin:
         return False
     import gymnasium
 
     return cfg.id not in gymnasium.registry
+
+
+def _has_params_of_world(cfg: EnvConfig) -> bool:
+    """Of our own World, and not of Gymnasium's env of the same id: that is meant by a target like `attr:length`, and
+    where parameters are drawn also by asking for `sync` or `async`."""
+    if not cfg.params or any(each.kind for each in cfg.parameters):
+        return False
+    return numbers_only(cfg.params) or cfg.vectorization in ("auto", "native")
 
 
 def _reason(error: Exception) -> str:

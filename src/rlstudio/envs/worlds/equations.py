@@ -16,6 +16,7 @@ from rlstudio.core.contracts.environments import A
 from rlstudio.core.errors import Incompatible, RLStudioError
 from rlstudio.core.spaces import Box
 from rlstudio.envs.config import EnvConfig, Kwargs
+from rlstudio.envs.params.section import numbers_of, numbers_only
 from rlstudio.envs.worlds.cartpole import THETA_LIMIT, X_LIMIT
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.envs.worlds.mountaincar import GRAVITY, MountainCar
@@ -120,7 +121,13 @@ class PendulumDynamics(AnalyticDynamics):
 
 def dynamics_of(world: EnvConfig) -> AnalyticDynamics:
     """The equations of a configured environment, if nothing changes what it shows, takes or does."""
-    dynamics = analytic_dynamics(world.id, world.params, world.kwargs if exists_only_here(world) else {})
+    if not numbers_only(world.params):
+        drawn = [name for name, value in world.params.items() if not isinstance(value, float)]
+        raise Incompatible(
+            f"dynamics analytic: the equations of {world.id} need numbers, and env.params draws or shows"
+            f" {', '.join(drawn)}; give numbers, or learn a model (dynamics.kind mlp or ensemble)"
+        )
+    dynamics = analytic_dynamics(world.id, numbers_of(world.params), world.kwargs if exists_only_here(world) else {})
     kwargs = [] if exists_only_here(world) else list(world.kwargs)
     changed = {"env.wrappers": [name for name, _ in world.wrapper_calls()], "env.kwargs": kwargs}
     for field, names in changed.items():

@@ -46,8 +46,21 @@ class HasKernel(Protocol):
     def kernel(self, num_envs: int, p: Values) -> Kernel: ...
 
 
-def kernel_of(world: World[np.ndarray], num_envs: int, p: Values) -> Kernel:
-    return world.kernel(num_envs, p) if isinstance(world, HasKernel) else PlainKernel(world, num_envs, p)
+@runtime_checkable
+class Refreshed(Protocol):
+    """A kernel that keeps numbers which it has derived from `p`."""
+
+    def refresh(self) -> None:
+        """Derive them again: numbers were written into the arrays of `p`."""
+        ...
+
+
+def kernel_of(world: World[np.ndarray], num_envs: int, p: Values, changes: bool = False) -> Kernel:
+    """The World's own one; where the arrays of `p` change, only one that can follow them."""
+    kernel = world.kernel(num_envs, p) if isinstance(world, HasKernel) else None
+    if kernel is None or (changes and not isinstance(kernel, Refreshed)):
+        return PlainKernel(world, num_envs, p)
+    return kernel
 
 
 class PlainKernel:

@@ -14,8 +14,12 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step, World
 from rlstudio.core.errors import Incompatible
+from rlstudio.envs.params.draw import Draw
+from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.kernel import NUMPY, Values, by_rows, kernel_of, parameters, write
+from rlstudio.envs.worlds.drawn.observed_kernel import ObservedKernel
+from rlstudio.envs.worlds.drawn.world_params import WorldParams
+from rlstudio.envs.worlds.kernel import NUMPY, Kernel, Refreshed, Values, by_rows, kernel_of, parameters, write
 
 
 class NativeVecEnv:
@@ -27,20 +31,31 @@ class NativeVecEnv:
     restarted: Sequence[int] = ()
 
     def __init__(
-        self, world: World[np.ndarray], num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
+        self,
+        world: World[np.ndarray],
+        num_envs: int,
+        seed: int,
+        limit: int | None = None,
+        params: Values | WorldParams | None = None,
     ) -> None:
-        """`params` replace the world's own, by a number for all envs or an array [num_envs]."""
-        self.spaces = world.spaces
+        """`params` replace the world's own, by a number for all envs or an array [num_envs]; or they are drawn for each
+        episode."""
+        self._drawn = drawn = params if isinstance(params, WorldParams) else None
+        self.episode_params: EpisodeParams | None = None if drawn is None else drawn.episodes
+        self.spaces = world.spaces if drawn is None else drawn.spaces(world)
         self.agents = world.agents
         self.num_envs = num_envs * world.agents
         self._worlds = num_envs
         self._seed = seed
         self._world: World[np.ndarray] = world
-        p = parameters(world, params or {}, num_envs)
+        p = params.p if isinstance(params, WorldParams) else parameters(world, params or {}, num_envs)
         self._p_of = by_rows(p)
         self._limit = limit if limit is not None else world.limit
         self._noise = EpisodeNoise(seed, num_envs, world.noise_size)
-        self._kernel = kernel = kernel_of(world, num_envs, p)
+        self._kernel: Kernel = kernel_of(world, num_envs, p, changes=drawn is not None)
+        if drawn is not None and drawn.observed:
+            self._kernel = ObservedKernel(self._kernel, self.spaces.observation, drawn.observed)
+        kernel = self._kernel
         self._episodes = np.zeros(num_envs, np.int64)
         self._started = np.zeros(num_envs, np.int64)  # the clock at each episode's first observation
         self._clock = 0
@@ -80,6 +95,8 @@ class NativeVecEnv:
         write(self._successors, slice(None), kernel.observations)
         (ended,) = np.logical_or(kernel.terminated, truncated).nonzero()
         if len(ended):
+            if self.episode_params is not None:
+                self.episode_params.end(ended)
             self._episodes[ended] += 1
             self._begin(ended)
             self._started[ended] = self._clock
@@ -88,11 +105,21 @@ class NativeVecEnv:
 
     def _begin(self, envs: np.ndarray) -> None:
         """These envs at the start of their episodes."""
+        if self._drawn is not None:
+            self._drawn.begin(envs, self._episodes[envs])
+            self._refresh()
         noise = self._noise.rows(envs, self._episodes[envs])
         self._kernel.place(envs, self._world.initial(noise, self._p_of(envs), NUMPY))
 
     def _set_due(self) -> None:
         self._due = float("inf") if self._limit is None else int(self._started.min()) + self._limit
+
+    def _refresh(self) -> None:
+        if isinstance(self._kernel, Refreshed):
+            self._kernel.refresh()
+
+    def set_draw(self, draw: Draw) -> None:
+        required(self.episode_params, self._world.id).set_draw(draw)
 
     def position(self) -> State:
         return {
@@ -101,6 +128,7 @@ class NativeVecEnv:
             "states": self._kernel.states(),
             "episodes": self._episodes.copy(),
             "elapsed": self._clock - self._started,
+            **position_of(self.episode_params),
         }
 
     def seek(self, position: State) -> Array:
@@ -112,6 +140,10 @@ class NativeVecEnv:
         self._episodes[:] = position["episodes"]
         self._clock = 0
         self._started[:] = -np.asarray(position["elapsed"])
+        if self._drawn is not None and self.episode_params is not None:
+            self.episode_params.seek(position.get("params"), self._episodes)
+            self._drawn.write_all()
+            self._refresh()
         self._kernel.place(np.arange(self._worlds), np.asarray(position["states"]))
         self._set_due()
         return self._observed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step, World
+from rlstudio.envs.worlds.drawn.world_params import WorldParams
 from rlstudio.envs.worlds.kernel import Values, write
 from rlstudio.envs.worlds.native import NativeVecEnv
 
@@ -19,16 +20,23 @@ class TeamVecEnv(NativeVecEnv):
     """`num_envs` counts columns: agent a of environment e is column e * agents + a."""
 
     def __init__(
-        self, world: World[np.ndarray], num_envs: int, seed: int, limit: int | None = None, params: Values | None = None
+        self,
+        world: World[np.ndarray],
+        num_envs: int,
+        seed: int,
+        limit: int | None = None,
+        params: Values | WorldParams | None = None,
     ) -> None:
         super().__init__(world, num_envs, seed, limit, params)
         self._shape = num_envs, world.agents
         self._out = np.zeros(self._shape, bool)  # agents whose episode is over while the others go on
+        self._acted = np.zeros(self._shape, bool)  # agents that acted in this episode; kept where parameters are drawn
         self._observed = self._columns(self._kernel.observations)
         self._successors = self._columns(self._successors)
 
     def reset(self) -> Array:
         self._out[:] = False
+        self._acted[:] = False
         return super().reset()
 
     def step(self, actions: np.ndarray) -> Step:
@@ -42,9 +50,13 @@ class TeamVecEnv(NativeVecEnv):
         active = going_on if kernel.active is None else kernel.active & going_on
         rewards = np.where(going_on, kernel.rewards, np.float32(0.0))
         write(self._successors, slice(None), self._observed)
+        if self.episode_params is not None:  # of an agent that never acted no episode is reported
+            self._acted |= active
+            self.episode_params.end(((terminated | truncated) & self._acted).nonzero()[0])
         self._out |= terminated
         (ended,) = (due | self._out.all(1)).nonzero()
         if len(ended):
+            self._acted[ended] = False
             self._episodes[ended] += 1
             self._begin(ended)
             self._started[ended] = self._clock
@@ -53,11 +65,13 @@ class TeamVecEnv(NativeVecEnv):
         return Step(self._observed, self._successors, rewards.reshape(-1), *ends, {}, active.reshape(-1))
 
     def position(self) -> State:
-        return {**super().position(), "out": self._out.copy()}
+        acted = {} if self.episode_params is None else {"acted": self._acted.copy()}
+        return {**super().position(), "out": self._out.copy(), **acted}
 
     def seek(self, position: State) -> Array:
         observations = super().seek(position)
         self._out[:] = position["out"]
+        self._acted[:] = position.get("acted", False)
         return observations
 
     def _columns(self, rows: Array) -> Array:

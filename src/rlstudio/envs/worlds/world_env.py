@@ -29,26 +29,30 @@ class WorldEnv(gymnasium.Env):
         if render_mode not in (None, "rgb_array"):
             raise UserError(f"{world.id} renders as rgb_array only, not {render_mode!r}")
         self.world: World[np.ndarray] = world
-        self._p = {**world.params, **params}
+        self.params: dict[str, float] = {**world.params, **params}
         self.render_mode = render_mode
         self.observation_space = _gymnasium_space(world.spaces.observation)
         self.action_space = _gymnasium_space(world.spaces.action)
-        self.state = self.world.initial(np.zeros(world.noise_size), self._p, NUMPY)
+        self.state = self.world.initial(np.zeros(world.noise_size), self.params, NUMPY)
+
+    def set_params(self, **values: float) -> None:
+        """Of the episodes from the next reset on."""
+        self.params = {**self.params, **values}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[Array, dict[str, object]]:
         super().reset(seed=seed)
-        self.state = self.world.initial(self.np_random.random(self.world.noise_size), self._p, NUMPY)
+        self.state = self.world.initial(self.np_random.random(self.world.noise_size), self.params, NUMPY)
         return self._observation(), {}
 
     def step(self, action: np.ndarray) -> tuple[Array, float, bool, bool, dict[str, object]]:
-        self.state, reward, terminated, _ = self.world.dynamics(self.state, np.asarray(action), self._p, NUMPY)
+        self.state, reward, terminated, _ = self.world.dynamics(self.state, np.asarray(action), self.params, NUMPY)
         return self._observation(), float(reward), bool(terminated), False, {}
 
     def _observation(self) -> Array:
         row = empty_rows(self.world.spaces.observation, ())
-        write(row, ..., self.world.observe(self.state, self._p, NUMPY))
+        write(row, ..., self.world.observe(self.state, self.params, NUMPY))
         return row
 
     def render(self) -> np.ndarray:

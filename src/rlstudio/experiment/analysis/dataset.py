@@ -41,7 +41,7 @@ def record_run(
     check_new(dataset)
     loaded = load_run(folder, checkpoint)
     seed = loaded.cfg.env.seed if seed is None else seed
-    played = recorded_episodes(loaded.agent, loaded.cfg.env, episodes=episodes, seed=seed)
+    played = recorded_episodes(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=seed)
     lineage = recorded_lineage(folder) or {}
     code: Mapping[str, object] = (lineage.get("code") or {}).get("rlstudio") or {}
     commit = f"{code.get('commit') or 'unknown'}{'+' if code.get('dirty') else ''}"
@@ -50,7 +50,7 @@ def record_run(
         dataset,
         played,
         loaded.agent.spaces,
-        env_spec(loaded.cfg.env),
+        env_spec(loaded.cfg.eval_env),
         algorithm=loaded.cfg.policy.algo,
         code=commit,
         description=f"{episodes} greedy episodes of {folder.id} at step {loaded.env_steps}, seed {seed}; {versions}",

@@ -92,7 +92,7 @@ def _passed_on(experiment: ExperimentConfig, kind: str) -> dict[str, object]:
 def _dynamics(agent: Agent, experiment: ExperimentConfig) -> Dynamics:
     if isinstance(agent, PlanningAgent):
         return agent.score.dynamics
-    return dynamics_of(experiment.env)
+    return dynamics_of(experiment.eval_env)
 
 
 def _learned(modeller: Trained, trained: Trained) -> Dynamics:

@@ -128,6 +128,11 @@ with warnings.catch_warnings():
         train: SerializeAsAny[RunLength] = Field(default_factory=_nothing_given)
         """How to learn; the fields are those of the algorithm."""
 
+        @property
+        def eval_env(self) -> EnvConfig:
+            """The environments that judge the policy: those of `env` with the parameters of `eval.params`."""
+            return self.env.evaluated(self.eval.params)
+
         @field_validator("name")
         @classmethod
         def _plain_name(cls, value: str) -> str:

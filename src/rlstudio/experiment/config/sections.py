@@ -11,6 +11,8 @@ from rlstudio.core.catalog import ALGOS, LANES, SINKS, Catalog
 from rlstudio.core.config import Config
 from rlstudio.core.names import MODEL_NAME
 from rlstudio.core.parts import PartConfig, known_part
+from rlstudio.envs.params.parameters import ParamValue
+from rlstudio.envs.params.section import fit_params
 from rlstudio.models.config import NetworkConfig
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -52,7 +54,7 @@ class BufferConfig(Config):
 
 
 class EvalConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start",)
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "params")
 
     at_start: bool = True
     """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
@@ -65,6 +67,16 @@ class EvalConfig(Config):
 
     final_episodes: PositiveInt = Field(20, le=100_000)
     """Episodes of the evaluation after training."""
+
+    params: dict[str, ParamValue] = {}
+    """Parameters of the evaluation's environments, as in env.params: numbers, or what each episode draws them from. A
+    parameter that is not named here has its number of env.params; one that env.params draws is at the environment's
+    own value."""
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _readable_params(cls, value: object) -> object:
+        return fit_params(value)
 
 
 class PlateauConfig(Config):

@@ -114,7 +114,7 @@ class Evaluator:
         self._poll = poll
         self.vectorization = real_vectorization(env_cfg) if vectorization == "auto" else vectorization
         native = self.vectorization == "native"
-        self.agents = make_world(env_cfg.id, env_cfg.kwargs, env_cfg.params).agents if native else 1
+        self.agents = make_world(env_cfg.id, env_cfg.kwargs).agents if native else 1
         # No more environments than the rounds need: those without an episode left would still cost their steps.
         self._worlds = ceil(ceil(episodes / ceil(episodes / WIDTH)) / self.agents)
         self.num_envs = self._worlds * self.agents

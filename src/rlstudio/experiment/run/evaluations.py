@@ -61,7 +61,7 @@ class RunEvaluations:
 
     def _run(self, purpose: Purpose, episodes: int, agent: Player, epoch: int) -> Evaluation:
         if purpose not in self._evaluators:
-            env = self.cfg.env
+            env = self.cfg.eval_env
             evaluator = Evaluator(env, episodes=episodes, seed=env.seed, purpose=purpose, poll=self._poll)
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Metrics, State, Trainer, WarmsUp
+from rlstudio.core.contracts import Metrics, State, Tally, Trainer, WarmsUp
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.ops.statistics import mean_given
 
@@ -57,6 +57,7 @@ class Position:
             "rollout/episodes": float(len(tally.returns)),
             **({"rollout/episodes_without_return": float(unusable)} if unusable else {}),
             **{f"rollout/{key}": mean_given(values) for key, values in tally.infos.items()},
+            **{f"params/{name}": mean_given(values) for name, values in _drawn(tally).items()},
             **({} if lr is None else {"train/lr": lr}),
             "guard/skipped_share": (skipped - self.skipped) / max(steps, 1),
             "guard/bad_row_share": (tally.bad_rows - self.bad_rows) / max(env_steps - self.env_steps, 1),
@@ -105,6 +106,11 @@ class Position:
         self.names = list(state["names"])
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
         OWN_METRICS.start(state.get("own", {}))
+
+
+def _drawn(tally: Tally) -> dict[str, list[float]]:
+    """What was drawn for each parameter of the episodes."""
+    return {} if tally.draws is None else tally.draws.values
 
 
 def report_again(trainer: Trainer, position: Position) -> Report:

@@ -1,0 +1,114 @@
+"""The parameters of each environment's open episode, and those of the episodes that ended since somebody asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from rlstudio.core.contracts import EpisodeDraws, State
+from rlstudio.core.errors import Incompatible
+from rlstudio.envs.params.draw import Draw, sample
+
+
+class EpisodeParams:
+    """`values[name][e]` is what was drawn for the open episode of environment e. A Draw that is set counts from each
+    environment's next episode on."""
+
+    def __init__(self, draw: Draw, seed: int, num_envs: int) -> None:
+        self.draw = self._first = draw
+        self._seed = seed
+        self.versions = np.zeros(num_envs, np.int64)
+        self.components = np.zeros(num_envs, np.int64)
+        self.values = {name: np.zeros(num_envs) for name in draw.names}
+        self._ended: list[tuple[int, int, tuple[float, ...]]] = []
+
+    def set_draw(self, draw: Draw) -> None:
+        if set(draw.names) != set(self.values):
+            raise Incompatible(
+                f"a Draw of {', '.join(sorted(draw.names))} does not fit environments whose parameters are"
+                f" {', '.join(sorted(self.values))}; env.params names all that may change"
+            )
+        self.draw = replace(draw, once=self._first.once)
+
+    def begin(self, envs: np.ndarray, episodes: np.ndarray) -> None:
+        """These environments start these episodes."""
+        components, values = sample(self.draw, self._seed, envs, episodes)
+        self.versions[envs] = self.draw.version
+        self.components[envs] = components
+        for name, drawn in values.items():
+            self.values[name][envs] = drawn
+
+    def end(self, envs: np.ndarray) -> None:
+        """The open episodes of these environments are over; an environment may stand there once for each agent."""
+        for env in envs.tolist():
+            values = tuple(float(column[env]) for column in self.values.values())
+            self._ended.append((int(self.versions[env]), int(self.components[env]), values))
+
+    def follow(self, ended: np.ndarray, episodes: np.ndarray) -> None:
+        """After a step: where an episode ended (a mask), the next one has begun; `episodes` counts those of all."""
+        (envs,) = ended.nonzero()
+        self.end(envs)
+        self.begin(envs, episodes[envs])
+
+    def of(self, env: int) -> dict[str, float]:
+        """What was drawn for the open episode of one environment."""
+        return {name: float(column[env]) for name, column in self.values.items()}
+
+    def take(self) -> EpisodeDraws:
+        """Of the episodes that ended since the last call, in the order in which they ended."""
+        ended, self._ended = self._ended, []
+        columns = list(zip(*(row[2] for row in ended), strict=True)) or [()] * len(self.values)
+        values = {name: list(column) for name, column in zip(self.values, columns, strict=True)}
+        return EpisodeDraws([row[0] for row in ended], [row[1] for row in ended], values)
+
+    def position(self) -> State:
+        position: State = {
+            "versions": self.versions.copy(),
+            "components": self.components.copy(),
+            "names": list(self.values),
+            "values": np.array(list(self.values.values())),
+        }
+        return position if self.draw == self._first else {**position, "draw": self.draw.to_json()}
+
+    def seek(self, position: State | None, episodes: np.ndarray) -> None:
+        """To a position; a parameter that it does not have, as after a fork, is drawn for these open episodes."""
+        position = position or {}
+        self._ended = []
+        self.draw = Draw.from_json(position["draw"]) if "draw" in position else self._first
+        self.begin(np.arange(len(self.versions)), episodes)
+        if position:
+            self.versions[:] = position["versions"]
+            self.components[:] = position["components"]
+            for name, column in zip(position["names"], np.asarray(position["values"]), strict=True):
+                if name in self.values:
+                    self.values[name][:] = column
+
+
+@runtime_checkable
+class Randomised(Protocol):
+    """A vector of environments that can have drawn parameters."""
+
+    episode_params: EpisodeParams | None
+
+    def set_draw(self, draw: Draw) -> None:
+        """What the parameters of each environment's next episodes are drawn from."""
+        ...
+
+
+def episode_params_of(env: object) -> EpisodeParams | None:
+    """None where no parameter of these environments is drawn."""
+    return env.episode_params if isinstance(env, Randomised) else None
+
+
+def position_of(params: EpisodeParams | None) -> State:
+    """The entry of a vector's position; nothing where no parameter is drawn."""
+    return {} if params is None else {"params": params.position()}
+
+
+def required(params: EpisodeParams | None, env_id: str) -> EpisodeParams:
+    """For `set_draw`."""
+    if params is None:
+        raise Incompatible(f"env.params: no parameter of {env_id} is drawn, so what they are drawn from cannot be set")
+    return params

@@ -1,0 +1,1 @@
+"""Worlds whose parameters are drawn for each episode."""
