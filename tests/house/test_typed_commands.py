@@ -61,6 +61,7 @@ ELSEWHERE = {
 HOWTO = (
     "compare",
     "config",
+    "curriculum",
     "environments",
     "export",
     "ipd",

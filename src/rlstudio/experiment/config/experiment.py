@@ -48,6 +48,7 @@ from rlstudio.experiment.config.sections import (
     RuntimeConfig,
     TrackingConfig,
 )
+from rlstudio.experiment.curriculum.config import CurriculumConfig, check_metrics
 from rlstudio.experiment.folder.new_run import NewRun
 
 LONGEST_NAME = 64
@@ -79,6 +80,7 @@ with warnings.catch_warnings():
             "ckpt",
             "register",
         )
+        hashed_if_set: ClassVar[tuple[str, ...]] = ("curriculum",)
         usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
         other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
@@ -96,6 +98,9 @@ with warnings.catch_warnings():
 
         buffer: BufferConfig = Field(default_factory=BufferConfig)
         """The replay buffer of off-policy algorithms."""
+
+        curriculum: CurriculumConfig | None = None
+        """How the parameters of the environments change while the run learns; null: they do not."""
 
         eval: EvalConfig = Field(default_factory=EvalConfig)
         """How often and how long to evaluate."""
@@ -183,6 +188,8 @@ with warnings.catch_warnings():
             check_statements(self.policy, self.train, chosen)
             check_goal(self.gates, self.eval)
             check_numerics(self.runtime)
+            if self.curriculum is not None:
+                check_metrics(self.curriculum, self.env.infos)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)
             check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)

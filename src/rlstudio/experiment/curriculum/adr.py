@@ -17,7 +17,7 @@ from math import isnan, log, nan
 from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution, Uniform
 from rlstudio.envs.params.draw import Component, Draw
-from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, Outcome
+from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, CurriculumOutcome
 from rlstudio.experiment.curriculum.config import AdrConfig, RangeConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 
@@ -66,7 +66,7 @@ class Adr:
             components.append(Component(share / len(self.boundaries), params, f"{name} {end}"))
         return Draw(self.version, tuple(components))
 
-    def update(self, episodes: Episodes, env_steps: int) -> Outcome:
+    def update(self, episodes: Episodes, env_steps: int) -> CurriculumOutcome:
         values = self._measure(self._cfg.metric, episodes)
         for value, component, version in zip(values, episodes.components, episodes.versions, strict=True):
             if component > 0 and not isnan(value):
@@ -80,7 +80,7 @@ class Adr:
         for number in moved:
             self.boundaries[number].since = self.version
         names = dict.fromkeys(self.names[number // 2] for number in moved)
-        return Outcome(tuple(self._change(name) for name in names))
+        return CurriculumOutcome(tuple(self._change(name) for name in names))
 
     def _judge(self, boundary: Boundary) -> bool:
         """Whether it moved."""

@@ -12,7 +12,7 @@ from math import exp, log
 from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution, LogUniform, Normal, Uniform
 from rlstudio.envs.params.draw import Component, Draw
-from rlstudio.experiment.curriculum.changes import NO_CHANGE, Outcome
+from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
 from rlstudio.experiment.curriculum.config import AnnealConfig, drawn_from
 from rlstudio.experiment.curriculum.episodes import Episodes
 
@@ -30,7 +30,7 @@ class Anneal:
         moved = {name: between(start, self._end[name], self.share) for name, start in self._start.items()}
         return Draw(self.version, (Component(1.0, {**self._others, **moved}, "anneal"),))
 
-    def update(self, episodes: Episodes, env_steps: int) -> Outcome:
+    def update(self, episodes: Episodes, env_steps: int) -> CurriculumOutcome:
         share = min(env_steps / self._steps, 1.0)
         self.version += share != self.share
         self.share = share

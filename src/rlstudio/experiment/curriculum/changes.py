@@ -17,9 +17,9 @@ class Change(NamedTuple):
     facts: dict[str, JsonValue]
 
 
-class Outcome(NamedTuple):
+class CurriculumOutcome(NamedTuple):
     changes: tuple[Change, ...] = ()
     failure: str | None = None  # why the run must end
 
 
-NO_CHANGE = Outcome()
+NO_CHANGE = CurriculumOutcome()

@@ -16,7 +16,7 @@ from rlstudio.core.contracts import Stateful
 from rlstudio.envs.params.draw import Draw
 from rlstudio.experiment.curriculum.adr import Adr
 from rlstudio.experiment.curriculum.anneal import Anneal
-from rlstudio.experiment.curriculum.changes import Outcome
+from rlstudio.experiment.curriculum.changes import CurriculumOutcome
 from rlstudio.experiment.curriculum.config import CurriculumConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 from rlstudio.experiment.curriculum.levels import Levels
@@ -27,7 +27,7 @@ class Curriculum(Stateful, Protocol):
     @property
     def draw(self) -> Draw: ...
 
-    def update(self, episodes: Episodes, env_steps: int) -> Outcome:
+    def update(self, episodes: Episodes, env_steps: int) -> CurriculumOutcome:
         """Take account of the episodes that ended; `draw` may be another one afterwards."""
         ...
 

@@ -20,7 +20,7 @@ import numpy as np
 from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution
 from rlstudio.envs.params.draw import Component, Draw
-from rlstudio.experiment.curriculum.changes import NO_CHANGE, Outcome
+from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
 from rlstudio.experiment.curriculum.config import SUCCESS, LevelsConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 
@@ -68,7 +68,7 @@ class Levels:
             weights_L[~played_L] = (1 - replayed) / (~played_L).sum()
         return weights_L
 
-    def update(self, episodes: Episodes, env_steps: int) -> Outcome:
+    def update(self, episodes: Episodes, env_steps: int) -> CurriculumOutcome:
         values = self._measure(self._metric, episodes)
         for value, level in zip(values, episodes.components, strict=True):
             if not isnan(value):

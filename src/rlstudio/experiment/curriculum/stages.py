@@ -18,7 +18,7 @@ from math import isnan, nan
 from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Distribution
 from rlstudio.envs.params.draw import Component, Draw
-from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, Outcome
+from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, CurriculumOutcome
 from rlstudio.experiment.curriculum.config import SUCCESS, StageConfig, drawn_from
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 
@@ -55,7 +55,7 @@ class Stages:
         """The mean over the window; NaN of an empty one."""
         return sum(self._window) / len(self._window) if self._window else nan
 
-    def update(self, episodes: Episodes, env_steps: int) -> Outcome:
+    def update(self, episodes: Episodes, env_steps: int) -> CurriculumOutcome:
         stage = self._stages[self.stage]
         self._count(stage, episodes)
         lasted = env_steps - self._entered
@@ -82,25 +82,25 @@ class Stages:
         below = stage.demote_below is not None and self.value < stage.demote_below
         self._misses = self._misses + 1 if below else 0
 
-    def _time_out(self, stage: StageConfig, env_steps: int) -> Outcome:
+    def _time_out(self, stage: StageConfig, env_steps: int) -> CurriculumOutcome:
         if stage.on_timeout == "advance" and self.stage + 1 < len(self._stages):
             return self._go(self.stage + 1, env_steps, "timeout")
         if stage.on_timeout == "stop":
             reached = "" if stage.gate is None else f": {stage.gate.metric} is {self.value:.4g}"
             wanted = "" if stage.gate is None else f", at_least {stage.gate.at_least:g} is wanted"
-            return Outcome(
+            return CurriculumOutcome(
                 failure=f"curriculum: stage {stage.name!r} was not passed within its max_steps={stage.max_steps:,}"
                 f"{reached}{wanted}; give it more steps, or make it easier"
             )
         self._held = True
-        return Outcome((self._change("held", self.value),))
+        return CurriculumOutcome((self._change("held", self.value),))
 
-    def _go(self, stage: int, env_steps: int, why: str) -> Outcome:
+    def _go(self, stage: int, env_steps: int, why: str) -> CurriculumOutcome:
         """The event has the value that led there."""
         value = self.value
         self._enter(stage, env_steps)
         self.version += 1
-        return Outcome((self._change(why, value),))
+        return CurriculumOutcome((self._change(why, value),))
 
     def _change(self, why: str, value: float) -> Change:
         number, name = self.stage + 1, self._stages[self.stage].name

@@ -16,6 +16,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
+from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ def build(cfg: ExperimentConfig) -> Built:
 def build_runtime(cfg: ExperimentConfig) -> Runtime:
     """The training environments, in this process."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
-    env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
+    step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
+    with curriculum_named(cfg):
+        env = make_vec_env(training_env(cfg), step_timeout=step_timeout, max_restarts=max_restarts)
     try:
         check_agents(cfg, env)
         refuse_changed_torch(cfg.env.id)
