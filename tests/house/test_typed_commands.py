@@ -62,6 +62,7 @@ ELSEWHERE = {
 HOWTO = (
     "compare",
     "config",
+    "curriculum",
     "environments",
     "export",
     "ipd",

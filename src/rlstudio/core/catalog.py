@@ -224,6 +224,7 @@ WORLDS = Catalog(
         "rlstudio/CartPoleNoVel-v1": "rlstudio.envs.worlds.cartpole:CartPoleNoVel",
         "rlstudio/Chain-v0": "rlstudio.envs.worlds.chain:Chain",
         "rlstudio/ConnectFour-v0": "rlstudio.envs.worlds.games.board:ConnectFour",
+        "rlstudio/GridLevels-v0": "rlstudio.envs.worlds.levels.grid_levels:GridLevels",
         "rlstudio/GridWorld-v0": "rlstudio.envs.worlds.gridworld:GridWorld",
         "rlstudio/IPD-v0": "rlstudio.envs.worlds.ipd.world:IPD",
         "rlstudio/IPDDuel-v0": "rlstudio.envs.worlds.ipd.world:IPDDuel",

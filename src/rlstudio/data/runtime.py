@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlstudio.core.contracts import Agent, DataSource, Explore, Group, ReplayPlan, SeatsLearner, State, VecEnv
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.collector import Collector
 from rlstudio.data.collect.stream import StreamSource
 from rlstudio.data.env_facts import EnvDescription
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.params.draw import Draw
+from rlstudio.envs.params.episodes import Randomised
 from rlstudio.ops.group import ALONE
 
 
@@ -65,6 +68,12 @@ class LocalRuntime(EnvDescription):
             first_env=self.group.rank * self.num_envs,
             run_envs=self.run_envs,
         )
+
+    def set_draw(self, draw: Draw) -> None:
+        """What the parameters of each environment's next episodes are drawn from."""
+        if not isinstance(self.env, Randomised):
+            raise Incompatible(f"{self.env_id or 'this environment'}: its parameters cannot be drawn")
+        self.env.set_draw(draw)
 
     def topology(self) -> State:
         return {"num_envs": self.num_envs, "vectorization": self.env.vectorization}

@@ -96,6 +96,7 @@ def show(
     group."""
     from rlstudio.cli.screen.describe import print_run, run_document
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.analysis.curriculum_standing import curriculum_standing
 
     workspace = Workspace(runs_dir)
     selection = Selection(words, states, envs, algos, tags)
@@ -110,7 +111,12 @@ def show(
         _print_groups(workspace, entries)
         return
     documents = [
-        {**run_document(entry.status, entry.folder), **document, "weights": entry.lineage().get("weights")}
+        {
+            **run_document(entry.status, entry.folder),
+            **document,
+            "weights": entry.lineage().get("weights"),
+            "curriculum": curriculum_standing(entry.folder),
+        }
         for entry, document in known
     ]
     if json:

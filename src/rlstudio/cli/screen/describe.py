@@ -84,6 +84,12 @@ def _parent(run: Mapping[str, Any]) -> str | None:
     return f"the weights of {known_as} (sha256 {weights['sha256'][:12]}{of}); everything else began anew"
 
 
+def _curriculum(standing: dict[str, Any] | None) -> str | None:
+    from rlstudio.experiment.analysis.curriculum_standing import standing_text
+
+    return None if standing is None else standing_text(standing)
+
+
 def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
@@ -100,6 +106,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "environment": f"{run['env_id']}, seed {run['seed']}",
         "progress": f"epoch {run['epoch']}/{run['total_epochs']}, {run['env_steps']:,} environment steps,"
         f" {run['gradient_steps']:,} gradient steps",
+        "curriculum": _curriculum(run.get("curriculum")),
         "training": f"return {text.number(run['train_return'])}" if run["train_return"] is not None else None,
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
         "exact resume": exact,

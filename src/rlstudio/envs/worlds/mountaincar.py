@@ -5,7 +5,8 @@
     discrete: reward -1 per step, ends at 0.5, truncated after 200 steps
     continuous: reward 100 at the end less 0.1 a^2 per step, ends at 0.45, truncated after 999 steps
 
-State [x, v] in float64, observation the same in float32. Parameters: `gravity` g 0.0025, `force` f 0.001 or 0.0015.
+State [x, v] in float64, observation the same in float32. Parameters: `gravity` g 0.0025, `force` f 0.001 or 0.0015; an
+episode starts between `start` -0.6 and `start` + `start_width` 0.2, with the speed `start_speed` 0.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rlstudio.core.spaces import Box, Discrete, Spaces
 
 MIN_X, MAX_X, MAX_SPEED, GRAVITY = -1.2, 0.6, 0.07, 0.0025
 LOW, HIGH = (tuple(float(np.float32(x)) for x in bounds) for bounds in ((MIN_X, -MAX_SPEED), (MAX_X, MAX_SPEED)))
+VALLEY = {"start": -0.6, "start_width": 0.2, "start_speed": 0.0}
 OBSERVATION = Box((2,), "float32", LOW, HIGH)
 
 
@@ -32,14 +34,14 @@ class MountainCar:
     noise_size = 1
     limit: int | None = 200
     agents = 1
-    params: Mapping[str, float] = {"gravity": GRAVITY, "force": 0.001}
+    params: Mapping[str, float] = {"gravity": GRAVITY, "force": 0.001, **VALLEY}
     reward_range = (-1.0, -1.0)
     goal = 0.5
 
     def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
-        """At rest in the valley."""
-        x = noise[..., 0] * 0.2 - 0.6
-        return xp.stack((x, xp.zeros_like(x)), -1)
+        """At rest in the valley where nothing else is set."""
+        x = noise[..., 0] * p["start_width"] + p["start"]
+        return xp.stack((x, xp.zeros_like(x) + p["start_speed"]), -1)
 
     def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
         following, terminated = self._drive(states, (actions - 1.0) * p["force"], p, xp)
@@ -66,7 +68,7 @@ class MountainCarContinuous(MountainCar):
     id = "MountainCarContinuous-v0"
     spaces = Spaces(OBSERVATION, Box((1,), "float32", (-1.0,), (1.0,)))
     limit = 999
-    params = {"gravity": GRAVITY, "force": 0.0015}
+    params = {"gravity": GRAVITY, "force": 0.0015, **VALLEY}
     reward_range = (-0.1, 100.0)
     goal = 0.45
 

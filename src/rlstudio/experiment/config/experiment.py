@@ -60,6 +60,7 @@ from rlstudio.experiment.config.teams import (
     settled,
     team_settings,
 )
+from rlstudio.experiment.curriculum.config import CurriculumConfig, check_metrics
 from rlstudio.experiment.folder.new_run import NewRun
 
 LONGEST_NAME = 64
@@ -92,7 +93,7 @@ with warnings.catch_warnings():
             "ckpt",
             "register",
         )
-        hashed_if_set: ClassVar[tuple[str, ...]] = ("teams", "self_play")
+        hashed_if_set: ClassVar[tuple[str, ...]] = ("teams", "self_play", "curriculum")
         usual: ClassVar[dict[str, type[Config]]] = {"train": TrainConfig}
         other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
@@ -113,6 +114,9 @@ with warnings.catch_warnings():
 
         self_play: SelfPlayConfig | None = None
         """Whom a learner meets that has one seat of a game; null: one policy plays every agent of the world."""
+
+        curriculum: CurriculumConfig | None = None
+        """How the parameters of the environments change while the run learns; null: they do not."""
 
         eval: EvalConfig = Field(default_factory=EvalConfig)
         """How often and how long to evaluate."""
@@ -210,8 +214,10 @@ with warnings.catch_warnings():
             check_goal(self.gates, self.eval)
             check_eval_team(self.eval, self.teams)
             check_opponents(self.eval, self.self_play, self.teams)
-            check_drawn_params(self.env, self.self_play, self.teams)
+            check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)
             check_numerics(self.runtime)
+            if self.curriculum is not None:
+                check_metrics(self.curriculum, self.env.infos)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
             check_layers(self.policy)
             check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)

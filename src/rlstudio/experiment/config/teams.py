@@ -60,9 +60,15 @@ def check_opponents(evaluation: EvalConfig, self_play: object | None, teams: Map
         refuse(field, f"with teams every agent learns ({', '.join(teams)}), so no seat is left; leave one of them out")
 
 
-def check_drawn_params(env: EnvConfig, self_play: object | None, teams: Mapping[str, TeamConfig]) -> None:
+def check_drawn_params(
+    env: EnvConfig, curriculum: object | None, self_play: object | None, teams: Mapping[str, TeamConfig]
+) -> None:
     """What was drawn is told of each episode of an agent, and here its episodes are not all collected in one place."""
-    if (teams or self_play is not None) and not numbers_only(env.params):
+    if not teams and self_play is None:
+        return
+    if curriculum is not None:
+        refuse(("curriculum",), f"it cannot go with {'teams' if teams else 'self_play'}; leave one of them out")
+    if not numbers_only(env.params):
         refuse(
             ("env", "params"), f"with {'teams' if teams else 'self_play'} only numbers can be set; draw none of them"
         )

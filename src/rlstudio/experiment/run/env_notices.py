@@ -1,9 +1,10 @@
 """What an epoch noticed of the environment: each replaced worker is an event, and their number is a metric; the first
-observation far outside its space is an event, and so is the first bad row of an epoch."""
+observation far outside its space is an event, and so are the first bad row of an epoch and each change of the
+curriculum."""
 
 from __future__ import annotations
 
-from rlstudio.core.errors import LONGEST_MESSAGE
+from rlstudio.core.errors import LONGEST_MESSAGE, GateFailed
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.training.position import Report
@@ -14,7 +15,12 @@ MOST_EVENTS = 20  # of one epoch; the metric counts all of them
 
 def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> None:
     """Observations outside their space are learned from: the environment may know better than what it declares. Whether
-    a worker dies is chance, so its metric is outside of what is promised; the trajectory is the same without it."""
+    a worker dies is chance, so its metric is outside of what is promised; the trajectory is the same without it. A
+    curriculum that does not get on raises GateFailed, where it is to end the run."""
+    for change in report.curriculum.changes:
+        folder.event(change.kind, **change.facts)
+    if report.curriculum.failure is not None:
+        raise GateFailed(report.curriculum.failure)
     if report.outside is not None:
         folder.event("observations_outside", env_steps=report.env_steps, reason=report.outside)
     if report.bad_row is not None:

@@ -45,6 +45,7 @@ from rlstudio.experiment.training.build import Built, build_runtime, build_train
 from rlstudio.experiment.training.loop import Tick, train
 from rlstudio.experiment.training.machine import set_threads, topology
 from rlstudio.experiment.training.position import Position, Report, report_again
+from rlstudio.experiment.training.run_curriculum import curriculum_of
 from rlstudio.ops.statistics import Summary
 
 
@@ -124,7 +125,8 @@ class Session:
 
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt = attempt
-        self.position, self.milestones, self.gates = Position(), Milestones(), Gates(self.cfg.gates)
+        self.position = Position(curriculum_of(self.cfg, self.runtime))
+        self.milestones, self.gates = Milestones(), Gates(self.cfg.gates)
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
         where = self.cfg.runtime
         self.topology = topology(self.trainer, self.runtime, where.threads, where.lane, where.numerics)

@@ -17,6 +17,7 @@ from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
+from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
 
 
@@ -47,7 +48,9 @@ def build(cfg: ExperimentConfig) -> Built:
 def build_runtime(cfg: ExperimentConfig) -> Runtime:
     """The training environments, in this process."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
-    env: VecEnv = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
+    step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
+    with curriculum_named(cfg):
+        env: VecEnv = make_vec_env(training_env(cfg), step_timeout=step_timeout, max_restarts=max_restarts)
     try:
         if cfg.self_play is not None:
             env = with_opponents(env, cfg.self_play, cfg.env)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from rlstudio.core.contracts import Metrics, State, Tally, Trainer, WarmsUp
 from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
+from rlstudio.experiment.training.run_curriculum import RunCurriculum
 from rlstudio.ops.statistics import mean_given
 
 
@@ -27,12 +29,14 @@ class Report:
     outside: str | None = None  # the first observation far outside its space, once
     bad_row: str | None = None  # the first of this epoch: where it is, and what is wrong with it
     warming: bool = False  # nothing was learned in it: the source still collects what the first update waits for
+    curriculum: CurriculumOutcome = NO_CHANGE  # what changed there, or why it ends the run
 
 
 class Position:
-    """Where the loop stands: finished epochs, and the metrics of the one under way."""
+    """Where the loop stands: finished epochs, the metrics of the one under way, and the curriculum if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, curriculum: RunCurriculum | None = None) -> None:
+        self.curriculum = curriculum
         self.epoch = 0
         self.names: list[str] = []  # the metrics of this epoch,
         self.sums: Tensor | None = None  # the sum of each
@@ -64,10 +68,14 @@ class Position:
             **(tally.metrics or {}),
             **OWN_METRICS.take(),
         }
+        outcome = NO_CHANGE
+        if self.curriculum is not None:
+            outcome, measured = self.curriculum.close_epoch(tally, self.epoch, env_steps)
+            metrics |= measured
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
         noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed, warming)
+        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed, warming, outcome)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all
@@ -98,6 +106,7 @@ class Position:
             "names": self.names if self.ticks else [],
             "sums": [] if self.sums is None else self.sums.tolist(),
             **({"own": own} if (own := OWN_METRICS.open_sums()) else {}),
+            **({} if self.curriculum is None else {"curriculum": self.curriculum.state_dict()}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -110,6 +119,8 @@ class Position:
         self.names = list(state["names"])
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
         OWN_METRICS.start(state.get("own", {}))
+        if self.curriculum is not None:
+            self.curriculum.load_state_dict(state.get("curriculum", {}), self.env_steps)
 
 
 def _drawn(tally: Tally) -> dict[str, list[float]]:

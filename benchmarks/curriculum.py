@@ -1,0 +1,168 @@
+"""What a curriculum brings: `python -m benchmarks.curriculum`.
+
+Three tasks, each trained with a curriculum and without, as a user would launch it, with one thread. The last policy is
+judged greedily on the task itself: MountainCar of Gymnasium; every level of GridLevels once; a grid of CartPoles. Every
+finished seed is a line of `benchmarks/results/curriculum.jsonl`, so the command can be stopped and started again. The
+table goes to `docs/howto/curriculum.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.learning import append, read_store, stated
+from benchmarks.page import replace_between, table
+from benchmarks.records import RESULTS, provenance
+from benchmarks.settings import OURS
+from benchmarks.venvs import ROOT, ours
+from rlstudio import orchestrator
+from rlstudio.agents.agent import Agent
+from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
+from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.ops.statistics import bootstrap_interval
+
+STORE = RESULTS / "curriculum.jsonl"
+PAGE = ROOT / "docs" / "howto" / "curriculum.md"
+SEEDS = 10
+EPISODES = 100
+PER_CELL = 4
+"""Episodes in each CartPole of the grid."""
+
+MOUNTAINCAR = "configs/ppo/mountaincar_curriculum.yaml"
+LEVELS = "configs/ppo/grid_levels.yaml"
+ADR = "configs/ppo/cartpole_adr.yaml"
+PLAIN = "curriculum=null"
+
+GRID = {"length": (0.25, 0.5, 1.0, 1.5), "mass_pole": (0.05, 0.1, 0.5), "force": (5.0, 10.0, 15.0)}
+"""The corners of what `ADR` may reach, and values between them."""
+
+
+def on_gymnasium(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
+    evaluation = evaluate(agent, cfg.env, episodes=EPISODES, seed=cfg.env.seed)
+    return {"score": evaluation.summary.mean}
+
+
+def on_levels(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
+    """The share of solved levels: of the hard ones, which is the score, and of all."""
+    world = {"levels": 64, "trivial": 48, **cfg.env.kwargs}
+    solved = [_of(cfg, {"level": float(level)}, agent, 1) > 0 for level in range(int(str(world["levels"])))]
+    return {"score": float(np.mean(solved[int(str(world["trivial"])) :])), "all": float(np.mean(solved))}
+
+
+def on_grid(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
+    """The mean return over the grid, which is the score, and that of its worst cell."""
+    cells = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
+    returns = [_of(cfg, cell, agent, PER_CELL) for cell in cells]
+    return {"score": float(np.mean(returns)), "worst": min(returns)}
+
+
+def _of(cfg: ExperimentConfig, params: dict[str, float], agent: Agent, episodes: int) -> float:
+    env = cfg.env.model_copy(update={"params": params})
+    return evaluate(agent, env, episodes=episodes, seed=cfg.env.seed).summary.mean
+
+
+class Case(NamedTuple):
+    """A config, what is set beside it, and how its policy is judged."""
+
+    task: str
+    side: str
+    config: str
+    overrides: tuple[str, ...]
+    judge: Callable[[ExperimentConfig, Agent], dict[str, float]]
+
+    @property
+    def key(self) -> str:
+        return f"{self.task}: {self.side}"
+
+
+def _uniform() -> str:
+    """All that `ADR` may reach, from the first episode on."""
+    section = load_experiment(ADR).curriculum
+    assert section is not None
+    assert section.adr is not None
+    ranges = (f"{name}: {{uniform: {list(given.limits)}}}" for name, given in section.adr.parameters.items())
+    return f"env.params={{{', '.join(ranges)}}}"
+
+
+CASES = (
+    Case("MountainCar, return", "reverse curriculum", MOUNTAINCAR, (), on_gymnasium),
+    Case("MountainCar, return", "none", MOUNTAINCAR, (PLAIN,), on_gymnasium),
+    Case("GridLevels, hard levels solved", "level replay", LEVELS, (), on_levels),
+    Case("GridLevels, hard levels solved", "uniform", LEVELS, (PLAIN,), on_levels),
+    Case("CartPole grid, return", "automatic randomisation", ADR, (), on_grid),
+    Case("CartPole grid, return", "uniform", ADR, (PLAIN, _uniform()), on_grid),
+    Case("CartPole grid, return", "none", ADR, (PLAIN,), on_grid),
+)
+
+
+def config(case: Case, seed: int = 0) -> ExperimentConfig:
+    return load_experiment(case.config, [*case.overrides, f"env.seed={seed}", "runtime.threads=1"])
+
+
+def run(case: Case, seed: int) -> dict[str, Any]:
+    cfg = config(case, seed)
+    used, measured = time.process_time(), {}
+    with tempfile.TemporaryDirectory() as runs, orchestrator.session(cfg, runs_dir=runs) as session:
+        for tick in session:
+            if tick.report is not None:
+                measured = {k: v for k, v in tick.report.metrics.items() if k.startswith("curriculum/")}
+        judged = case.judge(cfg, session.trainer.agent)  # type: ignore[arg-type]
+    result = {"case": case.key, "seed": seed, "identity": stated(config(case)), **judged, "curriculum": measured}
+    times = {"env_steps": cfg.train.planned_steps, "cpu_seconds": round(time.process_time() - used, 1)}
+    return {**result, **times, **provenance({OURS: ours().versions})}
+
+
+def current(case: Case, stored: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The lines of this config, the newest of each seed."""
+    now = stated(config(case))
+    return {line["seed"]: line for line in stored if (line["case"], line["identity"]) == (case.key, now)}
+
+
+def rows(stored: list[dict[str, Any]]) -> list[list[str]]:
+    made = []
+    for case in CASES:
+        lines = [line for _, line in sorted(current(case, stored).items())]
+        if not lines:
+            continue
+        scores = [line["score"] for line in lines]
+        low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (scores[0], scores[0])
+        interval = f"[{low:.3g}, {high:.3g}]" if len(scores) > 1 else "-"
+        cells = [case.task, case.side, f"{lines[0]['env_steps']:,}", ", ".join(f"{score:.3g}" for score in scores)]
+        made.append([*cells, f"{np.mean(scores):.3g}", interval])
+    return made
+
+
+def write_page(stored: list[dict[str, Any]]) -> str:
+    text = table(["task, what counts", "curriculum", "env steps", "by seed", "mean", "95 % interval"], rows(stored))
+    replace_between(PAGE, "curriculum", text)
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curriculum", description="What a curriculum brings.")
+    tasks = list(dict.fromkeys(case.task.partition(",")[0].split()[0] for case in CASES))
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")
+    args = parser.parse_args()
+    for seed in range(0 if args.render else args.seeds):
+        for case in CASES:
+            if not case.task.startswith(tuple(args.tasks)) or seed in current(case, read_store(STORE)):
+                continue
+            line = run(case, seed)
+            append(STORE, line)
+            score = f"{line['score']:.3f} in {line['cpu_seconds']:.0f} s"
+            print(f"{case.key:56} seed {seed}  {score}", file=sys.stderr, flush=True)
+    print(write_page(read_store(STORE)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Worlds with many levels, chosen by a parameter."""
