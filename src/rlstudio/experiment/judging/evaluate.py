@@ -41,8 +41,8 @@ LONGEST = 1_000_000
 @dataclass(frozen=True)
 class Evaluation:
     """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env, with
-    the parameters `Evaluator.params[k]` where `eval.params` draws some. `infos` has what each episode gave last for each
-    key of `env.infos`, NaN where it gave no number."""
+    the parameters `Evaluator.params[k]` where `eval.params` draws some. `infos` has what each episode gave last for
+    each key of `env.infos`, NaN where it gave no number."""
 
     env_id: str
     purpose: Purpose
