@@ -34,6 +34,7 @@ OWN = "relu-values"
 PACKAGE = Path(__file__).parents[2] / "examples/my_parts"
 CHOICE, PARTS, MOVES = Discrete(3, start=2), MultiDiscrete((3, 2)), Box((2,), "float32", (-2, 0), (1, 5))
 MASKED = Dict((("action_mask", Box((3,), "uint8", (0,), (1,))), ("numbers", SEEN)))
+WHOLE = Dict((*MASKED.items(), ("state", Box((2,), "float32", (-1,), (1,)))))
 GSDE = {"exploration": "state_dependent"}
 
 
@@ -53,6 +54,7 @@ class Case(NamedTuple):
 
 
 CASES = [
+    Case("central-policy-value", CHOICE, {"critic": "central"}, observation=WHOLE, valued=False),
     Case("policy-only", CHOICE, valued=False),
     Case("policy-only", MOVES, GSDE, valued=False),
     Case("policy-value", PARTS, {"normalize_observations": True}),

@@ -2,7 +2,8 @@
 
 `toys/Slider-v0` has parameters and equations to plan in, `toys/MaskedWorld-v0` shows a dict with an action mask,
 `toys/TwoTurns-v0` has two agents that take turns, `toys/ThreeAgents-v0` also one that dies early. In `toys/Roles-v0`
-agents have names, spaces of their own and another right answer to the same question.
+agents have names, spaces of their own and another right answer to the same question. In `toys/Luck-v0` what is still
+to come depends on what no agent sees.
 """
 
 from __future__ import annotations
@@ -210,5 +211,42 @@ class Roles:
         return xp.stack(parts, -2)
 
 
-for world in (Slider, MaskedWorld, TwoTurns, ThreeAgents, Roles):
+class Luck:
+    """Two agents are paid 1 for repeating the choice that both are shown, and `luck` on top, or as much less: which of
+    the two is drawn for each episode, and neither that nor the step is shown but in the entry `state`. State [step,
+    dice, sign].
+    """
+
+    id = "toys/Luck-v0"
+    state_size = 3
+    noise_size = 2
+    limit: int | None = None
+    agents = 2
+    params: Mapping[str, float] = {"luck": 3.0}
+
+    def __init__(self, shows_state: bool = True) -> None:
+        numbers = ("numbers", Box((CHOICES,), "float32", (0.0,), (1.0,)))
+        state = ("state", Box((2,), "float32", (-1.0,), (1.0,)))
+        self.spaces = Spaces(Dict((numbers, state) if shows_state else (numbers,)), Discrete(CHOICES))
+
+    def initial(self, noise: AnyArray, p: Params, xp: Namespace) -> AnyArray:
+        throw = dice.first(noise[..., :1], xp)
+        sign = xp.where(noise[..., 1:] < 0.5, -1.0, 1.0)
+        return xp.concatenate((xp.zeros_like(throw), throw, sign), -1)
+
+    def dynamics(self, states: AnyArray, actions: AnyArray, p: Params, xp: Namespace) -> Transition[AnyArray]:
+        step, throw, sign = states[..., 0] + 1, states[..., 1], states[..., 2]
+        right = (actions == xp.floor(dice.unit(throw) * CHOICES)[..., None]) * 1.0
+        over = step >= LENGTH
+        following = xp.stack((step, dice.roll(throw), sign), -1)
+        return Transition(following, right + (sign * p["luck"])[..., None], xp.stack((over, over), -1))
+
+    def observe(self, states: AnyArray, p: Params, xp: Namespace) -> dict[str, AnyArray]:
+        numbers = one_hot(xp.floor(dice.unit(states[..., 1]) * CHOICES), CHOICES, xp)
+        whole = xp.stack((states[..., 0] / LENGTH, states[..., 2]), -1)
+        entries = {"numbers": xp.stack((numbers, numbers), -2), "state": xp.stack((whole, whole), -2)}
+        return {name: entries[name] for name, _ in self.spaces.observation.items()}
+
+
+for world in (Slider, MaskedWorld, TwoTurns, ThreeAgents, Roles, Luck):
     WORLDS.register(world.id, world)

@@ -35,8 +35,9 @@ class Agent:
                 f"{type(self).__name__} acts by {self.rule}; the outputs of a {model.variant} Model are for {rule}"
             )
         self.model = model
-        self.spaces = spaces
-        self._mask = ActionMask.of(spaces)
+        # A Model that learns from more than it acts by says what is enough.
+        self.spaces: Spaces = getattr(model, "acting_spaces", spaces)
+        self._mask = ActionMask.of(self.spaces)
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> NoiseBlock:
         """Agents without randomness of their own draw nothing."""

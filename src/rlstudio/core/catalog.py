@@ -272,6 +272,7 @@ LAUNCHERS = Catalog("launcher", {"subprocess": "rlstudio.control.queue.launchers
 MODELS = Catalog(
     "model",
     {
+        "central-policy-value": "rlstudio.models.policies.central:CentralPolicyValue",
         "deterministic-policy": "rlstudio.models.policies.continuous:DeterministicPolicy",
         "policy-only": "rlstudio.models.policies.policy_value:PolicyOnly",
         "policy-value": "rlstudio.models.policies.policy_value:PolicyValue",

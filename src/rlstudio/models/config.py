@@ -1,6 +1,6 @@
 """The network section of an experiment: how Models are built. Free of torch, so that it validates at once."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt, StrictBool
 
@@ -15,6 +15,8 @@ MEMORY_PARTS: dict[MemoryKind, tuple[str, ...]] = {"none": (), "gru": ("h",), "l
 
 
 class NetworkConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("critic",)
+
     hidden_sizes: tuple[PositiveInt, ...] = Field((64, 64), max_length=32)
     """Width of each hidden layer of an MLP; after a CNN, of the layers behind it."""
 
@@ -42,6 +44,10 @@ class NetworkConfig(Config):
 
     exploration_hold: PositiveInt = Field(16, le=256)
     """Steps for which state-dependent noise stays the same function."""
+
+    critic: Literal["local", "central"] = "local"
+    """What the value of a policy-gradient algorithm reads: what the agent observes, or, `central`, the entry `state` of
+    its observation too, the state of the whole world, which the policy then never sees (MAPPO)."""
 
 
 class PartNetworkConfig(Config):

@@ -17,6 +17,15 @@ def check_memory(model: nn.Module, network: NetworkConfig) -> None:
         )
 
 
+def check_critic(model: nn.Module, network: NetworkConfig) -> None:
+    """A Model without a value, or with one of its own kind, would leave a central critic out without a word."""
+    if network.critic == "central" and not hasattr(model, "state_size"):
+        raise Incompatible(
+            f"policy.network.critic: a {getattr(model, 'variant', type(model).__name__)} Model has no central one; set"
+            " it to local, or use ppo or a2c without memory and with independent exploration"
+        )
+
+
 def check_exploration(network: NetworkConfig) -> None:
     """Of a policy with memory."""
     if network.exploration != "independent":

@@ -31,7 +31,7 @@ class ModelSpec(BaseModel):
     quantiles: PositiveInt = Field(1, le=10_000)
     dueling: bool = False
     settings: dict[str, JsonValue] = {}
-    """What else the class takes, of a Model from another package."""
+    """What else the class takes: of a Model from another package, or what a central critic reads."""
 
     @field_validator("variant")
     @classmethod
@@ -48,7 +48,7 @@ class ModelSpec(BaseModel):
         fields: State = dump(self)
         if not self.settings:
             del fields["settings"]
-        return fields
+        return {**fields, "network": _as_before(fields["network"])}
 
     @property
     def arguments(self) -> State:
@@ -59,7 +59,12 @@ class ModelSpec(BaseModel):
 
 def model_fields(variant: str, network: NetworkConfig, **fields: JsonValue) -> State:
     """What `Model.spec` gives: plain JSON values."""
-    return {"variant": variant, "network": network.model_dump(mode="json"), **fields}
+    return {"variant": variant, "network": _as_before(network.model_dump(mode="json")), **fields}
+
+
+def _as_before(network: State) -> State:
+    """Without what is as it always was: older versions refuse a field that they do not know."""
+    return {name: value for name, value in network.items() if (name, value) != ("critic", "local")}
 
 
 def read_model_fields(fields: State) -> ModelSpec:
