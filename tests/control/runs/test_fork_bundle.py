@@ -89,6 +89,17 @@ def test_weights_and_normalizers_come_along_and_the_rest_is_new(
     assert session.status.exact
 
 
+def test_it_has_a_name_of_its_own_and_is_in_nobodys_group(workspace: Workspace, bundles: dict[str, Bundle]) -> None:
+    """Newcomer S1: the child had its parent's name, was compared with its group, and went when that was removed."""
+    parent = bundles["dqn"].experiment().name
+    names = []
+    for overrides in ([], [], ["name=mine"]):
+        with fork_bundle(workspace, bundles["dqn"], overrides) as session:
+            names.append(session.cfg.name)
+    assert names == [f"{parent}-fork", f"{parent}-fork2", "mine"]
+    assert [run.name for run in workspace.store.runs()].count(parent) == 0
+
+
 def test_it_is_what_an_imported_model_begins_with_too(workspace: Workspace, imported: Bundle) -> None:
     known = json.loads((GOLDEN / "normalized" / "ppo_pendulum.statistics.json").read_text())
     assert imported.experiment().train.model_dump()["gamma"] == 0.95

@@ -42,8 +42,8 @@ def fork(
     its own: its parent's goes on to mean its parent."""
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
-    named = any(override.partition("=")[0] == "name" for override in overrides)
-    cfg = read_config(source, overrides if named else [*overrides, f"name={json.dumps(_free_name(workspace, parent))}"])
+    own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, parent.name))}"]
+    cfg = read_config(source, [*overrides, *own])
     require(cfg.runtime.numerics)
     if cfg.register.model is not None:
         check(cfg)
@@ -68,9 +68,14 @@ def fork(
         raise
 
 
-def _free_name(workspace: Workspace, parent: RunRow) -> str:
+def is_named(overrides: Sequence[str]) -> bool:
+    """Whether they give the child a name."""
+    return any(override.partition("=")[0] == "name" for override in overrides)
+
+
+def free_name(workspace: Workspace, parent: str) -> str:
     """`NAME-fork`, `NAME-fork2`, ...: the first that no run has; the same for a fork of a fork."""
-    taken, base = workspace.references().groups, FORK_NAME.sub("", parent.name)
+    taken, base = workspace.references().groups, FORK_NAME.sub("", parent)
     endings = (f"-fork{'' if number == 1 else number}" for number in count(1))
     names = (f"{base[: LONGEST_NAME - len(ending)]}{ending}" for ending in endings)
     return next(name for name in names if name not in taken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlstudio.control.runs.fork import queued
+from rlstudio.control.runs.fork import free_name, is_named, queued
 from rlstudio.control.runs.start import begin, request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
@@ -25,13 +25,15 @@ def fork_bundle(
     version: str | None = None,
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `imports`: modules that the user allows.
-    `version`: what the bundle is called in the registry."""
+    `version`: what the bundle is called in the registry. Like every fork it gets a name of its own."""
     spec, label = bundle.spec, version or str(bundle.path)
     if spec.model is None:
         raise UserError(
             f"{label}: it ships a plan of {spec.algo}, not the networks it learned with; fork its run instead"
         )
     cfg = bundle.experiment(tuple(imports), overrides)
+    if not is_named(overrides):
+        cfg = cfg.model_copy(update={"name": free_name(workspace, cfg.name)})
     require(cfg.runtime.numerics)
     returns = (
         None if spec.returns is None else ReturnMoments(spec.returns.count, spec.returns.mean, spec.returns.variance)
