@@ -136,14 +136,17 @@ SMALL = (
 
 def test_a_file_that_has_changed_is_said_once_when_its_run_goes_on(rlctl: Rlctl, drone: Path) -> None:
     run_id = rlctl("launch", *TINY_DRONE, "env.id=envs/drone_env.py:Drone").out.strip()
-    drone.write_text(DRONE.replace("0.1 +", "0.2 +"))
+    drone.write_text(DRONE.replace("-abs(self.height)", "-2 * abs(self.height)"))
     notices = []
     for epochs in (3, 4):
         forget_modules()
-        done = rlctl("resume", run_id, f"train.epochs={epochs}", "--allow-inexact", "-q")
+        done = rlctl("resume", run_id, f"train.epochs={epochs}", "-q")
         assert done.code == 0
         notices.append(done.err.count(f"{drone} has changed since the run was last started"))
     assert notices == [1, 0]
+    shown = rlctl("show", run_id, "--json").document
+    assert shown["exact"] is False  # Newcomer S1: the curve of two reward functions was called exact
+    assert f"steps the code of its environment changed: {drone}" in shown["exact_reason"]
 
 
 def test_a_file_that_has_moved_is_named_again(rlctl: Rlctl, drone: Path, place: Path) -> None:

@@ -16,6 +16,7 @@ from rlstudio.core.errors import (
     EnvFault,
     GateFailed,
     Incompatible,
+    Notice,
     NoValidCheckpoint,
     RunBusy,
     UserError,
@@ -110,6 +111,20 @@ def test_a_finished_run_is_extended_and_equals_the_longer_one(tmp_path):
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
     assert run.read_status().config_hash == whole.read_status().config_hash
     assert "epochs: 12" in run.read_config()
+
+
+def test_what_was_done_before_an_extension_and_is_done_again_is_not_exact(tmp_path):
+    """Newcomer S1: by the schedules of the longer run other bits came, and the run was still called exact."""
+    run = run_to_the_end(config("ppo", "native", train={**TRAIN["ppo"], "epochs": 6}), tmp_path)
+    with resume(run, ["train.epochs=12"]):
+        pass
+    newest, before, *_ = Checkpoints(run.path, run.id, None).list()
+    damage(run.path / f"checkpoints/step-{newest.step:012d}/tensors.safetensors")
+    with pytest.warns(Notice):
+        session = resume(run)
+    with session:
+        assert not session.status.exact
+        assert f"goes on from {before.step:,} steps, and was extended at {newest.step:,}" in session.status.exact_reason
 
 
 # -- gates and guardrails -------------------------------------------------------------------------------------------
@@ -236,8 +251,14 @@ def test_a_damaged_checkpoint_is_named_and_the_newest_good_one_is_used(tmp_path)
     run = interrupted_run(tmp_path)
     infos = Checkpoints(run.path, run.id, None).list()
     damage(run.path / f"checkpoints/step-{infos[0].step:012d}/tensors.safetensors")
-    with resume(run) as session:
+    said = f"its checkpoint at {infos[0].step:,} steps is damaged and was passed over: .*tensors.safetensors"
+    with pytest.warns(Notice, match=said):  # Newcomer S2: only an event knew it
+        load_agent(run.path)
+    with pytest.warns(Notice, match=said):
+        session = resume(run)
+    with session:
         assert session.status.env_steps == infos[1].step
+        assert session.status.eval_return is None  # Newcomer S2: `ls` showed one that was cut from the metrics
         for _ in session:
             pass
     (rejected,) = [event for event in run.events() if event["kind"] == "checkpoint_rejected"]

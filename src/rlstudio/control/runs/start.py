@@ -136,9 +136,17 @@ def resume_session(
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
         with recording_failure(workspace.store, claimed):
             session = opened.enter_context(going.open(StoreLease(workspace.store, claimed, folder.path)))
-            record_lineage(folder, lineage_again(workspace, run.id))
+            record_again(workspace, session)
         opened.pop_all()
     return with_follow_ups(workspace, session)
+
+
+def record_again(workspace: Workspace, session: Session) -> None:
+    """Where and by which code a run goes on; with other code of its environment it is another experiment from here."""
+    if changed := record_lineage(session.folder, lineage_again(workspace, session.folder.id)):
+        session.writer.mark_inexact(
+            f"at {session.status.env_steps:,} steps the code of its environment changed: {', '.join(changed)}"
+        )
 
 
 def lineage_again(workspace: Workspace, run_id: str) -> Lineage:
@@ -198,6 +206,8 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         terms = ResumeTerms(has_checkpoints=has_checkpoints(workspace, run))
         going = continuation_of(folder, longer, state=run.state, terms=terms)
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
+        if terms.has_checkpoints:
+            record_again(workspace, session)
     return with_follow_ups(workspace, session)
 
 

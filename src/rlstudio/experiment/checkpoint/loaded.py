@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rlstudio.core.errors import Notice
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.checkpoint.migrations import Content
 
@@ -26,3 +28,9 @@ class NewestGood(NamedTuple):
 
     loaded: Loaded
     rejected: list[Rejected]
+
+    def name_rejected(self, run_id: str) -> None:
+        """Say which were passed over, and why: whoever asked for the newest gets an older one."""
+        for step, reason in self.rejected:
+            text = f"run {run_id}: its checkpoint at {step:,} steps is damaged and was passed over: {reason}"
+            warnings.warn(text, Notice, stacklevel=3)

@@ -107,9 +107,10 @@ def _imported_files() -> dict[str, ImportedFile]:
     return hashed
 
 
-def record_lineage(folder: RunFolder, now: Lineage) -> None:
-    """For a run that goes on. Where a file that its environment comes from has another content than before, that is
-    recorded and said once: the run goes on with the new one."""
+def record_lineage(folder: RunFolder, now: Lineage) -> list[str]:
+    """For a run that goes on: the files that its environment comes from and that have another content than before. Each
+    is recorded and said once; the run goes on with the new one."""
+    changed: list[str] = []
     earlier = (recorded_lineage(folder) or {}).get("imports")
     for name, module in now.get("imports", {}).items():
         known = earlier.get(name) if isinstance(earlier, dict) else None  # a folder may say anything
@@ -117,7 +118,9 @@ def record_lineage(folder: RunFolder, now: Lineage) -> None:
             folder.event("code_changed", module=name, file=module["file"], sha256=module["sha256"])
             text = f"{module['file']} has changed since the run was last started; it goes on with the file as it is now"
             warnings.warn(text, Notice, stacklevel=2)
+            changed.append(module["file"])
     folder.event(EVENT, **now)
+    return changed
 
 
 def _directory() -> str | None:

@@ -51,7 +51,7 @@ class Continuation:
         if self.extended:
             self.folder.write_config(to_yaml(self.cfg))
             session.writer.update(config_hash=config_hash(self.cfg), total_epochs=self.cfg.train.epochs)
-            self.folder.event("extended", total_epochs=self.cfg.train.epochs)
+            self.folder.event("extended", total_epochs=self.cfg.train.epochs, env_steps=session.status.env_steps)
 
 
 def continuation_of(

@@ -128,6 +128,7 @@ def _newest(checkpoints: Checkpoints, folder: RunFolder, segments: bool) -> Load
             continue
         if newest is None:
             raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+        newest.name_rejected(folder.id)
         return newest.loaded
 
 

@@ -118,6 +118,7 @@ class RunWriter:
             return None
         for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
+        newest.name_rejected(self.folder.id)
         then = newest.loaded.info.topology or {}
         changed = differences(then, topology)
         if changed and not terms.allow_inexact:
@@ -126,7 +127,13 @@ class RunWriter:
             self.mark_inexact(f"resumed on another topology: {', '.join(changed)}{self._machines()}")
         elif not have_same_probe(then, topology):
             self.mark_inexact("resumed from a checkpoint without a fingerprint of the numerics that could be compared")
-        self.folder.event("resumed", env_steps=newest.loaded.info.step, state_hash=newest.loaded.info.state_hash)
+        step, extended_at = newest.loaded.info.step, self._extended_at()
+        if step < extended_at:
+            self.mark_inexact(
+                f"goes on from {step:,} steps, and was extended at {extended_at:,}: what lies between is trained again"
+                " by the schedules of the longer run"
+            )
+        self.folder.event("resumed", env_steps=step, state_hash=newest.loaded.info.state_hash)
         return newest.loaded
 
     def _refusal(self, changed: Sequence[str]) -> str:
@@ -187,11 +194,19 @@ class RunWriter:
                 has_some = False
         return has_some
 
+    def _extended_at(self) -> int:
+        """Steps of the run when it was last made longer; 0 where it never was."""
+        extended = [event.get("env_steps") for event in self.folder.events() if event.get("kind") == "extended"]
+        return max((step for step in extended if isinstance(step, int)), default=0)
+
     # -- status -----------------------------------------------------------------------------------------------------
 
     def stands_at(self, info: CheckpointInfo) -> None:
-        """Set the counters and the hash of the status to those of this checkpoint."""
+        """Set the counters and the hash of the status to those of this checkpoint. An evaluation that came after it,
+        perhaps, is no longer one of the run."""
         counts: dict[str, Any] = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
+        if counts["env_steps"] < self.status.env_steps:
+            counts |= {"eval_return": None, "eval_interval": None}
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
     def set_state(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
