@@ -56,7 +56,15 @@ def attributes(id: str, vectorization: str) -> dict[str, object]:
     return {"part": id, "vectorization": vectorization, "fields": fields, "exact": exact, **chance, **again}
 
 
+def drawn(vectorization: str) -> dict[str, object]:
+    """With parameters that are drawn for each episode, and shown."""
+    params = {"gravity": {"uniform": [5.0, 15.0]}, "length": {"uniform": [0.25, 1.0], "observed": True}}
+    fields = {"params": params, "vectorization": vectorization}
+    return {**attributes("CartPole-v1", vectorization), "fields": fields}
+
+
 cases = {f"{vectorization}-{id}": attributes(id, vectorization) for id, vectorization in EXACT + INEXACT}
+cases |= {f"{vectorization}-drawn": drawn(vectorization) for vectorization in ("native", "sync", "async")}
 globals().update(suites(VecEnvContract, cases))
 
 

@@ -190,9 +190,15 @@ def test_importing_loads_no_torch_no_pygame_no_ffmpeg() -> None:
 # -- the real thing -------------------------------------------------------------------------------------------------
 
 
-def test_the_film_shows_the_episodes_that_were_evaluated(tmp_path: Path) -> None:
-    evaluation = evaluate(Chaser(), CARTPOLE, episodes=3, seed=5)
-    recording = film(Chaser(), CARTPOLE, tmp_path / "all.mp4", seed=5, episodes=3)
+DRAWN = EnvConfig(
+    id="CartPole-v1", params={"length": {"uniform": [0.05, 0.5]}}, vectorization="sync", max_episode_steps=30
+)
+
+
+@pytest.mark.parametrize("cfg", [CARTPOLE, DRAWN], ids=["own values", "drawn"])
+def test_the_film_shows_the_episodes_that_were_evaluated(tmp_path: Path, cfg: EnvConfig) -> None:
+    evaluation = evaluate(Chaser(), cfg, episodes=3, seed=5)
+    recording = film(Chaser(), cfg, tmp_path / "all.mp4", seed=5, episodes=3)
     assert recording.seeds == evaluation.seeds
     assert recording.returns == evaluation.returns
     assert recording.lengths == evaluation.lengths

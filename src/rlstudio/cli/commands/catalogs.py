@@ -241,11 +241,12 @@ def check(
     modules: Imports = None,
     json: Json = False,
 ) -> None:
-    """Try an environment out: shapes, bounds, finite numbers, seeding, replay.
+    """Try an environment out: shapes, bounds, finite numbers, seeding, replay, parameters.
 
     \b
     rlctl check CartPole-v1 --steps 100000
     rlctl check drone_env.py:Drone env.kwargs.wind=3 env.max_episode_steps=200
+    rlctl check CartPole-v1 'env.params.length={uniform: [0.25, 1.5]}'
     rlctl check -f my.yaml
     """
     from rlstudio.experiment.training import environments

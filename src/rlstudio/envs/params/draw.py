@@ -102,31 +102,36 @@ def constants(values: Mapping[str, float]) -> Draw:
 
 def sample(draw: Draw, seed: int, envs: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Of these episodes [n] of these envs [n]: the component of each, and the value of every parameter, float64 [n]."""
-    components = np.zeros(len(envs), np.int64)
-    if len(draw.components) > 1:
-        weights = tuple(component.weight for component in draw.components)
-        components = pick(weights, _uniform(_key(seed, draw.version), envs, episodes, COMPONENT))
-    values = {name: np.empty(len(envs)) for name in draw.names}
-    for name, drawn in values.items():
-        if name in draw.once:
-            uniform = _uniform(_key(seed, None), envs, np.zeros_like(episodes), name)
-        else:
-            uniform = _uniform(_key(seed, draw.version), envs, episodes, name)
-        for index in np.unique(components).tolist():
-            rows = components == index
-            drawn[rows] = draw.components[index].params[name].values(uniform[rows])
+    names = draw.names
+    uniform = _uniform(_key(seed, draw.version), envs, episodes, (COMPONENT, *names))
+    columns = dict(zip(names, uniform.T[1:], strict=True))
+    if draw.once:
+        once = _uniform(_key(seed, None), envs, np.zeros_like(episodes), draw.once)
+        columns |= zip(draw.once, once.T, strict=True)
+    first = draw.components[0]
+    if len(draw.components) == 1:
+        values = {name: first.params[name].values(column) for name, column in columns.items()}
+        return np.zeros(len(envs), np.int64), values
+    components = pick(tuple(component.weight for component in draw.components), uniform[:, 0])
+    values = {name: np.empty(len(envs)) for name in names}
+    for index in np.unique(components).tolist():
+        rows = components == index
+        for name, drawn_from in draw.components[index].params.items():
+            values[name][rows] = drawn_from.values(columns[name][rows])
     return components, values
 
 
-def _uniform(key: int, envs: np.ndarray, episodes: np.ndarray, name: str) -> np.ndarray:
-    place = np.full(len(envs), _word(name))
-    return cast(np.ndarray, to_uniform(episode_words(key, *(cast(AnyArray, each) for each in (envs, episodes, place)))))
+def _uniform(key: int, envs: np.ndarray, episodes: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    """Numbers in [0, 1), a column for each name."""
+    address = envs[:, None], episodes[:, None], _places(names)
+    return cast(np.ndarray, to_uniform(episode_words(key, *(cast(AnyArray, part) for part in address))))
 
 
 @lru_cache(maxsize=1024)
-def _word(name: str) -> np.int64:
-    """A parameter's place in the address."""
-    return np.int64(int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True))
+def _places(names: tuple[str, ...]) -> np.ndarray:
+    """What names are in the address."""
+    words = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True) for name in names]
+    return np.array(words, np.int64)
 
 
 @lru_cache(maxsize=1024)

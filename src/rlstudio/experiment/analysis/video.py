@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,17 +64,25 @@ def film(
 ) -> Filmed:
     """Film all of `episodes` one after the other, or only the one of them with the highest or lowest return."""
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization="sync") as evaluator:
-        seeds = evaluator.seeds
+        seeds, params = evaluator.seeds, evaluator.params
         if choose != "all":
             evaluation = evaluator.run(agent)
-            seeds = (seeds[evaluation.best if choose == "best" else evaluation.worst],)
-    return film_seeds(agent, env_cfg, path, seeds=seeds, fps=fps)
+            number = evaluation.best if choose == "best" else evaluation.worst
+            seeds, params = (seeds[number],), (params[number],)
+    return film_seeds(agent, env_cfg, path, seeds=seeds, params=params, fps=fps)
 
 
 def film_seeds(
-    agent: Player, env_cfg: EnvConfig, path: str | Path, *, seeds: Sequence[int], fps: float | None = None
+    agent: Player,
+    env_cfg: EnvConfig,
+    path: str | Path,
+    *,
+    seeds: Sequence[int],
+    params: Sequence[Mapping[str, float]] | None = None,
+    fps: float | None = None,
 ) -> Filmed:
-    """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`)."""
+    """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`), with what was drawn for their
+    `params`."""
     target = output_path(path, SUFFIXES)
     ffmpeg = _ffmpeg() if target.suffix.lower() == ".mp4" else None
     if ffmpeg is None:
@@ -82,7 +90,8 @@ def film_seeds(
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # read when pygame is imported: no window, no display needed
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
-    films = [_Film(agent, env_cfg, seed) for seed in seeds]
+    drawn = params or [{}] * len(seeds)
+    films = [_Film(agent, env_cfg, seed, values) for seed, values in zip(seeds, drawn, strict=True)]
     with written_whole(target) as partial:
         first = next(frames := _joined(films))
         rate = fps or films[0].fps
@@ -96,13 +105,17 @@ def film_seeds(
 class _Film:
     """One episode as frames; its return and length are known when the last frame is out."""
 
-    def __init__(self, agent: Player, env_cfg: EnvConfig, seed: int) -> None:
-        self.agent, self.env_cfg, self.seed = agent, env_cfg, seed
+    def __init__(self, agent: Player, env_cfg: EnvConfig, seed: int, params: Mapping[str, float]) -> None:
+        self.agent, self.env_cfg, self.seed, self.params = agent, env_cfg, seed, params
         self.fps, self.total, self.length = float(DEFAULT_FPS), 0.0, 0
 
     def frames(self) -> Iterator[Frame]:
+        from rlstudio.envs.gym.settings.param_env import ParamEnv  # imports Gymnasium
+
         with closing(make_single(self.env_cfg, render_mode="rgb_array")) as env:
             self.fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
+            if self.params and isinstance(env, ParamEnv):
+                env.assign(self.params)
             observation, _ = env.reset(seed=self.seed)
             yield self._picture(env)
             for played in play(self.agent, _OneEnv(env), _as_row(observation)):

@@ -23,6 +23,7 @@ from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.params.draw import draw_from, sample
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.play import Played, play
@@ -39,8 +40,9 @@ LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env.
-    `infos` has what each episode gave last for each key of `env.infos`, NaN where it gave no number."""
+    """Episodes in the order of their numbers. `seeds[k]` given to `reset` replays episode k in a Gymnasium env, with
+    the parameters `Evaluator.params[k]` where `eval.params` draws some. `infos` has what each episode gave last for
+    each key of `env.infos`, NaN where it gave no number."""
 
     env_id: str
     purpose: Purpose
@@ -129,6 +131,16 @@ class Evaluator:
         noise = EpisodeNoise(self._env_seed, self._worlds, size=1)
         places = map(self._place, range(self.episodes))
         return tuple(noise.seed(env // self.agents, episode) for env, episode in places)
+
+    @property
+    def params(self) -> tuple[dict[str, float], ...]:
+        """What is drawn for the parameters of each episode; nothing where none are."""
+        draw = draw_from(self.env_cfg.parameters)
+        if draw is None:
+            return ({},) * self.episodes
+        envs, episodes = np.array([self._place(number) for number in range(self.episodes)]).T
+        drawn = sample(draw, self._env_seed, envs // self.agents, episodes)[1]
+        return tuple({name: float(values[k]) for name, values in drawn.items()} for k in range(self.episodes))
 
     def run(self, agent: Player) -> Evaluation:
         """Play every episode once, greedily."""
