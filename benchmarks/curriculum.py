@@ -25,6 +25,7 @@ from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
 from rlstudio.agents.agent import Agent
+from rlstudio.envs.worlds.levels.grid_levels import GridLevels
 from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.ops.statistics import bootstrap_interval
@@ -52,9 +53,9 @@ def on_gymnasium(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
 
 def on_levels(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
     """The share of solved levels: of the hard ones, which is the score, and of all."""
-    world = {"levels": 64, "trivial": 48, **cfg.env.kwargs}
-    solved = [_of(cfg, {"level": float(level)}, agent, 1) > 0 for level in range(int(str(world["levels"])))]
-    return {"score": float(np.mean(solved[int(str(world["trivial"])) :])), "all": float(np.mean(solved))}
+    world = GridLevels(**cfg.env.kwargs)  # type: ignore[arg-type]
+    solved = [_of(cfg, {"level": float(level)}, agent, 1) > 0 for level in range(world.levels)]
+    return {"score": float(np.mean(solved[world.trivial :])), "all": float(np.mean(solved))}
 
 
 def on_grid(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:

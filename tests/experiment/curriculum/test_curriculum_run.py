@@ -178,6 +178,11 @@ STAGE = {"name": "one", "params": {"length": 0.5}}
             {"curriculum": {"stages": [STAGE, {**STAGE, "name": "two"}]}},
             r"curriculum.stages\[0\]: stage 'one' has no way out; give it a gate, or max_steps",
         ),
+        ({"env": {"params": {"lenght": 1}}, "curriculum": {"stages": [STAGE]}}, "env.params: .*'lenght'.*length"),
+        (
+            {"algo": "bc", "train": {"dataset": "cartpole/own-v0"}, "curriculum": {"stages": [STAGE]}},
+            "curriculum: bc learns from a dataset, whose episodes no curriculum changes; leave it out",
+        ),
         ({"curriculum": {}}, "curriculum: a curriculum has one of stages, anneal, levels, adr, and this one has none"),
         (
             {"curriculum": {"anneal": {"start": {"length": 1}, "end": {"length": {"uniform": [1, 2]}}}}},

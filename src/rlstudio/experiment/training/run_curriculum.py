@@ -96,6 +96,10 @@ def training_env(cfg: ExperimentConfig) -> EnvConfig:
     begins with. `env.params` may say of them what else there is to say: whether the agent sees them, for example."""
     if cfg.curriculum is None:
         return cfg.env
+    if getattr(cfg.train, "dataset", None) is not None:
+        raise ConfigError(
+            f"curriculum: {cfg.policy.algo} learns from a dataset, whose episodes no curriculum changes; leave it out"
+        )
     first = new_curriculum(cfg.curriculum, _env_draw(cfg.env), cfg.train.planned_steps).draw.components[0]
     params: dict[str, ParamValue] = dict(cfg.env.params)
     for name in cfg.curriculum.parameters:
@@ -117,6 +121,6 @@ def curriculum_named(cfg: ExperimentConfig) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        if cfg.curriculum is None or set(cfg.curriculum.parameters) & cfg.env.params.keys():
+        if cfg.curriculum is None or any(name in str(error) for name in cfg.env.params):
             raise
         raise ConfigError(str(error).replace("env.params", "curriculum")) from error
