@@ -75,6 +75,9 @@ MPE2 = EnvExtra("marl", "mpe2", "mpe2/", "mpe2/*")
 
 EXTRAS = (BOX2D, MUJOCO, MINIGRID, ATARI, PETTINGZOO, MPE2)
 
+OURS = {"rlstudio/AxelrodIPD-v0": ("rlstudio.envs.worlds.ipd.axelrod_env:AxelrodIPD", 200)}
+"""Plain envs of ours that need a package: where they lie, and their time limit."""
+
 RENDERER = "MUJOCO_GL"
 NO_RENDERER = "disable"
 EGL = "libEGL.so.1"
@@ -88,6 +91,7 @@ def extra_of(id: str, package: str = "") -> EnvExtra | None:
 def prepare(id: str) -> None:
     """Make the id known and its package ready, or say in one line what to install."""
     _set_defaults()
+    _register_ours()
     extra = extra_of(id)
     if extra is not None:
         extra.load("env.id", id)
@@ -96,6 +100,7 @@ def prepare(id: str) -> None:
 def register_installed() -> None:
     """Make the ids of every installed extra known: for lists and for suggestions. One that is broken has none."""
     _set_defaults()
+    _register_ours()
     for extra in EXTRAS:
         if extra.registers and extra.installed:
             with suppress(UserError):
@@ -109,6 +114,15 @@ def require_renderer(id: str) -> None:
             f"env.id: {id} cannot be filmed here, MuJoCo has nothing to draw with: install {EGL} (Debian: libegl1), or"
             f" OSMesa and set {RENDERER}=osmesa"
         )
+
+
+def _register_ours() -> None:
+    """Plain envs of ours, whose package is imported when one is made."""
+    import gymnasium
+
+    for id, (entry_point, limit) in OURS.items():
+        if id not in gymnasium.registry:
+            gymnasium.register(id, entry_point, max_episode_steps=limit)
 
 
 def _set_defaults() -> None:

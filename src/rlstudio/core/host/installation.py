@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[4]
 COVERED_BY = {"setup": ("user", "envs", "dev"), "setup-envs": ("envs", "dev"), "setup-dev": ("dev",)}
 """Targets of the Makefile, and the profiles of bootstrap.sh that have all that the target would install."""
 
+APART = ("axelrod", "bench")
+"""Extras that no target installs."""
+
 REINSTALL = "install RLStudio anew: the list of its packages is missing"
 
 _REQUIREMENT = re.compile(r"([\w.-]+)(\[[\w,-]+\])? *\(?([^;()]*)\)? *(?:;(.*))?")
@@ -62,7 +65,7 @@ def _target(extra: str) -> str | None:
     """The target of the Makefile, where this process runs in the environment that it makes and there is something left
     to do: a target that was made before does nothing, whatever was uninstalled by hand since."""
     environment = ROOT / ".venv"
-    if not is_checkout() or Path(sys.prefix).resolve() != environment.resolve():
+    if extra in APART or not is_checkout() or Path(sys.prefix).resolve() != environment.resolve():
         return None
     of_envs = {name for line in _of_checkout("envs") for name in _parsed(line).extras.strip("[]").split(",")}
     target = "setup" if not extra else "setup-envs" if extra in of_envs else "setup-dev"

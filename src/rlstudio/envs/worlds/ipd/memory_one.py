@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlstudio.envs.worlds.ipd.axelrod_library import PREFIX, memory_one
+
 OUTCOMES = ("CC", "CD", "DC", "DD")
 SEATS_SWAPPED = [0, 1, 3, 2, 4]
 """The entries of a strategy by outcomes that the other one sees: CD and DC change places."""
@@ -64,10 +66,12 @@ class BestResponse:
 
 
 def strategy(given: str | Sequence[float]) -> np.ndarray:
-    """A strategy by name or by its five probabilities."""
+    """A strategy by name, also one of the Axelrod library (`axelrod:TitForTat`), or by its five probabilities."""
+    if isinstance(given, str) and given.startswith(PREFIX):
+        return np.array(memory_one(given.removeprefix(PREFIX)))
     if isinstance(given, str):
         if given not in STRATEGIES:
-            raise ValueError(f"opponent {given!r} is none of pool, {', '.join(STRATEGIES)}")
+            raise ValueError(f"opponent {given!r} is none of pool, {', '.join(STRATEGIES)}, {PREFIX}NAME")
         return np.array(STRATEGIES[given], float)
     probabilities = np.array(given, float)
     if probabilities.shape != (5,) or not ((probabilities >= 0) & (probabilities <= 1)).all():
