@@ -48,8 +48,7 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
     env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
     try:
-        for own in map(cfg.of_team, cfg.teams) if cfg.teams else (cfg,):
-            check_agents(own, env)
+        check_agents(cfg, env)
         refuse_changed_torch(cfg.env.id)
     except (ConfigError, EnvFault, Incompatible):
         env.close()

@@ -37,9 +37,15 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
-    """All agents of a world learn and act by one policy, and each of them counts as an environment."""
+    """Agents have no memory, and each of them counts as an environment."""
     if env.agents == 1:
         return
+    for own in [cfg.of_team(team) for team in cfg.teams] or [cfg]:
+        _check_steps(own, env)
+
+
+def _check_steps(cfg: ExperimentConfig, env: VecEnv) -> None:
+    """Of all agents, or of one team, which learns in steps of all agents too."""
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
