@@ -17,6 +17,7 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.metrics.reader import read_series
 from rlstudio.experiment.run.load import load_agent, load_run
+from rlstudio.experiment.run.pretrained import Pretrained, build_pretrained
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import Position, train
 from support.cli_scenario import rlctl_in_process
@@ -78,6 +79,17 @@ def test_teams_learn_from_the_rows_of_their_own_agents_in_their_own_spaces():
     assert built.trainer.joint.vector_steps == 10, "one team collected, the other found its rows"
     shown = trainers["copiers"].source.last.observations.argmax(-1)
     assert (shown == trainers["shifters"].source.last.observations[:, ::2, :4].argmax(-1)).all()
+
+
+def test_teams_that_all_warm_up_report_nothing_but_episodes_until_one_learns():
+    sizes = {"steps_per_epoch": 120, "learning_starts": 130, "train_every": 12}
+    cfg = tiny("dqn", env={"id": ROLES}, train=sizes, teams=teams(train={"learning_starts": 250}))
+    built = build(cfg)
+    reports = [tick.report for tick in train(built.trainer, cfg.train, Position()) if tick.report]
+    learned = [{name.split("/")[1] for name in report.metrics if name.endswith("/q")} for report in reports]
+    assert learned == [set(), {"copiers"}, {"copiers", "shifters"}]
+    assert [report.warming for report in reports] == [True, False, False]
+    assert reports[0].metrics["rollout/episodes"] == 6 * (120 // 6 // LENGTH)
 
 
 @pytest.mark.parametrize("shifters", [{}, {**DQN, "train": {**DQN["train"], "learning_starts": 62, "n_step": 2}}])
@@ -164,6 +176,8 @@ def test_what_is_for_one_policy_is_refused_with_the_names_of_the_teams(run):
         check_ships(cfg, load_agent(run.path))
     with pytest.raises(Incompatible, match="planner: the run has the teams copiers, shifters"):
         planning_agent(load_agent(run.path), cfg, ["kind=cem"])
+    with pytest.raises(Incompatible, match="b: teams: the run would have the teams copiers, shifters"):
+        build_pretrained(cfg, Pretrained("b", Roles.spaces, cfg.policy.network, {}))
 
 
 def test_a_team_takes_what_it_does_not_say_from_the_experiment():

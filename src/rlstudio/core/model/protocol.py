@@ -38,7 +38,8 @@ class Model(ForPlanning, Protocol):
 
     It says itself what others must know of it: the NumPy acting kernel, export, checkpoints and planners ask here and
     know no kinds. Its class is named in the catalog `MODELS` by its variant, and is called with (spaces, network, rng,
-    **settings); `models/policies/policy_value.py` is an example.
+    **settings); `models/policies/policy_value.py` is an example. One that learns from more than it acts by says what is
+    enough to act by, `acting_spaces`, and is built again from that.
     """
 
     variant: str

@@ -48,6 +48,11 @@ class Pretrained(NamedTuple):
 
 def build_pretrained(cfg: ExperimentConfig, given: Pretrained) -> Built:
     """The parts of a new run with these weights; what does not fit is refused by its field, before a run appears."""
+    if cfg.teams:
+        raise Incompatible(
+            f"{given.label}: teams: the run would have the teams {', '.join(cfg.teams)}, and this is one policy; leave"
+            " teams out"
+        )
     _check_statistics(cfg, given)
     set_threads(cfg.runtime.threads)
     runtime = build_runtime(cfg)

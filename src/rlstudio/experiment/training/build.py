@@ -54,8 +54,7 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     try:
         if cfg.self_play is not None:
             env = with_opponents(env, cfg.self_play, cfg.env)
-        for own in map(cfg.of_team, cfg.teams) if cfg.teams else (cfg,):
-            check_agents(own, env)
+        check_agents(cfg, env)
         refuse_changed_torch(cfg.env.id)
     except (ConfigError, EnvFault, Incompatible):
         env.close()

@@ -37,8 +37,8 @@ def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
 
 
 def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
-    """All agents of a world learn and act by one policy, and each of them counts as an environment; with opponents that
-    play the others, only one does."""
+    """Agents have no memory, and each of them counts as an environment; with opponents that play the others, only one
+    does."""
     if cfg.policy.network.memory != "none" and getattr(env, "resets_take_a_step", False):
         raise Incompatible(
             f"policy.network.memory: {cfg.env.id} resets by autoreset NEXT_STEP, in a step that a memory would"
@@ -46,8 +46,14 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         )
     if env.agents == 1 and cfg.self_play is None:
         return
-    if isinstance(env, NamedAgents):
+    if not cfg.teams and isinstance(env, NamedAgents):
         refuse_unequal(cfg.env.id, env)
+    for own in [cfg.of_team(team) for team in cfg.teams] or [cfg]:
+        _check_steps(own, env)
+
+
+def _check_steps(cfg: ExperimentConfig, env: VecEnv) -> None:
+    """Of all agents, or of one team, which learns in steps of all agents too."""
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
