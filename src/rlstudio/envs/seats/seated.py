@@ -50,7 +50,9 @@ class SeatedVecEnv:
     def __init__(self, inner: VecEnv, opponents: Opponents, seed: int) -> None:
         action = inner.spaces.action
         if inner.agents < 2:
-            raise Incompatible("self_play: the environment has one agent, and nobody to play against; leave it out")
+            raise Incompatible(
+                "self_play: the environment has one agent, and nobody to play against; leave it and eval.opponents out"
+            )
         if not isinstance(action, Discrete):
             raise Incompatible(f"self_play: opponents make one choice, but the env takes {describe(action)}")
         self.inner = inner
