@@ -108,8 +108,8 @@ def commands() -> str:
         for section, named in SECTIONS.items():
             for command, where in named.items():
                 module, _, function = where.partition(":")
-                path = SOURCE / f"cli/commands/{module}.py"
-                yield section, f"`{command}`", f"`cli/commands/{module}.py`", _help(path, function)
+                path = f"cli/commands/{module.replace('.', '/')}.py"
+                yield section, f"`{command}`", f"`{path}`", _help(SOURCE / path, function)
 
     return table(("for", "command", "file", "what it does"), rows())
 

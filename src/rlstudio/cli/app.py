@@ -51,7 +51,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "diff": "diff:diff",
         "metrics": "measured:metrics",
     },
-    "Judge": {"eval": "evaluate:evaluate", "play": "evaluate:play", "record": "record:record"},
+    "Judge": {
+        "eval": "evaluate:evaluate",
+        "play": "evaluate:play",
+        "record": "record:record",
+        "tournament": "games.tournament:tournament",
+    },
     "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {

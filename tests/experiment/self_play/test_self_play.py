@@ -63,6 +63,18 @@ def test_the_pool_holds_the_weights_of_its_moment_and_forgets_the_oldest():
             assert np.array_equal(weights[name], array)
 
 
+def test_a_reset_forgets_the_pool():
+    cfg = game(train={"epochs": 2})
+    built, _ = trained(cfg)
+    env, fresh = built.runtime.env, build(cfg).runtime.env
+    first = {name: rows.copy() for name, rows in fresh.reset().items()}
+    assert env.self_play.weights
+    again = env.reset()
+    assert not env.self_play.weights
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert np.array_equal(env.position()["opponent"], fresh.position()["opponent"])
+
+
 def test_who_is_met_depends_on_the_episode_alone():
     env = build(game(opponents={"latest": 3, "random": 1})).runtime.env
     envs, episodes = np.arange(400) % 20, np.arange(400) // 20

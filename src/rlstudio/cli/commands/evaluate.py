@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -25,6 +24,7 @@ from rlstudio.cli.arguments.options import (
     States,
     Tags,
 )
+from rlstudio.cli.arguments.policies import load_policy, named_policies
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.seeds import summary_line
@@ -104,14 +104,14 @@ def evaluate(
     if dynamics is not None and planner is None:
         raise UserError(f"--dynamics {dynamics}: only a planner needs a model; say which with --planner KIND")
     named = [word for word in words or () if "=" not in word]
-    policies = _policies(Selection(named, states, envs, algos, tags), runs_dir)
+    policies = named_policies(Selection(named, states, envs, algos, tags), runs_dir)
     documents, returns = [], []
     for policy in policies:
-        loaded = _load(policy, checkpoint, runs_dir, imports or (), networks=planner is not None)
+        loaded = load_policy(policy, checkpoint, runs_dir, imports or (), networks=planner is not None)
         used = loaded.cfg.env.seed if seed is None else seed
         planning = None
         if planner is not None:
-            lender = None if dynamics is None else _load(dynamics, "last", runs_dir, imports or ())
+            lender = None if dynamics is None else load_policy(dynamics, "last", runs_dir, imports or ())
             planning = _planning(loaded, planner, settings, lender)
         own = _played(loaded.agent, loaded.cfg, episodes, used)
         planned = None if planning is None else _played(planning, loaded.cfg, episodes, used)
@@ -127,23 +127,6 @@ def evaluate(
         stdout().document(documents if len(documents) > 1 else documents[0])
     elif len(returns) > 1:
         stdout().line(f"all {summary_line(returns)}", "bold")
-
-
-def _policies(selection: Selection, runs_dir: Path) -> list[str]:
-    """Bundles and versions as they were named, runs by their ids."""
-    from rlstudio.control.registry.bundles import names_bundle
-    from rlstudio.control.workspace import Workspace
-
-    bundles = [word for word in selection.words or () if names_bundle(word)]
-    if bundles and selection.filters:
-        raise UserError(f"{bundles[0]}: is no run, so no filter fits; leave one of them out")
-    workspace, policies = Workspace(runs_dir), list[str]()
-    if not selection.words:
-        return [entry.id for entry in selection.entries(workspace)]
-    for word in selection.words:
-        alone = replace(selection, words=[word])
-        policies += [word] if word in bundles else [entry.id for entry in alone.entries(workspace)]
-    return list(dict.fromkeys(policies))
 
 
 def _planning(loaded: TrainedPolicy, kind: str, settings: Sequence[str], lender: TrainedPolicy | None) -> Player:
@@ -181,6 +164,8 @@ def _lines(own: _Played, planned: _Played | None, kind: str | None) -> Iterator[
     for team, agents in own.evaluation.teams.items():
         each = ", ".join(f"{name} {_given(returns)}" for name, returns in agents.items())
         yield f"{team:<9} {each}"
+    for name, share in own.evaluation.versus.items():
+        yield f"{name:<9} {share:.3f}"
     if planned is not None:
         with_planner = planned.evaluation.summary
         bounds = text.interval((with_planner.ci_low, with_planner.ci_high))
@@ -240,7 +225,7 @@ def play(
     from rlstudio.storage.output_file import output_path
 
     output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
-    loaded = _load(run, checkpoint, runs_dir, imports or ())
+    loaded = load_policy(run, checkpoint, runs_dir, imports or ())
     used = loaded.cfg.env.seed if seed is None else seed
     filmed = film(loaded.agent, loaded.cfg.eval_env, video, seed=used, episodes=episodes, choose=choose)
     out = stdout()
@@ -250,26 +235,3 @@ def play(
         return
     returns = ", ".join(text.number(value) for value in filmed.returns)
     out.line(f"{filmed.path}: {sum(filmed.lengths):,} steps, return {returns}")
-
-
-def _load(
-    run: str, checkpoint: str, runs_dir: Path, imports: Sequence[str], *, networks: bool = False
-) -> TrainedPolicy:
-    """`networks`: a planner needs them; the graph of a bundle can only act."""
-    from rlstudio.control.registry.bundles import named_bundle
-    from rlstudio.experiment.config.imports import import_modules
-
-    names = import_modules(imports, runs_dir=runs_dir)
-    bundle = named_bundle(run, runs_dir)
-    if bundle is not None:
-        if checkpoint != "last":
-            raise UserError(f"--checkpoint: the bundle {run} has one policy; leave it out")
-        from rlstudio.delivery.policies import policy_of_bundle
-
-        return policy_of_bundle(bundle, names, networks=networks)
-    from rlstudio.control.workspace import Workspace
-
-    folder = Workspace(runs_dir).folder_to_load(run)
-    from rlstudio.delivery.policies import policy_of_run
-
-    return policy_of_run(folder, checkpoint)

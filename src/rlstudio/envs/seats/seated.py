@@ -50,7 +50,9 @@ class SeatedVecEnv:
     def __init__(self, inner: VecEnv, opponents: Opponents, seed: int) -> None:
         action = inner.spaces.action
         if inner.agents < 2:
-            raise Incompatible("self_play: the environment has one agent, and nobody to play against; leave it out")
+            raise Incompatible(
+                "self_play: the environment has one agent, and nobody to play against; leave it and eval.opponents out"
+            )
         if not isinstance(action, Discrete):
             raise Incompatible(f"self_play: opponents make one choice, but the env takes {describe(action)}")
         self.inner = inner
@@ -83,14 +85,14 @@ class SeatedVecEnv:
         self._observed = self.inner.reset()
         self._episodes[:] = 0
         self._begin(self._envs)
-        return _rows(self._observed, self._columns())
+        return rows_of(self._observed, self._columns())
 
     def step(self, actions: np.ndarray) -> Step:
         columns = self._columns()
         step = self.inner.step(self._joint(actions, columns))
         acted = None if step.active is None else step.active[columns]
         rewards, terminated, truncated = step.rewards[columns], step.terminated[columns], step.truncated[columns]
-        successors = _rows(step.successors, columns)
+        successors = rows_of(step.successors, columns)
         infos = {key: numbers[columns] for key, numbers in step.infos.items()}
         self._paid += np.where(self._out[self._envs, self._seat], 0.0, rewards)
         self._out |= (step.terminated | step.truncated).reshape(self._out.shape)
@@ -103,7 +105,7 @@ class SeatedVecEnv:
             self._episodes[ended] += 1
             self._begin(ended)
         active = np.ones(self.num_envs, bool) if acted is None else acted
-        observations = _rows(self._observed, self._columns())
+        observations = rows_of(self._observed, self._columns())
         return Step(observations, successors, rewards, terminated, truncated, infos, active)
 
     def position(self) -> State:
@@ -132,7 +134,7 @@ class SeatedVecEnv:
             again = np.array(self.restarted)
             self._episodes[again] += 1
             self._begin(again)
-        return _rows(self._observed, self._columns())
+        return rows_of(self._observed, self._columns())
 
     def close(self) -> None:
         self.inner.close()
@@ -162,7 +164,7 @@ class SeatedVecEnv:
         of_columns = self._opponent[columns // self.seats]
         for opponent in np.unique(of_columns).tolist():
             its = of_columns == opponent
-            chosen = self.opponents.player(opponent).choose(_rows(self._observed, columns[its]), uniform[its])
+            chosen = self.opponents.player(opponent).choose(rows_of(self._observed, columns[its]), uniform[its])
             joint[columns[its]] = chosen
         return joint
 
@@ -175,7 +177,7 @@ class SeatedVecEnv:
         return cast(np.ndarray, to_uniform(episode_words(self._key, *places))) + HALF_A_STEP
 
 
-def _rows(observations: Array, rows: np.ndarray) -> Array:
+def rows_of(observations: Array, rows: np.ndarray) -> Array:
     if isinstance(observations, dict):
         return {name: entry[rows] for name, entry in observations.items()}
     return cast("np.ndarray", observations[rows])

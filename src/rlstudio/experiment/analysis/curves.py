@@ -120,7 +120,7 @@ def plot_runs(
         axes.margins(x=0.02, y=0.08)
         if not single or "band" in drawn:
             _legend(figure, axes, below, INTERVAL if "band" in drawn else "")
-        _save(figure, target)
+        save_figure(figure, target)
     return target
 
 
@@ -188,7 +188,7 @@ def _legend(figure: Figure, axes: Axes, rows_below: int, title: str) -> None:
         axes.legend(loc="best", **style)
 
 
-def _save(figure: Figure, target: Path) -> None:
+def save_figure(figure: Figure, target: Path) -> None:
     kind = target.suffix.lower().lstrip(".")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     with written_whole(target) as partial, translated_os_errors(target):

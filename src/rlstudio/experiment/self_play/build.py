@@ -16,7 +16,7 @@ from rlstudio.planners.games import SearchPlayer, TurnGame
 
 def with_opponents(env: VecEnv, cfg: SelfPlayConfig, env_cfg: EnvConfig) -> SelfPlayVecEnv:
     """The environments as the learner meets them: one seat is its own."""
-    game = _game(env_cfg) if PLANNER in cfg.opponents else None
+    game = searchable(env_cfg, "self_play.opponents: planner") if PLANNER in cfg.opponents else None
     search = partial(search_by, game=game, simulations=cfg.simulations)
     return SelfPlayVecEnv(env, SelfPlay(cfg, env_cfg, env, search), env_cfg.seed)
 
@@ -30,10 +30,9 @@ def search_by(learner: Agent, game: TurnGame | None, simulations: int, greedy: b
     return SearchPlayer(game, simulations, model.policy_for_plan(), model.value_for_plan({}), greedy)
 
 
-def _game(cfg: EnvConfig) -> TurnGame:
+def searchable(cfg: EnvConfig, field: str) -> TurnGame:
+    """The game to search in; ConfigError where it cannot be."""
     world: object = make_world(cfg.id, cfg.kwargs) if cfg.id in WORLDS else None
     if not isinstance(world, TurnGame):
-        raise ConfigError(
-            f"self_play.opponents: planner: {cfg.id} cannot be searched; that needs a native World with `states_of`"
-        )
+        raise ConfigError(f"{field}: {cfg.id} cannot be searched; that needs a native World with `states_of`")
     return world

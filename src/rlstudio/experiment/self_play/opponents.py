@@ -43,7 +43,7 @@ class SelfPlay:
         self.kinds = [kind for kind, weight in cfg.opponents.items() if weight > 0]
         weights = np.array([cfg.opponents[kind] for kind in self.kinds])
         self._up_to = np.cumsum(weights / weights.sum())[:-1]
-        self._env, self._seats = env, env.agents
+        self._seats = env.agents
         self._scripted: dict[int, SeatPlayer] = {
             number: named_player(kind, env_cfg, env.spaces, "self_play.opponents", LEARNED)
             for number, kind in enumerate(self.kinds)
@@ -52,7 +52,6 @@ class SelfPlay:
         self._new_search = new_search
         self._key = int(Rng(env_cfg.seed).fork("opponents").generator().integers(-(2**63), 2**63, dtype=np.int64))
         self._learner: AnyAgent | None = None
-        self._players: dict[int, SeatPlayer] = {}
         self.start()
 
     def start(self) -> None:
@@ -63,6 +62,7 @@ class SelfPlay:
         self.epoch = self.taken = self.last_taken = 0  # epochs, snapshots, and the epoch of the last one
         self.counts = np.zeros((len(self.kinds), 3))  # of this epoch: wins, draws and losses against each kind
         self.weights: dict[int, Weights] = {}
+        self._players: dict[int, SeatPlayer] = dict(self._scripted)
 
     def bind(self, learner: AnyAgent) -> None:
         """From now on `latest` is this one."""

@@ -75,7 +75,7 @@ def refuse_unequal(id: str, env: NamedAgents) -> None:
             mine, other = (f"{describe(part.observation)} and {describe(part.action)}" for part in (first, spaces))
             raise Incompatible(
                 f"env.id: {id}: {env.agent_names[0]} has {mine}, {name} has {other}; one policy for all agents needs"
-                " equal spaces"
+                " equal spaces; give each kind a team (docs/howto/teams.md)"
             )
 
 

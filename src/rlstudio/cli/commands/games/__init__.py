@@ -1,0 +1,1 @@
+"""Commands for games: policies that play against each other."""
