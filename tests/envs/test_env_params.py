@@ -254,17 +254,22 @@ def test_mujoco_fields_are_set_or_scaled_with_what_mujoco_derives():
         "pole": {"target": "mujoco:body_mass[pole]", "uniform": [0.5, 2.0], "op": "scale"},
         "mujoco:opt.gravity[2]": {"uniform": [-12, -8]},
         "mujoco:dof_damping[slider]": {"uniform": [0.5, 1.5]},
+        "mujoco:geom_friction[0,2]": {"uniform": [0.0, 0.1]},
     }
     env = Recipe(EnvConfig(id="InvertedPendulum-v5", params=params)).build()
     model = env.unwrapped.model
     own, weight = float(model.body("pole").mass[0]), float(model.body("pole").invweight0[0])
-    env.assign({"pole": 2.0, "mujoco:opt.gravity[2]": -9.0, "mujoco:dof_damping[slider]": 0.7})
+    friction = model.geom_friction[0].tolist()
+    other = {"mujoco:dof_damping[slider]": 0.7, "mujoco:geom_friction[0,2]": 0.05}
+    env.assign({"pole": 2.0, "mujoco:opt.gravity[2]": -9.0, **other})
     env.reset(seed=0)
     assert model.body("pole").mass[0] == 2 * own
     assert model.opt.gravity[2] == -9.0
+    assert model.geom_friction[0].tolist() == [*friction[:2], 0.05]
     assert model.dof_damping[model.joint("slider").dofadr[0]] == 0.7
     assert model.body("pole").invweight0[0] < 0.9 * weight
-    env.assign({"pole": 1.0, "mujoco:opt.gravity[2]": -9.81, "mujoco:dof_damping[slider]": 1.0})
+    own = {"mujoco:dof_damping[slider]": 1.0, "mujoco:geom_friction[0,2]": friction[2]}
+    env.assign({"pole": 1.0, "mujoco:opt.gravity[2]": -9.81, **own})
     plain = gymnasium.make("InvertedPendulum-v5")
     assert np.array_equal(env.reset(seed=5)[0], plain.reset(seed=5)[0])
     for _ in range(5):
@@ -283,6 +288,8 @@ def test_mujoco_fields_are_set_or_scaled_with_what_mujoco_derives():
         ("CartPole-v1", {"length": {"uniform": [0, 2]}}, "gives numbers that are not finite with length=0"),
         ("CartPole-v1", {"mujoco:body_mass[x]": 1.0}, "CartPole-v1 is no MuJoCo env, so it has no mujoco:body_mass[x]"),
         ("InvertedPendulum-v5", {"mujoco:body_mass[pol]": 1.0}, "no body 'pol'; did you mean pole? known: world, cart"),
+        ("InvertedPendulum-v5", {"mujoco:body_mass[7]": 1.0}, "7 is not among the 3, which are counted from 0"),
+        ("InvertedPendulum-v5", {"mujoco:body_mass[pole,0]": 1.0}, "body_mass has 1 places for an index, not 2"),
         ("InvertedPendulum-v5", {"mujoco:body_maß": 1.0}, "is no name of a parameter; use letters"),
         ("FrozenLake-v1", {"nrow": {"uniform": [0, 1], "observed": True}}, "FrozenLake-v1 shows Discrete(16), where"),
     ],

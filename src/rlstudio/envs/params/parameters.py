@@ -21,7 +21,7 @@ from rlstudio.envs.params.distributions import Constant, Distribution, distribut
 
 Kind = Literal["", "attr", "kwarg", "reset", "mujoco"]
 KINDS = ("attr", "kwarg", "reset", "mujoco")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\[\]/ -]{0,99}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:,\[\]-]{0,99}")
 OPTIONS = ("every", "observed", "op", "target")
 VALUES = ("value", "nominal", "uniform", "log_uniform", "normal", "choice")
 
@@ -70,7 +70,7 @@ class Parameter:
 def parse_parameter(name: str, value: float | Mapping[str, object]) -> Parameter:
     """ValueError says what is wrong with it."""
     if not NAME.fullmatch(name):
-        raise ValueError("is no name of a parameter; use letters, digits and _ . : [ ] only")
+        raise ValueError("is no name of a parameter; use letters, digits and _ . : , [ ] - only")
     if not isinstance(value, Mapping):
         return Parameter(name, *_place_of(name), distribution(value))
     options = {key: value[key] for key in value if key in OPTIONS}

@@ -39,7 +39,7 @@ class MujocoField:
                 " body_mass[NAME], geom_friction[NAME,0], dof_damping[NAME] or opt.gravity[2]"
             )
         self._holder, self._name, self._field = holder, name, field
-        self._index = _index(model, name, match[2], f"env.params: {parameter.address} of {env_id}")
+        self._index = _index(model, name, field, match[2], f"env.params: {parameter.address} of {env_id}")
         held = np.array(field if not isinstance(field, np.ndarray) else self._part(), np.float64)
         self._held = held
         self.own = float(held) if held.size == 1 and held.ndim == 0 else None
@@ -57,25 +57,35 @@ class MujocoField:
         return part
 
 
-def _index(model: Any, field: str, text: str | None, place: str) -> tuple[int | slice, ...]:
+def _index(model: Any, name: str, field: object, text: str | None, place: str) -> tuple[int | slice, ...]:
+    """Of an array's rows, and then of what is in a row."""
     if text is None:
-        return (slice(None),)
-    return tuple(_row(model, field, part.strip(), place) for part in text.split(","))
+        return (slice(None),) if isinstance(field, np.ndarray) else ()
+    parts = text.split(",")
+    if not isinstance(field, np.ndarray) or len(parts) > field.ndim:
+        raise ConfigError(f"{place}: {name} has {np.ndim(np.asarray(field))} places for an index, not {len(parts)}")
+    return tuple(
+        _numbered(part.strip(), size, place)
+        if part.strip().lstrip("-").isdecimal()
+        else _named(model, name, part, place)
+        for part, size in zip(parts, field.shape, strict=False)
+    )
 
 
-def _row(model: Any, field: str, part: str, place: str) -> int | slice:
-    if part.lstrip("-").isdecimal():
-        size = len(getattr(model, field, ())) or None
-        if size is not None and not -size <= int(part) < size and not field.startswith("opt"):
-            raise ConfigError(f"{place}: there are {size}, counted from 0")
-        return int(part)
-    prefix = field.partition("_")[0]
+def _numbered(part: str, size: int, place: str) -> int:
+    if not -size <= int(part) < size:
+        raise ConfigError(f"{place}: {part} is not among the {size}, which are counted from 0")
+    return int(part)
+
+
+def _named(model: Any, field: str, part: str, place: str) -> int | slice:
+    prefix, name = field.partition("_")[0], part.strip()
     kind = OBJECTS.get(prefix)
     names = [] if kind is None else _names(model, kind)
-    if part not in names:
-        near = suggest(part, names) or ";"
-        raise ConfigError(f"{place}: there is no {kind or 'name'} {part!r}{near} known: {', '.join(names) or 'none'}")
-    index = names.index(part)
+    if name not in names:
+        near = suggest(name, names) or ";"
+        raise ConfigError(f"{place}: there is no {kind or 'name'} {name!r}{near} known: {', '.join(names) or 'none'}")
+    index = names.index(name)
     if prefix != "dof":
         return index
     first = int(model.jnt_dofadr[index])
