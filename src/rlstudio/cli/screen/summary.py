@@ -39,11 +39,11 @@ def header(session: Session, origin: str) -> list[str]:
 
 def _world(session: Session) -> str:
     """CartPole-v1 trains on our own world and is evaluated on the real one: the header says so."""
-    from rlstudio.experiment.training.environments import exists_only_here
+    from rlstudio.experiment.training.environments import exists_only_here, is_pettingzoo
 
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
     if kind not in ("native", "envpool"):
-        return f"{env_id} (Gymnasium, {kind})"
+        return f"{env_id} ({'PettingZoo' if is_pettingzoo(env_id) else 'Gymnasium'}, {kind})"
     if exists_only_here(session.cfg.env):
         return f"{env_id} (native world)"
     world = "native world" if kind == "native" else "EnvPool"

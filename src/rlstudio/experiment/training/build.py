@@ -15,7 +15,13 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.machine import pick_device, set_threads
-from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
+from rlstudio.experiment.training.refusals import (
+    check_actions,
+    check_agents,
+    check_dataset,
+    check_memory,
+    refuse_unequal,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     env = make_vec_env(cfg.env, step_timeout=cfg.rollout.step_timeout, max_restarts=cfg.rollout.max_restarts)
     try:
         check_agents(cfg, env)
+        refuse_unequal(cfg.env.id, env)
         refuse_changed_torch(cfg.env.id)
     except (ConfigError, EnvFault, Incompatible):
         env.close()

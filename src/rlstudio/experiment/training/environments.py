@@ -9,6 +9,7 @@ from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.make import EnvInfo, known_envs, refuse_unknown, single_spaces
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
@@ -21,6 +22,7 @@ __all__ = [
     "check",
     "exists_only_here",
     "given_env",
+    "is_pettingzoo",
     "known_envs",
     "missing_extras",
     "refuse_elsewhere",

@@ -40,8 +40,6 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
     """All agents of a world learn and act by one policy, and each of them counts as an environment."""
     if env.agents == 1:
         return
-    if isinstance(env, NamedAgents):
-        refuse_unequal(cfg.env.id, env)
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
@@ -55,8 +53,10 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         raise ConfigError(f"train.steps_per_epoch: {epoch} is not a multiple of {rollout} ({rows}); {near} is")
 
 
-def refuse_unequal(id: str, env: NamedAgents) -> None:
+def refuse_unequal(id: str, env: VecEnv) -> None:
     """One policy for all agents sees and does the same for each of them."""
+    if not isinstance(env, NamedAgents):
+        return
     first = env.agent_spaces[0]
     for name, spaces in zip(env.agent_names, env.agent_spaces, strict=True):
         if spaces != first:
