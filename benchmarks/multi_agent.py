@@ -60,7 +60,7 @@ def run(seed: int, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def overhead(id: str) -> dict[str, Any]:
-    """Median seconds of a step of all environments, of the vector and of a loop that keeps nothing."""
+    """Median CPU seconds of a step of all environments, of the vector and of a loop that keeps nothing."""
     cfg, num_envs = EnvConfig(id=id), OVERHEAD[id]
     env = make_vec_env(cfg, num_envs, seed=0, vectorization="sync")
     loop = _Loop(id, num_envs)
@@ -168,7 +168,7 @@ def page(stored: list[dict[str, Any]]) -> str:
         for line in current(stored, "overhead").values()
     ]
     head = ["seed", "steps of agents", "return of an agent", "interval", f">= {WANTED}", "CPU s"]
-    costs = ["environment", "copies", "steps of the world per s, vector", "plain loop", "time of the loop"]
+    costs = ["environment", "copies", "steps of the world per CPU s, vector", "plain loop", "time, vector / loop"]
     parts = [table(head, learned) if learned else "", table(costs, cost) if cost else ""]
     return "\n\n".join(part for part in parts if part) or "Nothing is measured yet."
 
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the tables again, from stored results")
     args = parser.parse_args()
     if args.overhead:
-        for id in OVERHEAD:
+        for id in OVERHEAD.keys() - current(read_store(STORE), "overhead").keys():
             append(STORE, overhead(id))
     for seed in range(0 if args.render or args.overhead else args.seeds):
         if seed in current(read_store(STORE), "learning"):

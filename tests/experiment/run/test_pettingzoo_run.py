@@ -17,14 +17,17 @@ from support.tiny_runs import assert_same_result, only_run, run_to_the_end
 SPREAD, TOYS = "mpe2/simple_spread_v3", "support.pettingzoo_toys"
 SIZES = {
     ("ppo", SPREAD): {"steps_per_epoch": 180, "rollout_steps": 30, "batch_size": 60},
-    ("ppo", f"{TOYS}:raw_env"): {"steps_per_epoch": 44, "rollout_steps": 11, "batch_size": 22},
     ("dqn", f"{TOYS}:raw_env"): {"steps_per_epoch": 88, "train_every": 4, "n_step": 2},
+    ("ppo", f"{TOYS}:raw_env"): {"steps_per_epoch": 44, "rollout_steps": 11, "batch_size": 22},
     ("dqn", SPREAD): {"steps_per_epoch": 180, "train_every": 6},
 }
 """A forbidden move in the toy's tic-tac-toe is an error. Rollouts are cut in the middle of its games."""
 
 
-@pytest.mark.parametrize(("algo", "id"), SIZES)
+@pytest.mark.parametrize(
+    ("algo", "id"),
+    [case if number < 2 else pytest.param(*case, marks=pytest.mark.slow) for number, case in enumerate(SIZES)],
+)
 def test_a_run_of_many_agents_is_cut_and_goes_on_bit_for_bit(algo, id, tmp_path):
     agent_id = {"agent_id": True} if id == SPREAD else {}
     cfg = tiny(algo, env={"id": id, "num_envs": 2, **agent_id}, train=SIZES[algo, id], ckpt={"every_epochs": 1})

@@ -39,11 +39,11 @@ def header(session: Session, origin: str) -> list[str]:
 
 def _world(session: Session) -> str:
     """CartPole-v1 trains on our own world and is evaluated on the real one: the header says so."""
-    from rlstudio.experiment.training.environments import exists_only_here, has_only_a_vector
+    from rlstudio.experiment.training.environments import exists_only_here, has_only_a_vector, is_pettingzoo
 
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
     if kind in ("sync", "async"):
-        return f"{env_id} (Gymnasium, {kind})"
+        return f"{env_id} ({'PettingZoo' if is_pettingzoo(env_id) else 'Gymnasium'}, {kind})"
     if kind == "vector" and has_only_a_vector(session.cfg.env):
         return f"{env_id} (VectorEnv)"
     if exists_only_here(session.cfg.eval_env):

@@ -14,6 +14,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
 from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, refuse_unknown, single_spaces
 from rlstudio.envs.own_modules import module_name
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here
 
@@ -27,6 +28,7 @@ __all__ = [
     "exists_only_here",
     "given_env",
     "has_only_a_vector",
+    "is_pettingzoo",
     "known_envs",
     "missing_extras",
     "refuse_elsewhere",

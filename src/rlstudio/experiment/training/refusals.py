@@ -67,8 +67,10 @@ def _check_steps(cfg: ExperimentConfig, env: VecEnv) -> None:
         raise ConfigError(f"train.steps_per_epoch: {epoch} is not a multiple of {rollout} ({rows}); {near} is")
 
 
-def refuse_unequal(id: str, env: NamedAgents) -> None:
+def refuse_unequal(id: str, env: VecEnv) -> None:
     """One policy for all agents sees and does the same for each of them."""
+    if not isinstance(env, NamedAgents):
+        return
     first = env.agent_spaces[0]
     for name, spaces in zip(env.agent_names, env.agent_spaces, strict=True):
         if spaces != first:
