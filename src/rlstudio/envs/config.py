@@ -76,7 +76,7 @@ Wrappers = tuple[str | dict[str, Kwargs], ...]
 
 
 class EnvConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("params", "infos", "agent_id", "state")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("workers", "params", "infos", "agent_id", "state")
 
     id: str = Field(max_length=200)
     """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them), one of many agents,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv, World
-from rlstudio.core.errors import ConfigError, UserError, suggest
+from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs import extras
 from rlstudio.envs.config import EnvConfig
@@ -87,10 +87,10 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     if is_pettingzoo(cfg.id):
         return _of_pettingzoo(cfg, wanted)
     _refuse_settings_of_agents(cfg)
-    beyond = _params_beyond_worlds(cfg, wanted)
-    masked = cfg.action_mask != "none"
     if wanted == "auto" and has_only_a_vector(cfg):
         wanted = "vector"
+    beyond = _params_beyond_worlds(cfg, wanted)
+    masked = cfg.action_mask != "none"
     if wanted == "vector" and cfg.wrappers:
         raise ConfigError("env.wrappers: a VectorEnv takes none; wrap it where it is made (gymnasium.wrappers.vector)")
     if masked and wanted in ("native", "envpool", "vector"):
@@ -116,7 +116,10 @@ def has_only_a_vector(cfg: EnvConfig) -> bool:
         return False
     from rlstudio.envs.gym.recipe import Recipe
 
-    return not Recipe(cfg).has_plain_env
+    try:
+        return not Recipe(cfg).has_plain_env
+    except UnknownName:  # which is said where one is made
+        return False
 
 
 def _params_beyond_worlds(cfg: EnvConfig, wanted: str) -> bool:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from rlstudio.agents.teams import TeamsAgent
 from rlstudio.core.contracts import Player
+
+if TYPE_CHECKING:
+    from rlstudio.data.teams.columns import TeamColumns
 
 ByTeam = dict[str, dict[str, tuple[float, ...]]]
 """Returns of the episodes by team and agent."""
 
 
+@runtime_checkable
+class OfTeams(Protocol):
+    """A player of several teams, `agents.teams.TeamsAgent`, without importing torch to know one."""
+
+    teams: Mapping[str, object]
+    names: tuple[str, ...]
+    columns: Mapping[str, TeamColumns]
+
+
 def returns_by_team(returns: Sequence[float], player: Player) -> ByTeam:
     """Of episodes in the order of their numbers; nothing where the player is not of several teams. An agent without an
     episode is left out."""
-    if not isinstance(player, TeamsAgent):
+    if not isinstance(player, OfTeams):
         return {}
     every = len(player.names)
     return {

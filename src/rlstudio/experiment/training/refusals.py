@@ -46,7 +46,7 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         )
     if env.agents == 1 and cfg.self_play is None:
         return
-    if not cfg.teams and isinstance(env, NamedAgents):
+    if not cfg.teams:
         refuse_unequal(cfg.env.id, env)
     for own in [cfg.of_team(team) for team in cfg.teams] or [cfg]:
         _check_steps(own, env)
