@@ -182,7 +182,7 @@ def canonical(cfg: Config, stored: Stored | None = None) -> str:
         inner = data
         for part in sections:
             inner = inner[part]
-        inner.pop(last)
+        inner.pop(last, None)  # at its default it may be gone already
     return json.dumps(_positive_zero(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
