@@ -82,11 +82,13 @@ def print_seeds(out: Terminal, outcomes: Sequence[SeedResult]) -> None:
         run = outcome.run
         state = Cell(run["state"], STATE_STYLES.get(run["state"], ""))
         rows.append([str(run["seed"]), state, f"{run['env_steps']:,}", text.number(run["eval_return"]), run["id"]])
-    out.table(["seed", "state", "steps", "return", "run"], rows)
+    out.table(["seed", "state", "steps", "eval", "run"], rows)
     if returns := _returns(outcomes):
         out.line(summary_line(returns), "bold")
     first = outcomes[0].run  # all have its name
-    out.line(f"try next: rlctl plot {first['name']}{in_runs_dir(Path(first['path']).parent)}")
+    where = f"{first['name']}{in_runs_dir(Path(first['path']).parent)}"
+    is_left = any(outcome.run["state"] == RunState.INTERRUPTED for outcome in outcomes)
+    out.line(f"go on with: rlctl resume {where}" if is_left else f"try next: rlctl plot {where}")
 
 
 def _returns(outcomes: Sequence[SeedResult]) -> list[float]:

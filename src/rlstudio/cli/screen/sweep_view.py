@@ -115,8 +115,10 @@ def print_sweep(out: Terminal, summary: SweepSummary) -> None:
     if paused and sweep.is_driven:
         out.line(f"{paused} of its runs are paused by their user; go on with each: rlctl resume RUN", "yellow")
     out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "runs", "settings"], trial_rows(summary, best))
-    for path, share in importance(summary).items():
-        out.line(f"  {share:4.2f}  {path}", "dim")
+    if shares := importance(summary):
+        out.line(f"how much of {summary.cfg.metric} each setting explains:", "dim")
+        for path, share in shares.items():
+            out.line(f"  {share:4.2f}  {path}", "dim")
     if best is None:
         out.line("no trial has completed", "yellow")
         return

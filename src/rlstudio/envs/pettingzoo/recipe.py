@@ -93,7 +93,8 @@ class PettingZooRecipe:
     def to_json(self) -> State:
         """Plain values from which `from_json` makes the same recipe in a process that imported nothing."""
         creator = importable(self.source.creator, self.cfg.id)
-        return {"cfg": self.cfg.model_dump(mode="json"), "creator": creator, "kwargs": self.source.kwargs}
+        cfg = self.cfg.model_dump(mode="json", exclude={"workers"})  # a worker has none of its own
+        return {"cfg": cfg, "creator": creator, "kwargs": self.source.kwargs}
 
     @classmethod
     def from_json(cls, value: State) -> PettingZooRecipe:

@@ -267,7 +267,7 @@ class Evaluator:
             env, _ = self._place(number)
             raise EnvFault(
                 f"{self.env_cfg.id}: evaluation episode {number} (env {env}, seed {self.seeds[number]}) returned"
-                f" {returns[number]}; last action {actions[env].tolist()}"
+                f" {returns[number]}; last action {actions[env].tolist()}; `rlctl check` finds the step"
             )
 
 

@@ -218,7 +218,8 @@ class RunWriter:
             refused = error  # the store does not know, but the folder still gets the state
         self.status = replace(self.status, state=state, reason=reason, message=message)
         self.folder.write_status(self.status)
-        self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps)
+        said = {"message": message} if message else {}
+        self.folder.event(state.lower(), reason=str(reason), env_steps=self.status.env_steps, **said)
         self.notify(self.status)
         if refused is not None:
             raise refused
