@@ -25,6 +25,9 @@ from rlstudio.storage.output_file import output_path
 LONGEST = 10_000
 """Steps after which a game is taken to have no end."""
 
+DARK = 0.3
+"""How far from a half a score must be for its cell to need white letters."""
+
 
 @dataclass(frozen=True)
 class Tournament:
@@ -114,14 +117,17 @@ def draw_tournament(tournament: Tournament, path: str | Path) -> Path:
         table, bars = figure.subplots(1, 2)
         table.imshow(scores, cmap="PRGn", vmin=0.0, vmax=1.0)
         for row, column in np.argwhere(~np.isnan(scores)):
-            table.text(column, row, f"{scores[row, column]:.2f}", ha="center", va="center", fontsize=8)
+            score = scores[row, column]
+            colour = "white" if abs(score - 0.5) > DARK else "#222222"
+            table.text(column, row, f"{score:.2f}", ha="center", va="center", fontsize=8, color=colour)
         table.set_xticks(places, names, rotation=45, ha="right")
         table.set_yticks(places, names)
-        table.set_title(f"score of the row against the column, {tournament.games} games", loc="left", fontsize=10)
+        table.set_title("score against the column", loc="left", fontsize=10)
         bars.errorbar(elo, places, xerr=(elo - low, high - elo), fmt="o", color=COLOURS[0], capsize=3)
         bars.set_yticks(places, names)
         bars.invert_yaxis()
         bars.grid(axis="x", color="#E4E4E4", linewidth=0.8)
-        bars.set_title(f"Elo on {tournament.env_id}, 95 % interval", loc="left", fontsize=10)
+        bars.set_title("Elo, 95 % interval", loc="left", fontsize=10)
+        figure.suptitle(f"{tournament.env_id}, {tournament.games} games of every two players", fontsize=11)
         save_figure(figure, target)
     return target
