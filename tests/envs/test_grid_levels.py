@@ -101,6 +101,8 @@ def test_a_car_starts_where_its_parameters_say():
     noise = np.linspace(0, 1, 1000, endpoint=False)[:, None]
     world = MountainCar()
     assert (world.initial(noise, world.params, np)[:, 0] == noise[:, 0] * 0.2 - 0.6).all()  # Gymnasium's, bit for bit
-    x, speed = world.initial(noise, {**world.params, "start": 0.3, "start_width": 0.1}, np).T
+    assert not world.initial(noise, world.params, np)[:, 1].any()
+    changed = {"start": 0.3, "start_width": 0.1, "start_speed": 0.02}
+    x, speed = world.initial(noise, {**world.params, **changed}, np).T
     assert (x.min(), x.max()) == pytest.approx((0.3, 0.4), abs=2e-4)
-    assert not speed.any()
+    assert (speed == 0.02).all()
