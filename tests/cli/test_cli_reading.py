@@ -62,6 +62,7 @@ READING = {
     "compare": ["tiny", "tiny RUN --json"],
     "metrics": ["tiny --wide", "tiny --out OUT/metrics.csv", "RUN"],
     "diff": ["tiny tiny", "tiny RUN --json"],
+    "tournament": ["tiny RUN"],
     "queue": ["", "--json"],
     "gc": ["", "--days 0 --states interrupted,completed,failed,cancelled --json"],
     "models": ["", "--json", "cartpole", "nothing"],

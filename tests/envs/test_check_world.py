@@ -55,7 +55,7 @@ def test_a_class_from_python():
 def test_a_name_that_is_no_world(id, error, message):
     assert id not in WORLDS
     with pytest.raises(error, match=message):
-        resolve_vectorization(EnvConfig(id=id))
+        make_vec_env(EnvConfig(id=id), 1)
 
 
 class Flat(MyWorld):

@@ -8,8 +8,8 @@ import pytest
 
 from rlstudio.envs.params.distributions import Constant, Uniform
 from rlstudio.experiment.curriculum.adr import Adr
-from rlstudio.experiment.curriculum.config import AdrConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import AdrConfig
 
 X_LOW, X_HIGH, Z_LOW, Z_HIGH = 1, 2, 3, 4
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rlstudio.envs.params.distributions import Constant
-from rlstudio.experiment.curriculum.config import LevelsConfig, SuccessConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 from rlstudio.experiment.curriculum.levels import Levels, rank_weights
+from rlstudio.experiment.curriculum.sections import LevelsConfig, SuccessConfig
 
 
 def levels(count: int = 3, **changes) -> Levels:

@@ -8,8 +8,8 @@ import pytest
 
 from rlstudio.envs.params.distributions import Constant, LogUniform, Normal, Uniform
 from rlstudio.experiment.curriculum.anneal import Anneal, between
-from rlstudio.experiment.curriculum.config import AnnealConfig, StageConfig, SuccessConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import AnnealConfig, StageConfig, SuccessConfig
 from rlstudio.experiment.curriculum.stages import Stages
 
 GATE = {"metric": "return", "at_least": 1.0, "window": 4, "min_episodes": 2}

@@ -18,8 +18,8 @@ from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution, Uniform
 from rlstudio.envs.params.draw import Component, Draw
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, CurriculumOutcome
-from rlstudio.experiment.curriculum.config import AdrConfig, RangeConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import AdrConfig, RangeConfig
 
 EVENT = "curriculum_range"
 

@@ -13,8 +13,9 @@ from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution, LogUniform, Normal, Uniform
 from rlstudio.envs.params.draw import Component, Draw
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
-from rlstudio.experiment.curriculum.config import AnnealConfig, drawn_from
+from rlstudio.experiment.curriculum.config import drawn_from
 from rlstudio.experiment.curriculum.episodes import Episodes
+from rlstudio.experiment.curriculum.sections import AnnealConfig
 
 
 class Anneal:

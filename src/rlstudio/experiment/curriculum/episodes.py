@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from typing import NamedTuple
 
-from rlstudio.experiment.curriculum.config import SUCCESS, SUCCESS_KEY, SuccessConfig
+from rlstudio.experiment.curriculum.sections import SUCCESS, SUCCESS_KEY, SuccessConfig
 
 
 class Episodes(NamedTuple):

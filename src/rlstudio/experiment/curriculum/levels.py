@@ -21,8 +21,8 @@ from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Constant, Distribution
 from rlstudio.envs.params.draw import Component, Draw
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
-from rlstudio.experiment.curriculum.config import SUCCESS, LevelsConfig
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import SUCCESS, LevelsConfig
 
 SOLVED = 0.9
 """Success rate from which a level counts as solved, for the metrics."""

@@ -19,8 +19,9 @@ from rlstudio.core.contracts import State
 from rlstudio.envs.params.distributions import Distribution
 from rlstudio.envs.params.draw import Component, Draw
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, Change, CurriculumOutcome
-from rlstudio.experiment.curriculum.config import SUCCESS, StageConfig, drawn_from
+from rlstudio.experiment.curriculum.config import drawn_from
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import SUCCESS, StageConfig
 
 EVENT = "curriculum_stage"
 

@@ -17,9 +17,10 @@ from rlstudio.envs.params.draw import Component, Draw, draw_from
 from rlstudio.envs.params.parameters import OPTIONS, ParamValue
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.curriculum.changes import GROUP, CurriculumOutcome
-from rlstudio.experiment.curriculum.config import SUCCESS, CurriculumConfig
+from rlstudio.experiment.curriculum.config import CurriculumConfig
 from rlstudio.experiment.curriculum.curriculum import new_curriculum
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
+from rlstudio.experiment.curriculum.sections import SUCCESS
 from rlstudio.ops.statistics import mean_given
 
 
