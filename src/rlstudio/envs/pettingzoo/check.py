@@ -13,7 +13,7 @@ from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS
 from rlstudio.envs.pettingzoo.agent_spaces import teams
-from rlstudio.envs.pettingzoo.games import TurnGame
+from rlstudio.envs.pettingzoo.games import AecGame
 from rlstudio.envs.pettingzoo.probe import episode_digests, joint_actions, used_differs
 from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
 from rlstudio.envs.pettingzoo.sync import PettingZooVecEnv
@@ -100,7 +100,7 @@ class TeamPlay:
 
     def describe_agents(self) -> str:
         team = self._recipe.team
-        how = "take turns" if isinstance(self._block.games[0], TurnGame) else "act at once"
+        how = "take turns" if isinstance(self._block.games[0], AecGame) else "act at once"
         by_team = "; ".join(f"{name}: {len(numbers)}" for name, numbers in teams(team).items())
         return f"{len(team.names)} agents that {how} ({by_team})"
 

@@ -1,7 +1,7 @@
 """One environment of PettingZoo and the columns of its agents.
 
 In a `ParallelGame` all agents that are in act at once. A `CycleGame` is the same for an environment of turns that
-PettingZoo offers as a parallel one: a step is one turn of each. In a `TurnGame` one acts in each step: its column is
+PettingZoo offers as a parallel one: a step is one turn of each. In a `AecGame` one acts in each step: its column is
 active, the others wait. What an agent is paid stands in the row in which it is paid, also while it waits; that sum is
 what `last()` gives it at its next turn. Who is done takes its last step (`step(None)`) in the same row, so no reward is
 lost.
@@ -182,7 +182,7 @@ class CycleGame(Game):
             self.seat_of(agent).show(env.observe(agent), env.infos[agent])
 
 
-class TurnGame(Game):
+class AecGame(Game):
     """An AECEnv, one turn per step."""
 
     def reset(self, seed: int) -> None:

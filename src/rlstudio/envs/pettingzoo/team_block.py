@@ -14,12 +14,12 @@ from rlstudio.envs.gym.env_block import describe_fault, digest_of, fault_of
 from rlstudio.envs.gym.recipe import close_quietly
 from rlstudio.envs.gym.rows import row_views
 from rlstudio.envs.params.draw import Draw
-from rlstudio.envs.pettingzoo.games import CycleGame, ParallelGame, TurnGame
+from rlstudio.envs.pettingzoo.games import AecGame, CycleGame, ParallelGame
 from rlstudio.envs.pettingzoo.recipe import PettingZooEnv, PettingZooRecipe
 from rlstudio.envs.pettingzoo.team_rows import TeamBuffers
 from rlstudio.envs.seeds import EpisodeNoise
 
-AnyGame = ParallelGame | CycleGame | TurnGame
+AnyGame = ParallelGame | CycleGame | AecGame
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class TeamBlock:
             return CycleGame(without_checks(env.aec_env), *columns)
         if isinstance(env, ParallelEnv):
             return ParallelGame(env, *columns)
-        return TurnGame(without_checks(env), *columns)
+        return AecGame(without_checks(env), *columns)
 
     def close(self) -> None:
         for index, game in enumerate(self.games):
