@@ -9,10 +9,10 @@ import pytest
 
 from rlstudio.cli.app import main
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.gym import first_steps
 from rlstudio.envs.gym.env_block import EnvBlock
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
+from rlstudio.envs.gym.replay import first_steps
 from rlstudio.envs.gym.replay.replay_log import FIRST_STEPS
 from rlstudio.envs.gym.sync import GymnasiumVecEnv
 from rlstudio.experiment.checkpoint.manifest import read_manifests
