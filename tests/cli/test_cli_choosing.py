@@ -37,7 +37,7 @@ def test_algorithms_are_listed_with_the_spaces_they_take(rlctl: Rlctl) -> None:
 def test_what_the_source_says_is_what_the_class_says() -> None:
     for name in ALGOS.names():
         loaded, facts = algorithm(name), taken(name)
-        assert (loaded.action_kinds, loaded.observation_kinds, loaded.needs) == facts  # type: ignore[attr-defined]
+        assert (loaded.action_kinds, loaded.observation_kinds, loaded.needs) == facts[:3]  # type: ignore[attr-defined]
         assert set(facts.actions) <= set(OF_DISCRETE[loaded.discrete])
 
 
@@ -47,6 +47,11 @@ def test_what_fits_an_environment_is_listed_with_reasons(rlctl: Rlctl) -> None:
     assert re.search(r"^sac +no +needs Box actions, not Discrete\(4\)$", out, re.M)
     assert re.search(r"^mbmpc +no +needs Box observations, not Discrete\(16\)$", out, re.M)
     assert re.search(r"^dqn +yes$", out, re.M)
+    assert re.search(r"^mpc +yes$", rlctl("algos", "--env", "CartPole-v1").out, re.M)
+    refused = rlctl(
+        "algos", "--env", "MountainCarContinuous-v0"
+    ).out  # Newcomer S3: it said yes, and a launch was refused
+    assert re.search(r"^mpc +no +needs a world whose equations are known$", refused, re.M)
     rows = {row["name"]: row["fits"] for row in rlctl("algos", "--env", "FrozenLake-v1", "--json").document}
     assert [name for name, fits in rows.items() if not fits] == ["diffusion", "mbmpc", "mpc", "sac", "td3"]
 

@@ -66,6 +66,7 @@ class MPC(Trainer):
     action_kinds = ("Discrete", "Box")
     observation_kinds = ("Box",)
     needs = "a world whose equations are known"
+    needs_equations = True
 
     def __init__(self, cfg: MPCConfig, runtime: Runtime, network: NetworkConfig, rng: Rng) -> None:
         self.cfg = cfg

@@ -15,6 +15,7 @@ from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import EnvFault, UserError
 
 if TYPE_CHECKING:
+    from rlstudio.experiment.config.fitting import Taken
     from rlstudio.experiment.training.environments import EnvConfig, EnvInfo
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
@@ -68,24 +69,25 @@ def _fitting(env: str, modules: list[str] | None, json: bool) -> None:
     from rlstudio.core.catalog import ALGOS
     from rlstudio.core.spaces import describe
     from rlstudio.experiment.config.fitting import taken
-    from rlstudio.experiment.training.environments import spaces_of
+    from rlstudio.experiment.training.environments import has_equations, spaces_of
 
     cfg = _env_section(env, [], None, modules)
     spaces = spaces_of(cfg)
     facts = {name: taken(name) for name in ALGOS.names()}
-    refusals = {name: of.refusal(spaces) for name, of in facts.items()}
+    known = has_equations(cfg.id)
+    refusals = {name: of.refusal(spaces, known) for name, of in facts.items()}
     out = stdout()
     if json:
         fits = {name: {"fits": not why, "reason": why} for name, why in refusals.items()}
         out.document([{"name": name, **fits[name], **of._asdict()} for name, of in facts.items()])
         return
     out.line(f"{cfg.id} shows {describe(spaces.observation)} and takes {describe(spaces.action)}")
-    rows = [[name, "no" if why else "yes", why or _needed(facts[name].needs)] for name, why in refusals.items()]
+    rows = [[name, "no" if why else "yes", why or _still_needed(facts[name])] for name, why in refusals.items()]
     out.table(["algo", "fits", "why"], rows)
 
 
-def _needed(needs: str) -> str:
-    return f"needs {needs}" if needs else ""
+def _still_needed(of: Taken) -> str:
+    return f"needs {of.needs}" if of.needs and not of.needs_equations else ""
 
 
 def _package(algo: str) -> str:

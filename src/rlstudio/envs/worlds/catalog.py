@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import World
-from rlstudio.core.errors import ConfigError, UserError
+from rlstudio.core.errors import ConfigError, RLStudioError, UserError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.worlds.drawn.world_params import WorldParams, check_names
@@ -62,6 +62,14 @@ def world_params(world: World[np.ndarray], cfg: EnvConfig, seed: int, num_envs: 
                 numbers[each.address] = each.drawn_from.range[end] * (own if each.scale else 1.0)
         check_params(world, numbers)
     return WorldParams(world, cfg.parameters, seed, num_envs)
+
+
+def has_equations(env_id: str) -> bool:
+    """Whether planners can use them. A plug-in that cannot be loaded has none: its error belongs to its own use."""
+    try:
+        return env_id in WORLDS and hasattr(WORLDS.load(env_id), "recall")
+    except RLStudioError:
+        return False
 
 
 def exists_only_here(cfg: EnvConfig) -> bool:

@@ -13,12 +13,12 @@ from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import Outcome, SequenceOutcome, World
 from rlstudio.core.contracts.arrays import Namespace
 from rlstudio.core.contracts.environments import A
-from rlstudio.core.errors import Incompatible, RLStudioError
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Box
 from rlstudio.envs.config import EnvConfig, Kwargs
 from rlstudio.envs.params.section import numbers_of, numbers_only
 from rlstudio.envs.worlds.cartpole import THETA_LIMIT, X_LIMIT
-from rlstudio.envs.worlds.catalog import exists_only_here, make_world
+from rlstudio.envs.worlds.catalog import exists_only_here, has_equations, make_world
 from rlstudio.envs.worlds.mountaincar import GRAVITY, MountainCar
 from rlstudio.envs.worlds.pendulum import DT, MAX_SPEED, MAX_TORQUE, Pendulum, factors
 
@@ -147,7 +147,7 @@ def analytic_dynamics(
     """The equations of an environment; Incompatible where there are none, or where they need hidden state."""
     world = make_world(env_id, kwargs or {}, _floats(params or {})) if env_id in WORLDS else None
     if not isinstance(world, Recalling) or world.agents > 1:
-        known = ", ".join(filter(_has_equations, WORLDS.names()))
+        known = ", ".join(filter(has_equations, WORLDS.names()))
         raise Incompatible(
             f"dynamics analytic: there are no equations for {env_id}; there are for {known}."
             " Learn a model instead, with policy.algo mbmpc, which lends it to other runs:"
@@ -161,14 +161,6 @@ def analytic_dynamics(
 def _floats(params: Mapping[str, float | Tensor]) -> dict[str, float]:
     """With the first of several numbers in their place, to be checked by name."""
     return {name: float(value[0]) if isinstance(value, Tensor) else value for name, value in params.items()}
-
-
-def _has_equations(env_id: str) -> bool:
-    """A plug-in that cannot be loaded has none: its error belongs to its own use."""
-    try:
-        return hasattr(WORLDS.load(env_id), "recall")
-    except RLStudioError:
-        return False
 
 
 # -- what to plan for where the world's own reward says too little ----------------------------------------------------

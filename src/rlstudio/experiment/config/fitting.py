@@ -22,9 +22,12 @@ class Taken(NamedTuple):
     actions: tuple[str, ...]
     observations: tuple[str, ...]
     needs: str  # what it cannot do without beside an environment
+    needs_equations: bool = False  # those of the environment
 
-    def refusal(self, spaces: Spaces) -> str:
+    def refusal(self, spaces: Spaces, has_equations: bool = True) -> str:
         """Why it does not fit these spaces; empty where it does."""
+        if self.needs_equations and not has_equations:
+            return f"needs {self.needs}"
         if kind(spaces.action) not in self.actions:
             return f"needs {' or '.join(self.actions)} actions, not {describe(spaces.action)}"
         if kind(spaces.observation) not in self.observations:
@@ -52,7 +55,8 @@ def taken(algo: str) -> Taken:
     discrete = facts.get("discrete")
     by_flag = OF_DISCRETE[discrete] if isinstance(discrete, bool) else ACTIONS
     actions, observations = (_names(facts.get(name)) for name in ("action_kinds", "observation_kinds"))
-    return Taken(actions or by_flag, observations or OBSERVATIONS, str(facts.get("needs") or ""))
+    needs, in_equations = str(facts.get("needs") or ""), facts.get("needs_equations") is True
+    return Taken(actions or by_flag, observations or OBSERVATIONS, needs, in_equations)
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, refuse_un
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
-from rlstudio.envs.worlds.catalog import exists_only_here
+from rlstudio.envs.worlds.catalog import exists_only_here, has_equations
 
 __all__ = [
     "EnvConfig",
@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "exists_only_here",
     "given_env",
+    "has_equations",
     "has_only_a_vector",
     "is_pettingzoo",
     "known_envs",
