@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step
-from rlstudio.core.errors import ConfigError, Incompatible, suggest
+from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.host.extras import Extra
 from rlstudio.envs.envpool.envpool_task import Task, pool_task
 from rlstudio.envs.gym.plain_env import check_spaces, plain_spaces
 from rlstudio.envs.gym.recipe import Recipe, one_line
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
+from rlstudio.envs.new_episodes import new_episodes
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.worlds.kernel import write
 
@@ -119,13 +120,8 @@ class EnvPoolVecEnv:
 
     def seek(self, position: State) -> Array:
         """New episodes in every env; those that were in the middle of one are `restarted`."""
-        if position.get("kind") != "envpool" or position.get("id") != self._task.id:
-            wanted = position.get("id", position.get("world", position.get("kind")))
-            raise Incompatible(f"a position of {wanted} does not fit EnvPool's {self._task.id}")
-        if len(position["episodes"]) != self.num_envs:
-            raise Incompatible(f"a position of {len(position['episodes'])} envs does not fit {self.num_envs}")
-        self._episodes[:] = np.asarray(position["episodes"]) + 1
-        self.restarted = np.flatnonzero(position["elapsed"]).tolist()
+        id = self._task.id
+        self._episodes[:], self.restarted = new_episodes(position, "envpool", id, self.num_envs, "EnvPool's")
         return self._begin()
 
     def _begin(self) -> Array:

@@ -21,13 +21,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Array, State, Step
-from rlstudio.core.errors import EnvFault, Incompatible, RLStudioError
+from rlstudio.core.errors import EnvFault, RLStudioError
 from rlstudio.core.spaces import Discrete, MultiDiscrete
 from rlstudio.envs.gym.env_block import BrokenContract, describe_fault
 from rlstudio.envs.gym.plain_env import check_spaces, plain_spaces
 from rlstudio.envs.gym.recipe import Recipe, close_quietly, reason_of
 from rlstudio.envs.gym.rows import Buffers, Misfit
 from rlstudio.envs.gym.spaces import convert_vector_spaces
+from rlstudio.envs.new_episodes import new_episodes
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.envs.vector.arrays import EVERYWHERE, RowMisfit, info_column, read_column, read_final, reader
 from rlstudio.envs.vector.make_vector import make_vector
@@ -123,13 +124,8 @@ class AdaptedVectorEnv:
 
     def seek(self, position: State) -> Array:
         """New episodes in every copy; those that were in the middle of one are `restarted`."""
-        if position.get("kind") != "vector" or position.get("id") != self._id:
-            wanted = position.get("id", position.get("world", position.get("kind")))
-            raise Incompatible(f"a position of {wanted} does not fit the vector environment {self._id}")
-        if len(position["episodes"]) != self.num_envs:
-            raise Incompatible(f"a position of {len(position['episodes'])} envs does not fit {self.num_envs}")
-        self._episodes[:] = np.asarray(position["episodes"]) + 1
-        self.restarted = np.flatnonzero(position["elapsed"]).tolist()
+        what = "the vector environment"
+        self._episodes[:], self.restarted = new_episodes(position, "vector", self._id, self.num_envs, what)
         return self._begin()
 
     def close(self) -> None:
