@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,9 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.learning import append, read_store, stated
+from benchmarks.learning import read_store, stated
 from benchmarks.page import replace_between, table
 from benchmarks.records import RESULTS, provenance
+from benchmarks.seed_table import newest, train_missing
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
@@ -123,14 +123,13 @@ def run(case: Case, seed: int) -> dict[str, Any]:
 
 def current(case: Case, stored: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """The lines of this config, the newest of each seed."""
-    now = stated(config(case))
-    return {line["seed"]: line for line in stored if (line["case"], line["identity"]) == (case.key, now)}
+    return newest(stored, case.key, stated(config(case)))
 
 
 def rows(stored: list[dict[str, Any]]) -> list[list[str]]:
     made = []
     for case in CASES:
-        lines = [line for _, line in sorted(current(case, stored).items())]
+        lines = [*current(case, stored).values()]
         if not lines:
             continue
         scores = [line["score"] for line in lines]
@@ -154,14 +153,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")
     args = parser.parse_args()
-    for seed in range(0 if args.render else args.seeds):
-        for case in CASES:
-            if not case.task.startswith(tuple(args.tasks)) or seed in current(case, read_store(STORE)):
-                continue
-            line = run(case, seed)
-            append(STORE, line)
-            score = f"{line['score']:.3f} in {line['cpu_seconds']:.0f} s"
-            print(f"{case.key:56} seed {seed}  {score}", file=sys.stderr, flush=True)
+    chosen = [case for case in CASES if case.task.startswith(tuple(args.tasks))]
+    seeds = 0 if args.render else args.seeds
+    train_missing(STORE, seeds, chosen, current, run, lambda line: f"{line['score']:.3f}")
     print(write_page(read_store(STORE)))
 
 

@@ -10,15 +10,15 @@ goes to `docs/howto/ipd.md`.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from statistics import mean
 from typing import Any, NamedTuple
 
-from benchmarks.learning import append, read_store, stated
+from benchmarks.learning import read_store, stated
 from benchmarks.page import replace_between, table
 from benchmarks.records import RESULTS, provenance
+from benchmarks.seed_table import newest, train_missing
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
@@ -81,14 +81,13 @@ def run(case: Case, seed: int) -> dict[str, Any]:
 
 def current(case: Case, stored: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """The lines of this config, the newest of each seed."""
-    now = stated(config(case))
-    return {line["seed"]: line for line in stored if (line["case"], line["identity"]) == (case.opponent, now)}
+    return newest(stored, case.opponent, stated(config(case)))
 
 
 def rows(stored: list[dict[str, Any]]) -> list[list[str]]:
     made = []
     for case in CASES:
-        lines = [line for _, line in sorted(current(case, stored).items())]
+        lines = [*current(case, stored).values()]
         if not lines:
             continue
         scores = [line["per_round"] for line in lines]
@@ -129,14 +128,9 @@ def main() -> None:
     parser.add_argument("--opponents", nargs="+", choices=names, default=names)
     parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")
     args = parser.parse_args()
-    for seed in range(0 if args.render else SEEDS):
-        for case in CASES:
-            if case.opponent not in args.opponents or seed in current(case, read_store(STORE)):
-                continue
-            line = run(case, seed)
-            append(STORE, line)
-            score = f"{line['per_round']:.3f} in {line['cpu_seconds']:.0f} s"
-            print(f"{case.opponent:22} seed {seed}  {score}", file=sys.stderr, flush=True)
+    chosen = [case for case in CASES if case.opponent in args.opponents]
+    seeds = 0 if args.render else SEEDS
+    train_missing(STORE, seeds, chosen, current, run, lambda line: f"{line['per_round']:.3f}")
     print(write_page(read_store(STORE)))
 
 

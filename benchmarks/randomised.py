@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,9 +18,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from benchmarks.learning import append, digest, read_store, stated
+from benchmarks.learning import digest, read_store, stated
 from benchmarks.page import replace_between, table
 from benchmarks.records import RESULTS, provenance
+from benchmarks.seed_table import newest, train_missing
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
@@ -100,14 +100,13 @@ def run(case: Case, seed: int, overrides: tuple[str, ...] = ()) -> dict[str, Any
 
 def current(case: Case, stored: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """The lines of this config and grid, the newest of each seed."""
-    now = identity(case)
-    return {line["seed"]: line for line in stored if (line["case"], line["identity"]) == (case.name, now)}
+    return newest(stored, case.name, identity(case))
 
 
 def rows(stored: list[dict[str, Any]]) -> list[list[str]]:
     made = []
     for case in CASES:
-        lines = [line for _, line in sorted(current(case, stored).items())]
+        lines = [*current(case, stored).values()]
         if not lines:
             continue
         grids = [line["returns"] for line in lines]
@@ -144,14 +143,8 @@ def main() -> None:
         for case in CASES:
             print(f"{case.name}: {mean(run(case, 0, ('train.epochs=1',))['returns']):.1f}")
         return
-    for seed in range(0 if args.render else args.seeds):
-        for case in CASES:
-            if seed in current(case, read_store(STORE)):
-                continue
-            line = run(case, seed)
-            append(STORE, line)
-            score = f"{mean(line['returns']):.0f} in {line['cpu_seconds']:.0f} s"
-            print(f"{case.name:12} seed {seed}  {score}", file=sys.stderr, flush=True)
+    seeds = 0 if args.render else args.seeds
+    train_missing(STORE, seeds, CASES, current, run, lambda line: f"{mean(line['returns']):.0f}")
     print(write_page(read_store(STORE)))
 
 
