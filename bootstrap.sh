@@ -3,7 +3,7 @@
 #
 #   ./bootstrap.sh          what a user needs
 #   ./bootstrap.sh envs     and the environments of extras: Box2D, MuJoCo, MiniGrid, Atari (0.3 GB more)
-#   ./bootstrap.sh dev      and what the checks need, EnvPool and PettingZoo included (another 0.9 GB)
+#   ./bootstrap.sh dev      and what the checks need, EnvPool, PettingZoo and Ray included (another 1.5 GB)
 #
 # PYTHON           the interpreter to use (3.11 or newer); otherwise python3.11, then python3
 # TORCH_FLAVOR     cpu (default on Linux, a download of 0.2 GB) or default (what the package index serves: on Linux CUDA, GBs)
@@ -75,7 +75,7 @@ sys.exit(version("torch").split("+")[0] != sys.argv[1])' "$version" 2>/dev/null;
 case $profile in
     user) project=. within="user envs dev" ;;
     envs) project=".[envs]" within="envs dev" ;;
-    dev) project=".[dev,envs,envpool,marl,postgres,sweep,export,minari,parquet]" within=dev ;;
+    dev) project=".[dev,envs,envpool,marl,postgres,sweep,export,minari,parquet,ray,mlflow,wandb]" within=dev ;;
     *) fail "unknown profile '$profile'; use ./bootstrap.sh, ./bootstrap.sh envs or ./bootstrap.sh dev" ;;
 esac
 
