@@ -33,7 +33,7 @@ from rlstudio.ops.returns import advantages, value_errors
 class PPOConfig(TrainConfig):
     section_defaults: ClassVar[SectionDefaults] = {
         "env": {"num_envs": 8},
-        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "auto"}},
+        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "numeric"}},
     }
 
     epochs: PositiveInt = Field(100, le=10**9)

@@ -32,9 +32,10 @@ class NetworkConfig(Config):
     memory_size: PositiveInt = Field(64, le=65536)
     """Units of the memory."""
 
-    normalize_observations: StrictBool | Literal["auto"] = False
-    """Standardise observations by running statistics that are part of the Model and ship with it; `auto` does so for
-    rows of numbers where actions are numbers too, and for rows of bytes, never for choices and images."""
+    normalize_observations: StrictBool | Literal["numeric", "auto"] = False
+    """Standardise observations by running statistics that are part of the Model and ship with it; `numeric` does so for
+    rows of numbers, never for choices and images; `auto` for rows of numbers only where actions are numbers too, and
+    for rows of bytes."""
 
     log_std_init: float = Field(0.0, ge=-10, le=2)
     """First log standard deviation of Gaussian policies."""

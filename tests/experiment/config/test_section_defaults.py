@@ -102,18 +102,24 @@ NUMBERS, BYTES, IMAGE, PUSH, TWO = box((3,)), box((5,), "uint8"), box((40, 40, 3
 
 
 @pytest.mark.parametrize(
-    ("observation", "action", "normalized"),
+    ("setting", "observation", "action", "normalized"),
     [
-        (NUMBERS, PUSH, True),
-        (NUMBERS, TWO, False),
-        (BYTES, TWO, True),
-        (TWO, PUSH, False),
-        (IMAGE, PUSH, False),
-        (Dict((("a", IMAGE), ("b", NUMBERS))), PUSH, True),
+        ("auto", NUMBERS, PUSH, True),
+        ("auto", NUMBERS, TWO, False),
+        ("auto", BYTES, TWO, True),
+        ("auto", TWO, PUSH, False),
+        ("auto", IMAGE, PUSH, False),
+        ("auto", Dict((("a", IMAGE), ("b", NUMBERS))), PUSH, True),
+        ("numeric", NUMBERS, PUSH, True),
+        ("numeric", NUMBERS, TWO, True),
+        ("numeric", BYTES, TWO, True),
+        ("numeric", TWO, TWO, False),
+        ("numeric", IMAGE, TWO, False),
+        ("numeric", Dict((("a", IMAGE), ("b", NUMBERS))), TWO, True),
     ],
 )
-def test_auto_normalizes_rows_of_numbers_in_continuous_control_and_bytes(observation, action, normalized):
-    network = NetworkConfig(hidden_sizes=(4,), normalize_observations="auto")
+def test_rows_of_numbers_are_normalized_and_neither_choices_nor_images(setting, observation, action, normalized):
+    network = NetworkConfig(hidden_sizes=(4,), normalize_observations=setting)
     model = build_policy_value(Spaces(observation, action), network, Rng(0))
     assert (model.encoder.normalizer is not None) == normalized
     assert model.spec()["network"]["normalize_observations"] is normalized  # what ships says true or false

@@ -141,15 +141,15 @@ Encoder = FlatEncoder | ImageEncoder | MixedEncoder
 
 
 def settled(network: NetworkConfig, spaces: Spaces) -> NetworkConfig:
-    """The section for one world, without `auto`: what a Model is built from and described by.
+    """The section for one world, without `numeric` and `auto`: what a Model is built from and described by.
 
-    Continuous control is where peers and papers normalise. Bytes that are no image (MiniGrid's codes up to 10) would
-    reach a network as numbers up to 0.04.
+    Both normalise bytes that are no image: MiniGrid's codes up to 10 would reach a network as numbers up to 0.04.
     """
-    if network.normalize_observations != "auto":
+    if isinstance(network.normalize_observations, bool):
         return network
     rows = [leaf for leaf in _leaves(features(spaces.observation)) if isinstance(leaf, Box) and not leaf.is_image]
-    wanted = isinstance(spaces.action, Box) or any(row.dtype == "uint8" for row in rows)
+    always = network.normalize_observations == "numeric"
+    wanted = always or isinstance(spaces.action, Box) or any(row.dtype == "uint8" for row in rows)
     return network.model_copy(update={"normalize_observations": bool(rows) and wanted})
 
 
@@ -157,7 +157,7 @@ def build_encoder(space: Space, network: NetworkConfig, rng: Rng) -> Encoder:
     """The encoder of what an environment shows, its action mask left out."""
     space = features(space)
     leaves = _leaves(space)
-    assert network.normalize_observations != "auto", "see `settled`"
+    assert isinstance(network.normalize_observations, bool), "see `settled`"
     # Alone, an image too small for the convolutions is refused, since the remedy is one word; in a dict it goes flat.
     images = [leaf for leaf in leaves if (fits_cnn(leaf) if isinstance(space, Dict) else _is_image(leaf))]
     _check(space, network, images)
