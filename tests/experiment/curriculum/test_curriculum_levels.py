@@ -31,17 +31,27 @@ def test_before_anything_was_played_all_levels_are_alike():
 
 
 def test_the_probabilities_are_those_of_the_paper():
-    """Success rates 0.5, 1, 0: scores 0.25, 0, 0; ranks 1, 2.5, 2.5; ages 1, 0, 2."""
+    """Success rates 0.5, 1, 0: scores 0.55 x 0.5, 0, 0.05; ranks 1, 3, 2; ages 1, 0, 3."""
     curriculum = levels()
     curriculum.update(played((2, 0.0), (0, 0.0), (0, 1.0), (1, 1.0)), 100)
     assert curriculum.mean_L.tolist() == [0.5, 1.0, 0.0]
-    assert curriculum.scores().tolist() == [0.25, 0.0, 0.0]
-    by_score = np.array([1.0, (1 / 2.5) ** 2, (1 / 2.5) ** 2])  # 1 / temperature = 2
+    assert curriculum.scores().tolist() == pytest.approx([0.275, 0.0, 0.05])
+    by_score = np.array([1.0, 1 / 3**2, 1 / 2**2])  # 1 / temperature = 2
     by_age = np.array([4 - 3, 4 - 4, 4 - 1])
     expected = 0.8 * by_score / by_score.sum() + 0.2 * by_age / by_age.sum()
     weights = [component.weight for component in curriculum.draw.components]
     assert weights == pytest.approx(expected.tolist(), rel=1e-12)
     assert curriculum.draw.version == 1
+
+
+def test_a_level_that_was_never_solved_comes_before_one_that_is_all_but_solved():
+    curriculum = levels()
+    curriculum.update(played((0, 1.0), (1, 0.0), (2, 0.0), *[(2, 1.0)] * 6), 100)
+    assert curriculum.mean_L[2] > 0.98
+    _, unsolved, nearly = curriculum.weights()
+    by_score = curriculum.scores()
+    assert by_score[1] > by_score[2] > by_score[0]
+    assert unsolved > nearly
 
 
 def test_what_was_never_played_gets_the_share_that_is_not_replayed():
@@ -79,7 +89,7 @@ def test_an_episode_without_a_number_says_nothing():
 
 def test_metrics_say_how_much_was_played_and_how_spread_it_is():
     curriculum = levels(4, staleness=0.0)
-    assert curriculum.metrics() == pytest.approx({"played": 0.0, "entropy": log(4), "score": 0.0, "solved": 0.0})
+    assert curriculum.metrics() == pytest.approx({"played": 0.0, "entropy": log(4), "score": 0.05, "solved": 0.0})
     curriculum.update(played((0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)), 10)
     measured = curriculum.metrics()
     assert (measured["played"], measured["solved"]) == (1.0, 1.0)

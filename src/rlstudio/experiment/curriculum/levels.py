@@ -3,7 +3,7 @@
     P = (1 - rho) P_S + rho P_C     over the levels that were played
     P_S ~ (1 / rank) ^ (1 / beta)   rank by score, the highest first; equal scores share the mean of their ranks
     P_C ~ now - last                episodes since the level was last played
-    score   learnability  p (1 - p), p: success rate of the level
+    score   learnability  (p + 0.05) (1 - p), p: success rate of the level
             regret        best return of the level less its mean
 
 While there are levels that were never played, `replay` of the episodes are drawn from P and the others from those
@@ -23,6 +23,10 @@ from rlstudio.envs.params.draw import Component, Draw
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 from rlstudio.experiment.curriculum.sections import SUCCESS, LevelsConfig
+
+HOPE = 0.05
+"""A level that is never solved is worth as much as one that is solved 19 times in 20. Without it both would be worth
+nothing, and by their rank levels that are all but solved would come before those that are not."""
 
 SOLVED = 0.9
 """Success rate from which a level counts as solved, for the metrics."""
@@ -50,7 +54,7 @@ class Levels:
 
     def scores(self) -> np.ndarray:
         is_success = self._cfg.score == "learnability"
-        scores_L: np.ndarray = self.mean_L * (1 - self.mean_L) if is_success else self.best_L - self.mean_L
+        scores_L: np.ndarray = (self.mean_L + HOPE) * (1 - self.mean_L) if is_success else self.best_L - self.mean_L
         return scores_L
 
     def weights(self) -> np.ndarray:

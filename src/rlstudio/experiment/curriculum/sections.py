@@ -95,7 +95,8 @@ class LevelsConfig(Config):
     """How many levels there are: 0, 1, ... up to this number less one."""
 
     score: Literal["learnability", "regret"] = "learnability"
-    """What makes a level worth replaying: p (1 - p) of its success rate p, or its best return less its mean one."""
+    """What makes a level worth replaying: (p + 0.05) (1 - p) of its success rate p, or its best return less its mean
+    one."""
 
     memory: float = Field(0.3, gt=0, le=1)
     """Weight of the newest episode in the success rate and the mean return of its level."""
