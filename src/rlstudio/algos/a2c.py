@@ -38,7 +38,7 @@ class A2CConfig(Learning, RunLength):
     }
     section_defaults: ClassVar[SectionDefaults] = {
         "env": {"num_envs": 1},
-        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "numeric"}},
+        "policy": {"network": {"hidden_sizes": [64, 64], "activation": "tanh", "normalize_observations": "auto"}},
     }
 
     steps_per_epoch: PositiveInt = Field(4000, le=10**9)
