@@ -96,9 +96,9 @@ def decisions(trials: list[Trial]) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["enospc", "eio"])
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 31])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 67])
 def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, kind: str, every: int) -> None:
-    """The quick suite visits every thirty-first, which comes to all places within a transaction."""
+    """The quick suite visits every sixty-seventh, which comes to all places within a transaction."""
     search, disk = search_of(**SMALL), Disk(monkeypatch, kind)
     database = place.database
     worker = Watched(Database(f"sqlite:///{database.engine.url.database}"), search)
