@@ -26,12 +26,6 @@ PROCESSES = 8
 pytestmark = pytest.mark.real_process
 
 
-def forget_sync(store: Store) -> None:
-    """The order of all writes stays; only the waiting for the disk is left out, which a kill cannot tell."""
-    event.listen(store.database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    store.database.engine.dispose()
-
-
 # -- launches ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +166,6 @@ def test_writers_killed_at_any_time(tmp_path, kills):
 
         def act(begin: int = begin) -> None:
             writer = Store(Database(f"sqlite:///{path}"))
-            forget_sync(writer)
             step(writer, run_id)
             os.write(begin, b".")  # one move was acknowledged
             while True:
@@ -206,6 +199,7 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
         connection.set_progress_handler(count, 1)
 
     event.listen(store.database.engine, "connect", set_up)
+    store.database.engine.dispose()  # it connects anew
     return done
 
 
@@ -224,14 +218,12 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
 def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act, every):
     path = tmp_path / "store.db"
     store = Store(Database(f"sqlite:///{path}"))
-    forget_sync(store)
     run = in_state(store, S.RUNNING)
     store.database.close()
     before = path.read_bytes()
 
     counting = Store(Database(f"sqlite:///{path}"))
     done = operations(counting)
-    counting.database.engine.dispose()
     act(counting, run)
     counting.database.close()
     whole = assert_sound(path)
@@ -244,7 +236,6 @@ def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act, every):
 
         def killed(point: int = point) -> None:
             writer = Store(Database(f"sqlite:///{path}"))
-            forget_sync(writer)
             operations(writer, point)
             act(writer, run)
 
