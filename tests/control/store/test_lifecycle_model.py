@@ -673,11 +673,11 @@ def play(database: Database, examples: int, shrink: bool = True, steps: int = ST
     return Machine.hits
 
 
-@pytest.mark.parametrize(("lives", "least"), [(30, 2), pytest.param(480, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("lives", "least"), [(60, 2), pytest.param(480, 50, marks=pytest.mark.slow)])
 def test_lives(sqlite_database, lives, least):
     """What is drawn depends on the modules that were imported before, so something rare may take other lives."""
     hits: Counter[str] = Counter()
-    for more_steps in range(8):
+    for more_steps in range(4):
         hits += play(sqlite_database, lives, steps=STEPS + more_steps)
         rare = {name: hits[name] for name in " ".join(EVERY.split()).split(", ") if hits[name] < least}
         if not rare:
