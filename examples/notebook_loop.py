@@ -8,7 +8,7 @@ config = {
     "name": "from_a_notebook",
     "env": {"id": "CartPole-v1", "num_envs": 8, "seed": 1},
     "policy": {"algo": "ppo"},
-    "train": {"epochs": 8, "steps_per_epoch": 2048, "rollout_steps": 32, "lr": 1e-3, "gae_lambda": 0.8},
+    "train": {"epochs": 5, "steps_per_epoch": 2048, "rollout_steps": 32, "lr": 1e-3, "gae_lambda": 0.8},
 }
 
 # %% Train until it is good enough. Leaving the loop leaves a run that goes on later, bit for bit.

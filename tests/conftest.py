@@ -1,5 +1,6 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
+import functools
 import gc
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 import pytest
 from hypothesis import settings
 
+from rlstudio.control.store import database
 from rlstudio.envs.own_modules import IMPORTED
 from support.deadlines import TEST_LIMIT
 from support.processes import signals_as_in_a_terminal
@@ -66,10 +68,18 @@ def _own_modules():
 
 @pytest.fixture(autouse=True, scope="session")
 def _instant_sync():
-    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out. Processes
-    that tests start do wait."""
+    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out, that of
+    the store too (18 ms for each of its transactions). Processes that tests start do wait."""
+    set_up = database._set_up_sqlite
+
+    @functools.wraps(set_up)
+    def without_syncs(connection, record):
+        set_up(connection, record)
+        connection.execute("PRAGMA synchronous=OFF")
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(database, "_set_up_sqlite", without_syncs)
         yield
 
 

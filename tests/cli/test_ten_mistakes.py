@@ -30,6 +30,12 @@ from support.cli_scenario import TINY, Result, Rlctl
 LAUNCH = ("launch", "-f", "tiny.yaml", "-q")
 
 
+@pytest.fixture(autouse=True)
+def _no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes into the queue stays there: a worker and its runs would outlive the test."""
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+
+
 def suggested(answer: Result) -> str:
     """The word after `did you mean`."""
     match = re.search(r"did you mean '?([\w./-]+)'?\?", answer.err)

@@ -77,9 +77,10 @@ def test_the_getters_are_those_that_are_known() -> None:
 
 def test_no_getter_changes_anything(world: ReadingWorld, unchanged: Callable[[], None], tmp_path: Path) -> None:
     answered = dict.fromkeys(GETTERS, 0)
+    runs = [orchestrator.get(run_id, runs_dir=tmp_path / "runs") for run_id in vars(world).values()]
+    unchanged()
     for getter in GETTERS:
-        for run_id in vars(world).values():
-            run = orchestrator.get(run_id, runs_dir=tmp_path / "runs")
+        for run in runs:
             try:
                 value = getattr(run, getter)
                 _ = value() if callable(value) else value

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio import __version__
+from rlstudio.cli import algorithm
 from rlstudio.cli.app import main
 from support.deadlines import PATIENCE
 from support.rlctl_process import (
@@ -229,18 +230,20 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_one_algorithm_as_a_module(place: Path) -> None:
-    def ppo(*args: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "rlstudio.algos.ppo", *args]
-        return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=PATIENCE, check=False)
-
-    done = ppo("env.id=CartPole-v1", "train.epochs=1", "train.steps_per_epoch=256", "eval.final_episodes=2")
+def test_one_algorithm_as_a_module(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ["env.id=CartPole-v1", "train.epochs=1", "train.steps_per_epoch=256", "eval.final_episodes=2"]
+    command = [sys.executable, "-m", "rlstudio.algos.ppo", *short]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert "configs/ppo/cartpole.yaml, the preset for ppo on CartPole-v1" in done.stdout
     assert show(place)["state"] == "COMPLETED"
-    wrong = ppo("env.id=CartPole-v1", "train.lrr=1")
-    assert wrong.returncode == 2
-    assert wrong.stderr == "rlctl: override train.lrr=1: train.lrr: unknown key; did you mean lr?\n"
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "env.id=CartPole-v1", "train.lrr=1"])
+    with pytest.raises(SystemExit) as left:
+        algorithm.main("ppo")
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "rlctl: override train.lrr=1: train.lrr: unknown key; did you mean lr?\n"
 
 
 @pytest.mark.parametrize("program", ["rlctl", "rlstudio"])

@@ -12,7 +12,7 @@ from rlstudio.delivery.spec import ActingFacts, BundleOrigin, Spec, derived
 from rlstudio.models.config import NetworkConfig
 from rlstudio.models.spec import ModelSpec
 from rlstudio.storage import failpoint
-from support.kills import KILLED
+from support.kills import EVERY, KILLED
 from support.processes import in_child
 
 SPACES = Spaces(Box((2,), "float32", (-1.0,), (1.0,)), Discrete(3, 1))
@@ -48,11 +48,12 @@ def is_whole(target) -> bool:
 
 
 @pytest.mark.real_process
+@EVERY
 @KILLED
-def test_every_kill_point(tmp_path, monkeypatch, kinds):
-    point, status, seen = 0, 9, []
+def test_every_kill_point(tmp_path, monkeypatch, kinds, every):
+    point, status, seen = 1 - every, 9, []
     while status == 9:
-        point += 1
+        point += every
         target = tmp_path / str(point) / "deep" / "bundle"
 
         def killed(target=target, point=point):

@@ -13,6 +13,7 @@ from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.storage import failpoint
 from rlstudio.storage.writers import is_full
 from support.checkpoint_scenario import STEPS, advance, content, new_run, newest
+from support.kills import EVERY
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +23,15 @@ def begun(tmp_path_factory):
     return run_dir
 
 
+@EVERY
 @pytest.mark.parametrize("kind", ["eio", "enospc"])
-def test_every_refusal(begun, tmp_path, monkeypatch, kind):
+def test_every_refusal(begun, tmp_path, monkeypatch, kind, every):
     uninterrupted = tmp_path / "reference" / begun.name
     shutil.copytree(begun, uninterrupted)
     failpoint.restart()
     advance(uninterrupted, STEPS[2:])
     points = failpoint.passed()
-    for point in range(1, points + 1):
+    for point in sorted({*range(1, points + 1, every), points}):
         run_dir = tmp_path / str(point) / begun.name
         shutil.copytree(begun, run_dir)
         failpoint.restart()

@@ -17,12 +17,10 @@ from rlstudio.storage import failpoint
 from rlstudio.storage.failpoint import Operation
 from rlstudio.storage.folder import Folder
 from support.checkpoint_scenario import content, leftovers, new_run
-from support.kills import KILLED
+from support.kills import EVERY, KILLED
 from support.power_loss import lay_out, states
 from support.processes import in_child
-
-EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
-"""The quick suite visits every third change of the disk."""
+from support.repetition import some_points
 
 
 class Parent(NamedTuple):
@@ -146,7 +144,8 @@ def test_every_refusal(parent, blank, tmp_path, monkeypatch, kind, every):
     assert point > 40
 
 
-def test_every_state_a_power_cut_can_leave(parent, blank, tmp_path):
+@pytest.mark.parametrize("at_most", [60, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_every_state_a_power_cut_can_leave(parent, blank, tmp_path, at_most):
     run_dir, operations = copied(blank, tmp_path, "done"), []
 
     def note(operation: Operation) -> None:
@@ -161,7 +160,7 @@ def test_every_state_a_power_cut_can_leave(parent, blank, tmp_path):
     durable = max(number for number, operation in enumerate(operations, start=1) if operation.kind == "sync")
     every, seen = states(blank, operations), set()
     assert len(every) > 60
-    for tree, changes, what in every:
+    for tree, changes, what in (every[point] for point in some_points(len(every), at_most)):
         cut = tmp_path / "cut" / blank.name
         cut.mkdir(parents=True)
         lay_out(tree, cut)

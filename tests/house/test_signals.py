@@ -31,7 +31,7 @@ def test_a_child_ignores_and_blocks_nothing() -> None:
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "1"])  # `make test` has workers
 def test_not_even_under_a_parent_that_ignores_and_blocks_them_all(workers: str, tmp_path: Path) -> None:
     only = f"{__file__}::{test_a_child_ignores_and_blocks_nothing.__name__}"
     command = [sys.executable, "-c", DEAF, only, "-n", workers, f"--basetemp={tmp_path / 'inner'}"]

@@ -149,14 +149,14 @@ def test_it_goes_on_with_an_emptied_replay_and_says_so(run: RunFolder, how: str)
 @pytest.mark.parametrize("algo", ["qrdqn", "sac", "mbmpc", "diffusion"])
 def test_every_kind_of_replay_can_be_emptied(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffer, "SEGMENT_ROWS", SEGMENT_ROWS)
-    with start(config(algo, "native", train=TRAIN[algo] | {"epochs": 8}), tmp_path) as session:
+    with start(config(algo, "native", train=TRAIN[algo] | {"epochs": 6}), tmp_path) as session:
         for tick in session:
-            if tick.report and tick.epoch == 7:
+            if tick.report and tick.epoch == 5:
                 break
     damage(session.folder, "flipped")
     train(resume(session.folder, empty_replay=True))
     status = session.folder.read_status()
-    assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 8, False)
+    assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 6, False)
 
 
 def test_a_fork_names_the_segment_or_begins_with_an_emptied_replay(run: RunFolder, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ QUICK = [case for case in CASES if case not in (("ppo", "sync"), ("dqn", "async"
 WRITERS = [("ppo", "native"), ("dqn", "native"), ("dqn", "sync"), ("ppo", "async"), ("bc", "native")]
 """Runs that change the disk in their own way: with and without replay, with other processes, with a dataset."""
 
-SAMPLED = [(*writer, 57 if "async" in writer else 19) for writer in WRITERS]  # async: each run starts more processes
+SAMPLED = [(*writer, 113 if "async" in writer else 43) for writer in WRITERS]  # async: each run starts more processes
 EVERY = [pytest.param(*writer, 1, marks=pytest.mark.slow) for writer in WRITERS]
 
 
@@ -47,8 +47,14 @@ def settings(algo: str, **changes) -> dict:
 
 @pytest.mark.parametrize(("algo", "vectorization"), QUICK)
 def test_random_kills(algo, vectorization, tmp_path):
-    train = settings(algo, epochs=6)  # beyond the first evaluation and the first point to roll back to
-    cfg = config(algo, vectorization, train=train, ckpt={"every_seconds": 0.03, "keep_last": 2})  # also inside epochs
+    cfg = config(
+        algo,
+        vectorization,
+        train=settings(algo, epochs=3),  # beyond the first evaluation and the first point to roll back to
+        eval={"every_epochs": 2, "episodes": 2, "final_episodes": 2},
+        guardrails={"rollback_every_epochs": 2},
+        ckpt={"every_seconds": 0.03, "keep_last": 2},  # also inside epochs
+    )
     twin = uninterrupted(cfg, tmp_path / "whole")
     assert len(kill_and_compare(cfg, twin, tmp_path, kills=2, seed=CASES.index((algo, vectorization)))) == 2
 
@@ -118,19 +124,20 @@ def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_pat
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_when_and_how_often_checkpoints_are_taken_changes_nothing(algo, tmp_path):
-    train = {**TRAIN[algo], "epochs": 6}
-    whole = run_to_the_end(config(algo, "native", train=train), tmp_path / "whole")
+    sections = {"train": {**TRAIN[algo], "epochs": 3}, "guardrails": {"rollback_every_epochs": 2}}
+    whole = run_to_the_end(config(algo, "native", **sections), tmp_path / "whole")
     for i, ckpt in enumerate([{"every_seconds": 1e-9}, {"every_seconds": None}, {"every_epochs": 1, "keep_last": 9}]):
-        other = run_to_the_end(config(algo, "native", train=train, ckpt=ckpt), tmp_path / str(i))
+        other = run_to_the_end(config(algo, "native", **sections, ckpt=ckpt), tmp_path / str(i))
         assert_same_result(other, whole)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_evaluation_never_touches_training(algo, tmp_path):
     """The trained state is the same with and without evaluation."""
-    states = []
+    states, train = [], {**TRAIN[algo], "epochs": 4}
     for i, evaluation in enumerate([{"every_epochs": 1, "episodes": 3}, {"every_epochs": 0}]):
-        run = run_to_the_end(config(algo, "native", eval={**evaluation, "final_episodes": 1}), tmp_path / str(i))
+        cfg = config(algo, "native", train=train, eval={**evaluation, "final_episodes": 1})
+        run = run_to_the_end(cfg, tmp_path / str(i))
         content = Checkpoints(run.path, run.id, None).newest_good().loaded.content
         content["trainer_state"].pop("session")
         states.append({**content, "meta": {}})

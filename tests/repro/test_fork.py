@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from rlstudio.experiment.metrics.records import metric_files
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.load import load_run, read_config
 from rlstudio.storage.folder import Folder
+from support.repetition import few
 from support.sessions import resume
 from support.tiny_runs import assert_same_result, config, run_to_the_end
 
@@ -71,8 +73,11 @@ def is_empty(run) -> bool:
     return not list((run.path / "checkpoints").iterdir()) and not metric_files(Folder(run.path))
 
 
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
-@pytest.mark.parametrize("checkpoint", ["best", str(2 * 128), str(7 * 128)])
+ENDS = list(product(["ppo", "dqn"], ["best", str(2 * 128), str(7 * 128)]))
+QUICK_ENDS = {("ppo", "best"), ("ppo", str(7 * 128)), ("dqn", str(2 * 128))}
+
+
+@pytest.mark.parametrize(("algo", "checkpoint"), few(ENDS, QUICK_ENDS.__contains__))
 def test_a_child_ends_like_its_parent(parents, algo, checkpoint, tmp_path):
     parent, runs_dir = parents[algo], tmp_path / "elsewhere"
     away = tmp_path / parent.id

@@ -30,7 +30,7 @@ from support.tiny_runs import TRAIN, config, run_to_the_end
 from rlstudio.experiment.training.numerics import fingerprint
 ends = {}
 for algo in ("ppo", "sac"):
-    run = run_to_the_end(config(algo, "auto", train=TRAIN[algo] | {"epochs": 3}), Path(sys.argv[2]) / algo)
+    run = run_to_the_end(config(algo, "auto", train=TRAIN[algo] | {"epochs": 2}), Path(sys.argv[2]) / algo)
     ends[algo] = run.read_status().state_hash
 print(json.dumps([fingerprint("cpu"), ends]))
 """
@@ -41,13 +41,14 @@ PROCESSORS = {
     "OpenBLAS without AVX": {"OPENBLAS_CORETYPE": "Prescott"},
     "NumPy without AVX": {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR AVX2 FMA3 AVX512F"},
 }
-ONE_OF_EACH = ["torch without vectors", "MKL with one order of sums", "OpenBLAS without AVX", "NumPy without AVX"]
-"""Every library whose code for a processor differs."""
+PROCESSORS["neither with AVX"] = PROCESSORS["OpenBLAS without AVX"] | PROCESSORS["NumPy without AVX"]
+ONE_OF_EACH = ["torch without vectors", "MKL with one order of sums", "neither with AVX"]
+"""Every library whose code for a processor differs; NumPy and its OpenBLAS in one process."""
 
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory):
-    """The fingerprint and the ends of three epochs of PPO and SAC, on a processor."""
+    """The fingerprint and the ends of two epochs of PPO and SAC, on a processor."""
 
     def played(name):
         command = [sys.executable, "-c", PLAY, str(Path(__file__).parents[1]), str(tmp_path_factory.mktemp("runs"))]

@@ -161,22 +161,24 @@ def diverge_once_at(monkeypatch, epoch: int) -> None:
 @pytest.mark.real_process
 @pytest.mark.parametrize(("epoch", "back_to"), [(7, 5 * 128), (3, 0)])
 def test_one_divergence_rolls_back_to_the_grid_and_goes_another_way(epoch, back_to, tmp_path, monkeypatch):
-    plain = run_to_the_end(config("ppo", "native"), tmp_path / "plain")
+    length = {**TRAIN["ppo"], "epochs": 8}
+    cfg = config("ppo", "native", train=length)
+    plain = run_to_the_end(cfg, tmp_path / "plain")
     diverge_once_at(monkeypatch, epoch)
-    twin = uninterrupted(config("ppo", "native"), tmp_path / "healed")
+    twin = uninterrupted(cfg, tmp_path / "healed")
     healed = twin.folder
     (rolled,) = [event for event in healed.events() if event["kind"] == "rolled_back"]
     assert (rolled["to_env_steps"], rolled["attempt"]) == (back_to, 1)
     assert healed.read_status().state == RunState.COMPLETED
     assert healed.read_status().state_hash != plain.read_status().state_hash
     steps = [record.step for record in read_metrics(healed.path, keys={"train/kl"})]
-    assert steps == [128 * n for n in range(1, 13)]  # the epochs that were taken back are told once
+    assert steps == [128 * n for n in range(1, 9)]  # the epochs that were taken back are told once
 
     for i, ckpt in enumerate([{"every_seconds": 1e-9}, {"every_epochs": 1}]):
-        other = run_to_the_end(config("ppo", "native", ckpt=ckpt), tmp_path / str(i))
+        other = run_to_the_end(config("ppo", "native", train=length, ckpt=ckpt), tmp_path / str(i))
         assert_same_result(other, healed)  # checkpoint timing changes nothing, roll-back or not
 
-    assert len(kill_and_compare(config("ppo", "native"), twin, tmp_path / "killed", kills=1, seed=epoch)) == 1
+    assert len(kill_and_compare(cfg, twin, tmp_path / "killed", kills=1, seed=epoch)) == 1
 
 
 class Poisoned(gymnasium.Env):
@@ -314,7 +316,7 @@ def test_a_second_process_is_refused(tmp_path):
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("every", [13, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [19, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_full_disk_leaves_the_previous_checkpoint_and_the_run_goes_on_later(tmp_path, monkeypatch, every):
     from rlstudio.storage import failpoint
 

@@ -49,7 +49,7 @@ CONFIG = tiny_data(
     eval={"every_epochs": 1, "episodes": 1, "final_episodes": 1},
 )
 VICTIM = "20260101-000000000-victim-0001"
-SHARES = 24
+SHARES = 48
 SHARPEST = ("parent", "absolute victim", "NUL", "newline")
 SHARP = ("the victim", "absolute canary", "through the run", "long", "long number", "empty", "options", "window title")
 SHARP += ("superscript", "store")
@@ -85,7 +85,7 @@ class Place:
         self.texts = texts(run_id, self.outside, VICTIM)
 
     def some(self, turn: int) -> dict[str, str]:
-        """The sharpest, one of 3 of the sharp and one of 24 of the others, from another one on at each turn; all of
+        """The sharpest, one of 3 of the sharp and one of 48 of the others, from another one on at each turn; all of
         them for -1."""
         if turn < 0:
             return self.texts
@@ -619,18 +619,25 @@ def set_trap(place: Place, where: str, trap: str) -> None:
     TRAPS[trap](path, moved)
 
 
+def meets(name: str, where: str, trap: str, turn: int) -> bool:
+    """A link meets every command that it must keep from working, and its share of the others. A pipe and a second name,
+    which are waited at and written through, meet those that open this place. Where all commands do (the store, which
+    they all open in the same way), those two take turns with them, and so do the other traps everywhere."""
+    number = [*READING, *CHANGING].index(name)
+    if turn < 0 or (trap == "link" and name in REFUSED[where]):
+        return True
+    if trap in STANDING and REFUSED[where] != EVERYTHING and name in REFUSED[where] - {"plot"}:
+        return True
+    return number % 3 == turn % 3 if trap in STANDING else name == ("show", "logs", "diff")[turn % 3]
+
+
 @turns(REFUSED)
 def test_nothing_is_followed_out_of_a_run(field: str, turn: int, place: Place) -> None:
     where = field
     found: dict[Any, object] = {}
-    # A link meets every command. A pipe and a second name, which are waited at and written through, meet those that
-    # open this place; the other traps take turns.
     others = [trap for trap in TRAPS if trap not in STANDING]
     for trap in TRAPS if turn < 0 else (*STANDING, *others[turn % 3 :: 3]):
-        commands = READING | CHANGING
-        if turn >= 0 and trap != "link":
-            few = {"show", "logs", "diff"} | (REFUSED[where] - {"plot"} if trap in STANDING else set())
-            commands = {name: command for name, command in commands.items() if name in few}
+        commands = {name: command for name, command in (READING | CHANGING).items() if meets(name, where, trap, turn)}
         copied = place.root.with_name(trap)
         shutil.copytree(place.root, copied, symlinks=True)
         here = Place(copied, place.run_id, place._capsys)

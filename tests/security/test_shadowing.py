@@ -14,6 +14,7 @@ from rlstudio.control.queue.runner import _enter_directory
 from rlstudio.control.runs.start import request_of
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.run_state import RunState
+from support import rlctl_process
 from support.cli_scenario import TINY
 from support.deadlines import PATIENCE
 from support.experiments import tiny
@@ -55,13 +56,9 @@ def rlctl(place: Path, *args: object) -> str:
     return done.stdout.strip()
 
 
-def test_b4_an_env_worker_takes_no_library_from_the_working_directory(place: Path) -> None:
-    rlctl(place, "launch", "-f", "tiny.yaml", "env.vectorization=async", "env.num_envs=2", "-q")
-    assert not (place / "ran").exists()
-
-
-def test_b4_neither_does_a_worker_of_the_queue_nor_its_run(place: Path) -> None:
-    run_id = rlctl(place, "launch", "-f", "tiny.yaml", "--detach", "-q")
+def test_b4_no_process_takes_a_library_from_the_working_directory(place: Path) -> None:
+    """The command, the worker of the queue that it starts, that one's run, and the run's workers of environments."""
+    run_id = rlctl(place, "launch", "-f", "tiny.yaml", "env.vectorization=async", "env.num_envs=2", "--detach", "-q")
     workspace = Workspace(place / "runs")
     wait_for(lambda: workspace.find(run_id).status.state == RunState.COMPLETED)
     wait_for(lambda: not workspace.workers.listed())  # it leaves by itself when nothing is queued
@@ -83,7 +80,10 @@ def test_b8_a_worker_in_another_directory_finds_the_module_and_the_files_of_a_ru
     assert main([*command, "env.vectorization=async"]) == 0
     sys.modules.pop("world_beside")
     run_id = capsys.readouterr().out.strip()
-    rlctl(tmp_path / "other", "worker", "--until-idle", "--runs-dir", tmp_path / "project" / "runs")
+    served = rlctl_process.rlctl(
+        tmp_path / "other", "worker", "--until-idle", "--runs-dir", tmp_path / "project" / "runs"
+    )
+    assert (served.returncode, served.stderr) == (0, "")
     status = Workspace(Path("runs")).find(run_id).status
     assert (status.state, status.message) == (RunState.COMPLETED, "")
 

@@ -42,6 +42,10 @@ KILLED = pytest.mark.parametrize(
 """How processes die at the points of an enumeration: before a change of the disk, or half-way through a write. The
 quick suite visits each point in one of the two ways, the slow one in both."""
 
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+"""How far apart the points of an enumeration are: the quick suite visits every fifth change of the disk, from the first
+on. An odd number, so that both ways to die come in turn."""
+
 
 class Step(NamedTuple):
     """Where a run stands after a train step, and when it got there."""

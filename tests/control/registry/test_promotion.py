@@ -11,6 +11,7 @@ import pytest
 
 from rlstudio.control.registry.promotion import Play, PromotionConfig, judge
 from rlstudio.ops.sequential import look, spending, student_quantile
+from support.repetition import few
 
 CFG = PromotionConfig()
 
@@ -50,8 +51,18 @@ def policies(cell: str, shift: float, case: int) -> tuple[Play, Play]:
     return play(0), play(1)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize(("shift", "least", "most"), [(-0.5, 0.0, 0.02), (0.0, 0.0, 0.05), (1.0, 0.9, 1.0)])
+SHIFTS = [(-0.5, 0.0, 0.02), (0.0, 0.0, 0.05), (1.0, 0.9, 1.0)]
+"""By how much the candidate is better, and how often it may be promoted."""
+
+
+def in_turn(case: tuple[str, float, float, float]) -> bool:
+    """Each cell once, and each shift at least once."""
+    return CELLS.index(case[0]) % len(SHIFTS) == SHIFTS.index(case[1:])
+
+
+@pytest.mark.parametrize(
+    ("cell", "shift", "least", "most"), few([(cell, *shift) for shift in SHIFTS for cell in CELLS], in_turn)
+)
 @pytest.mark.parametrize("cases", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_how_often_it_promotes(cell: str, shift: float, least: float, most: float, cases: int) -> None:
     promoted = 0

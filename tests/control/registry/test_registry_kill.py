@@ -31,8 +31,8 @@ pytestmark = [
 ]
 
 QUICK = PromotionConfig(budget=20, margin=-100.0)
-EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
-"""The quick suite visits every fifth change of the disk."""
+EVERY = pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+"""The quick suite visits every eleventh change of the disk."""
 
 
 @pytest.fixture(scope="module")

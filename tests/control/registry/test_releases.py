@@ -23,7 +23,7 @@ from support.experiments import merged, tiny_data
 
 LEARNING = {"steps_per_epoch": 256, "batch_size": 64, "lr": 3e-3}
 TINY = tiny_data(env={"num_envs": 8}, policy={"network": {"hidden_sizes": [16]}}, train={**LEARNING, "epochs": 1})
-LONG = merged(TINY, {"name": "long", "train": {"epochs": 60, "passes": 10, "gae_lambda": 0.9}})
+LONG = merged(TINY, {"name": "long", "train": {"epochs": 24, "passes": 10, "gae_lambda": 0.9}})
 QUICK = PromotionConfig(budget=40)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from rlstudio.control.references import References
 from rlstudio.control.runs.select import Filters, by_name, select
@@ -121,9 +120,6 @@ def two_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """Twenty runs: 1 to 10 are `slow` and failed, of dqn; 11 to 20 are `fast`; every fifth has a tag. The tests only
     look at them."""
     workspace = Workspace(tmp_path_factory.mktemp("place") / "runs")
-    engine = workspace.store.database.engine
-    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    engine.dispose()
     for number in range(1, 21):
         kind = {"name": "slow", "algo": "dqn"} if number <= 10 else {"name": "fast", "env_id": "Acrobot-v1"}
         run = in_state(workspace.store, S.FAILED if number <= 10 else S.COMPLETED, seed=number, **kind)

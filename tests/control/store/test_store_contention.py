@@ -21,26 +21,20 @@ from rlstudio.core.run_state import Reason
 from support.control_world import S, assert_history, in_state, owner, request
 from support.processes import fork
 
-PROCESSES, LAUNCHES = 8, 25
+PROCESSES = 8
 
 pytestmark = pytest.mark.real_process
-
-
-def forget_sync(store: Store) -> None:
-    """The order of all writes stays; only the waiting for the disk is left out, which a kill cannot tell."""
-    event.listen(store.database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    store.database.engine.dispose()
 
 
 # -- launches ---------------------------------------------------------------------------------------------------------
 
 
-def launches(url: str, number: int, output: Path) -> None:
+def launches(url: str, number: int, rounds: int, output: Path) -> None:
     """Some with a key that all share, some with a key of our own (and then again, as after a lost answer), most
     without."""
     store = Store(Database(url))
     got: list[tuple[str | None, str]] = []
-    for count in range(LAUNCHES):
+    for count in range(5 * rounds):
         key = {0: f"shared-{count}", 1: f"own-{number}-{count}"}.get(count % 5)
         got.append((key, store.create(request(), key=key).id))
         if count % 5 == 1:
@@ -49,7 +43,8 @@ def launches(url: str, number: int, output: Path) -> None:
     store.database.close()
 
 
-def test_launches_of_many_processes_at_once(url, tmp_path):
+@pytest.mark.parametrize("rounds", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_launches_of_many_processes_at_once(url, tmp_path, rounds):
     Database(url).close()
     ready, go = os.pipe()
     files = [tmp_path / f"{number}.json" for number in range(PROCESSES)]
@@ -57,7 +52,7 @@ def test_launches_of_many_processes_at_once(url, tmp_path):
     def act(number: int) -> None:
         os.close(go)
         os.read(ready, 1)  # returns when the parent closes its end: all begin together
-        launches(url, number, files[number])
+        launches(url, number, rounds, files[number])
 
     pids = [fork(lambda number=number: act(number)) for number in range(PROCESSES)]
     os.close(go)
@@ -74,17 +69,17 @@ def test_launches_of_many_processes_at_once(url, tmp_path):
     assert codes == [0] * PROCESSES
 
     got = [tuple(entry) for file in files for entry in json.loads(file.read_text())]
-    assert len(got) == PROCESSES * (LAUNCHES + 5)
+    assert len(got) == PROCESSES * 6 * rounds
     of_key: dict[str, set[str]] = {}
     for key, run_id in got:
         if key:
             of_key.setdefault(key, set()).add(run_id)
-    assert len(of_key) == 5 + 5 * PROCESSES
+    assert len(of_key) == rounds + rounds * PROCESSES
     assert all(len(ids) == 1 for ids in of_key.values())  # one run per key
     free = Counter(run_id for key, run_id in got if not key)
-    assert len(free) == 15 * PROCESSES  # and one per launch without
+    assert len(free) == 3 * rounds * PROCESSES  # and one per launch without
     assert store.ids() == set(free) | {run_id for ids in of_key.values() for run_id in ids}
-    assert store.count() == 15 * PROCESSES + 5 * PROCESSES + 5
+    assert store.count() == 4 * rounds * PROCESSES + rounds
     for run in store.runs():
         assert [entry.state for entry in store.events(run.id)] == [S.QUEUED]
     store.database.close()
@@ -204,6 +199,7 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
         connection.set_progress_handler(count, 1)
 
     event.listen(store.database.engine, "connect", set_up)
+    store.database.engine.dispose()  # it connects anew
     return done
 
 
@@ -218,18 +214,16 @@ def operations(store: Store, kill_at: int | None = None) -> list[int]:
         pytest.param(lambda store, run: store.pause(run.id), id="pause"),
     ],
 )
-@pytest.mark.parametrize("every", [31, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [83, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act, every):
     path = tmp_path / "store.db"
     store = Store(Database(f"sqlite:///{path}"))
-    forget_sync(store)
     run = in_state(store, S.RUNNING)
     store.database.close()
     before = path.read_bytes()
 
     counting = Store(Database(f"sqlite:///{path}"))
     done = operations(counting)
-    counting.database.engine.dispose()
     act(counting, run)
     counting.database.close()
     whole = assert_sound(path)
@@ -242,7 +236,6 @@ def test_a_writer_killed_at_every_point_of_a_transaction(tmp_path, act, every):
 
         def killed(point: int = point) -> None:
             writer = Store(Database(f"sqlite:///{path}"))
-            forget_sync(writer)
             operations(writer, point)
             act(writer, run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sqlite3
@@ -70,7 +71,9 @@ def test_file_and_folders_are_private(tmp_path, umask):
     store.database.close()
 
 
-def test_settings_of_sqlite(path):
+def test_settings_of_sqlite(path, monkeypatch):
+    """As it is outside of the tests, which leave out the waiting for the disk."""
+    monkeypatch.setattr(database_module, "_set_up_sqlite", inspect.unwrap(database_module._set_up_sqlite))
     with opened(path).database.read() as connection:
         pragmas = {
             name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")

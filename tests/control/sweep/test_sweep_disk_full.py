@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from rlstudio.control.store import database as database_module
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep.driver import Driver
@@ -75,15 +73,7 @@ class Watched(FakeWorker):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """No power is cut here: nobody waits for the disk."""
-    set_up = database_module._set_up_sqlite
-
-    def without_syncs(connection: sqlite3.Connection, record: object) -> None:
-        set_up(connection, record)
-        connection.execute("PRAGMA synchronous=OFF")
-
-    monkeypatch.setattr(database_module, "_set_up_sqlite", without_syncs)
+def place(tmp_path: Path) -> Iterator[Store]:
     with sqlite_passes_failpoints():
         database = Database(f"sqlite:///{tmp_path}/store.db")
         yield Store(database)
@@ -96,9 +86,9 @@ def decisions(trials: list[Trial]) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["enospc", "eio"])
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 31])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 67])
 def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, kind: str, every: int) -> None:
-    """The quick suite visits every thirty-first, which comes to all places within a transaction."""
+    """The quick suite visits every sixty-seventh, which comes to all places within a transaction."""
     search, disk = search_of(**SMALL), Disk(monkeypatch, kind)
     database = place.database
     worker = Watched(Database(f"sqlite:///{database.engine.url.database}"), search)

@@ -14,6 +14,7 @@ from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
 from rlstudio.core.errors import Conflict, LeaseLost
 from rlstudio.core.run_state import RunState
 from support.control_world import clear
+from support.repetition import some_points
 from support.sweep_world import SWEEP, FakeWorker, Killed, drive, killed_at, new_driver, search_of, worth
 
 POINTS = 30
@@ -143,10 +144,10 @@ def assert_nothing_twice(store: Store) -> None:
         assert Counter(event.state for event in store.events(run.id))["COMPLETED"] <= 1
 
 
-def dying(database: Database, search: Any, worker: FakeWorker, patch: Any) -> tuple[list[Trial], int]:
-    """The sweep by drivers that are each killed right after one change: at every state write there is."""
+def dying(database: Database, search: Any, worker: FakeWorker, patch: Any, changes: int = 1) -> tuple[list[Trial], int]:
+    """The sweep by drivers that are each killed after so many changes: with one, at every state write there is."""
     for kills in range(1000):
-        with killed_at(database, 2, True, patch):  # the first is to take the sweep over
+        with killed_at(database, 1 + changes, True, patch):  # the first is to take the sweep over
             try:
                 return drive(new_driver(database, search, begin=kills == 0), worker), kills
             except Killed:
@@ -155,27 +156,35 @@ def dying(database: Database, search: Any, worker: FakeWorker, patch: Any) -> tu
     raise AssertionError("it never came to an end")
 
 
-@pytest.mark.parametrize("changes", DETERMINISTIC)
-def test_killed_after_every_write_the_decisions_stay(place: Store, monkeypatch: Any, changes: Any) -> None:
+EVERY_WRITE = [
+    # The quick suite kills one sweep after every write, and those of the other kinds after every fifth.
+    pytest.param(*case.values, apart, id=f"{case.id}-{apart}", marks=[pytest.mark.slow] * (apart == 1 and number > 0))
+    for number, case in enumerate(DETERMINISTIC)
+    for apart in ((1, 5) if number else (1,))
+]
+
+
+@pytest.mark.parametrize(("changes", "apart"), EVERY_WRITE)
+def test_killed_after_every_write_the_decisions_stay(place: Store, monkeypatch: Any, changes: Any, apart: int) -> None:
     """R23. A kill before a transaction is written leaves what a kill after the one before it leaves."""
     search = search_of(deterministic=True, **changes)
     worker = FakeWorker(Database(place.database.engine.url.render_as_string()), search)
     whole = decisions(drive(new_driver(place.database, search), worker))
     clear(place.database)
-    trials, kills = dying(place.database, search, worker, monkeypatch)
+    trials, kills = dying(place.database, search, worker, monkeypatch, apart)
     worker.store.database.close()
     assert decisions(trials) == whole
-    assert kills >= POINTS
+    assert kills >= POINTS // apart
     assert_nothing_twice(place)
 
 
-def test_killed_once_at_any_write_the_decisions_stay(place: Store, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("at_most", [9, pytest.param(1000, marks=pytest.mark.slow)])
+def test_killed_once_at_any_write_the_decisions_stay(place: Store, monkeypatch: Any, at_most: int) -> None:
     search = search_of(deterministic=True, trials=4, pruner={"kind": "asha", "rungs": [3]})
     worker = FakeWorker(Database(place.database.engine.url.render_as_string()), search)
     with killed_at(place.database, -1, False, monkeypatch) as count:
         whole = decisions(drive(new_driver(place.database, search, 4), worker, amount=4))
-    points = range(1, 1 + count[0])
-    for point in points:
+    for point in (1 + index for index in some_points(count[0], at_most)):
         clear(place.database)
         with killed_at(place.database, point, bool(point % 2), monkeypatch), pytest.raises(Killed):
             drive(new_driver(place.database, search, 4), worker, amount=4)
@@ -184,7 +193,7 @@ def test_killed_once_at_any_write_the_decisions_stay(place: Store, monkeypatch: 
         assert decisions(trials) == whole, f"killed at transaction {point} of {count[0]}"
         assert_nothing_twice(place)
     worker.store.database.close()
-    assert len(points) >= 12
+    assert count[0] >= 12
 
 
 def test_killed_after_every_write_an_asynchronous_sweep_loses_nothing(place: Store, monkeypatch: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
 from rlstudio.control.store.records import RUN_COLUMNS, RunRequest, RunRow, request_as_columns
@@ -17,13 +17,21 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.core.timestamps import timestamp
 from rlstudio.experiment.folder.run_folder import ENDING_LENGTH, new_run_id
 
-SELECTED_COLUMNS = [runs.c[name] for name in RUN_COLUMNS]
+# Statements are built once: that takes longer than to run them on one row.
+EVERY_RUN = select(*(runs.c[name] for name in RUN_COLUMNS))
+_ONE_RUN = EVERY_RUN.where(runs.c.id == bindparam("run_id"))
+_ONE_RUN_LOCKED = _ONE_RUN.with_for_update()
+_SAME_RUN = update(runs).where(
+    runs.c.id == bindparam("same_id"),
+    runs.c.version == bindparam("same_version"),
+    runs.c.token == bindparam("same_token"),
+)
 ID_ATTEMPTS = 10  # how often a new id is drawn before giving up
 
 
 def get_run(connection: Connection, run_id: str, lock: bool = False) -> RunRow:
-    query = select(*SELECTED_COLUMNS).where(runs.c.id == run_id)
-    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    query = _ONE_RUN_LOCKED if lock else _ONE_RUN
+    row = connection.execute(query, {"run_id": run_id}).mappings().one_or_none()
     if row is None:
         raise unknown_run(run_id)
     return RunRow.from_row(row)
@@ -68,9 +76,9 @@ def insert_run(
     moment = timestamp()
     values = request_as_columns(request) | {"id": run_id, "state": str(RunState.QUEUED), "version": 1, "token": token}
     values |= {"created_at": moment, "updated_at": moment, "is_managed": owner is None}
-    connection.execute(insert(runs).values(**values))
+    connection.execute(insert(runs), values)
     first = {"run_id": run_id, "version": 1, "state": str(RunState.QUEUED), "token": token, "at": moment}
-    connection.execute(insert(events).values(**first))
+    connection.execute(insert(events), first)
     if key is not None:
         connection.execute(insert(keys).values(key=key, run_id=run_id, config_hash=request.config_hash))
     run = get_run(connection, run_id)
@@ -105,14 +113,15 @@ def change_state(
     outcome = {"state": str(to), "reason": str(reason), "message": message}
     update_run(connection, run, version=version, **outcome, **values)
     token = values.get("token", run.token)
-    connection.execute(insert(events).values(run_id=run.id, version=version, token=token, at=timestamp(), **outcome))
+    event = {"run_id": run.id, "version": version, "token": token, "at": timestamp(), **outcome}
+    connection.execute(insert(events), event)
     return get_run(connection, run.id)
 
 
 def update_run(connection: Connection, run: RunRow, **values: object) -> None:
     """Compare and swap: the row must be as it was read."""
-    same = (runs.c.id == run.id) & (runs.c.version == run.version) & (runs.c.token == run.token)
-    changed = connection.execute(update(runs).where(same).values(updated_at=timestamp(), **values))
+    same = {"same_id": run.id, "same_version": run.version, "same_token": run.token}
+    changed = connection.execute(_SAME_RUN, {**same, "updated_at": timestamp(), **values})
     if changed.rowcount != 1:
         raise Conflict(f"run {run.id}: was changed by another process meanwhile; try again")
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, or_, select
 
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
-from rlstudio.control.store.moves import SELECTED_COLUMNS, get_run, unknown_run
+from rlstudio.control.store.moves import EVERY_RUN, get_run, unknown_run
 from rlstudio.control.store.records import Checkpoint, Consent, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
@@ -40,7 +40,7 @@ class StoreReader:
         limit: int | None = None,
     ) -> list[RunRow]:
         """Newest first."""
-        query = select(*SELECTED_COLUMNS).order_by(runs.c.seq.desc()).limit(limit)
+        query = EVERY_RUN.order_by(runs.c.seq.desc()).limit(limit)
         if states is not None:
             query = query.where(runs.c.state.in_([str(state) for state in states]))
         if ids is not None:
@@ -58,14 +58,14 @@ class StoreReader:
         """Runs of the queue that ended in a way that may go away by itself, and have tries left; oldest first."""
         ends = [(runs.c.state == str(state)) & runs.c.reason.in_(map(str, why)) for state, why in RETRIED.items()]
         wanted = (runs.c.failures <= runs.c.max_retries) & (runs.c.desired == str(Desired.RUN))
-        query = select(*SELECTED_COLUMNS).where(or_(*ends), runs.c.is_managed, wanted)
+        query = EVERY_RUN.where(or_(*ends), runs.c.is_managed, wanted)
         with self.database.read() as connection:
             return [RunRow.from_row(row) for row in connection.execute(query.order_by(runs.c.seq)).mappings()]
 
     def paused(self) -> list[RunRow]:
         """Runs that their users paused, oldest first."""
         ended = (runs.c.state == str(RunState.INTERRUPTED)) & (runs.c.reason == str(Reason.PAUSED))
-        query = select(*SELECTED_COLUMNS).where(ended, runs.c.desired == str(Desired.STOP)).order_by(runs.c.seq)
+        query = EVERY_RUN.where(ended, runs.c.desired == str(Desired.STOP)).order_by(runs.c.seq)
         with self.database.read() as connection:
             return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
 
