@@ -3,15 +3,18 @@
 import gc
 import os
 import re
+import sqlite3
 import sys
+from functools import wraps
 
 import pytest
-from hypothesis import settings
 
+from rlstudio.control.store import database
 from rlstudio.envs.own_modules import IMPORTED
+from support import examples
 from support.deadlines import TEST_LIMIT
 from support.processes import signals_as_in_a_terminal
-from support.warm_python import cold_starts, know_the_numerics, warm_starts
+from support.warm_python import cold_starts, know_the_commit, know_the_numerics, warm_starts
 
 # Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -25,13 +28,12 @@ os.environ.setdefault("PYTEST_TIMEOUT", f"{TEST_LIMIT:.0f}")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("rlstudio", deadline=None, derandomize=True)
-settings.load_profile("rlstudio")
-
 
 def pytest_configure(config):
-    """GPUs are there for the tests that are asked for by that name (`make test-gpu`). Where torch sees one, the first
-    gradient starts threads for it, and no forked child of a test can compute gradients any more."""
+    """What is asked for decides how often a property is tried, and whether there are GPUs: they are there for the tests
+    that are asked for by that name (`make test-gpu`). Where torch sees one, the first gradient starts threads for it,
+    and no forked child of a test can compute gradients any more."""
+    examples.ask_for(config.getoption("markexpr"))
     asked = (config.getoption("markexpr"), *config.args)
     if not any(re.search(r"(?<!not )\bgpu\b", text) for text in asked):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -66,16 +68,25 @@ def _own_modules():
 
 @pytest.fixture(autouse=True, scope="session")
 def _instant_sync():
-    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out. Processes
-    that tests start do wait."""
+    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out, also that
+    of SQLite: the same statements and locks. Processes that tests start do wait."""
+    set_up = database._set_up_sqlite
+
+    @wraps(set_up)
+    def without_waiting(connection: sqlite3.Connection, record: object) -> None:
+        set_up(connection, record)
+        connection.execute("PRAGMA synchronous=OFF")
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(database, "_set_up_sqlite", without_waiting)
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _warm_starts(_signals):
     know_the_numerics()
+    know_the_commit()
     with warm_starts():
         yield
 

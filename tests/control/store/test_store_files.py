@@ -70,7 +70,9 @@ def test_file_and_folders_are_private(tmp_path, umask):
     store.database.close()
 
 
-def test_settings_of_sqlite(path):
+def test_settings_of_sqlite(path, monkeypatch):
+    set_up = database_module._set_up_sqlite.__wrapped__  # tests do not wait for disks otherwise
+    monkeypatch.setattr(database_module, "_set_up_sqlite", set_up)
     with opened(path).database.read() as connection:
         pragmas = {
             name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")
