@@ -19,10 +19,12 @@ def rlctl(capsys: pytest.CaptureFixture[str]) -> Rlctl:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with one experiment in it; runs go to `runs/` below it."""
+    """The working directory, with one experiment in it; runs go to `runs/` below it. What is put into the queue stays
+    there: a worker in the background would train it beside the tests that follow."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(app, "get_command", lambda _: all_commands())  # building them takes longer than some commands
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     (tmp_path / "tiny.yaml").write_text(TINY)
     return tmp_path
 

@@ -80,10 +80,7 @@ def test_b2_a_fork_does_not_begin_anew_either(rlctl: Rlctl, run_id: str) -> None
     assert len(Workspace(Path("runs")).entries()) == 2
 
 
-def test_b2_a_child_in_the_queue_that_lost_its_first_checkpoint(
-    rlctl: Rlctl, run_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+def test_b2_a_child_in_the_queue_that_lost_its_first_checkpoint(rlctl: Rlctl, run_id: str) -> None:
     (child,) = rlctl("fork", run_id, "train.epochs=5", "--detach", "--json").document
     folder = Path("runs") / child["id"]
     metrics = (folder / "metrics.jsonl").read_bytes()

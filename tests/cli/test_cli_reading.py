@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,7 +70,7 @@ READING = {
     "sweep ls": ["", "--json"],
     "sweep logs": ["found", "nothing"],
     "eval": ["tiny --episodes 1"],
-    "export": ["tiny -o OUT/bundle"],
+    "export": ["tiny -o OUT/bundle --format bundle"],
     "algos": ["", "--json"],
     "envs": [""],
     "presets": ["", "cartpole", "--json"],
@@ -112,29 +112,15 @@ def test_a_command_that_reads_changes_nothing(command: str, rlctl: Rlctl, place:
             assert kind or done.code == 0 or given in ("nobody", "nothing"), (line, done.err)
 
 
-CODE = "import sys; sys.argv[0] = 'rlctl'; from rlstudio.cli.app import main; sys.exit(main())"
-
-
-def process(folder: Path, *args: str, before: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
-    """`rlctl` as a process of its own; `before`: a program that starts it."""
-    if not before:
-        return rlctl_process.rlctl(folder, *args, env={**os.environ, **variables})
-    return subprocess.run(
-        [*before, sys.executable, "-c", CODE, *args],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def tab(words: str, folder: Path, before: Sequence[str] = ()) -> list[str]:
-    """What Tab offers after these words, asked as the shell asks."""
+def completion(words: str) -> dict[str, str]:
+    """The variables by which the shell asks what Tab offers after these words."""
     count = str(len(words.split(" ")) - 1)
-    asked = {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
-    return process(folder, before=before, **asked).stdout.split()
+    return {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+
+
+def tab(words: str, folder: Path) -> list[str]:
+    """What Tab offers after these words."""
+    return rlctl_process.rlctl(folder, env={**os.environ, **completion(words)}).stdout.split()
 
 
 def test_tab_changes_nothing(place: Path, world: ReadingWorld) -> None:
@@ -231,6 +217,19 @@ def test_folders_without_a_store_do_not_get_one(rlctl: Rlctl, place: Path, train
     assert tree(place / "runs") == before
 
 
+ONE_AFTER_ANOTHER = f"""
+import os, sys
+from rlstudio.cli.app import main
+for line in sys.argv[1:]:
+    if code := main(line.split()):
+        sys.exit(f"{{line}} ends with {{code}}")
+sys.argv = ["rlctl"]
+os.environ.update({completion("rlctl show ")})
+main()
+"""
+"""Commands, and Tab at last: each as a process of its own would do nothing else."""
+
+
 def test_a_folder_that_may_not_be_written_is_listed(place: Path, trained: Path) -> None:
     shutil.copytree(trained, place / "runs")
     paths = [place, *place.rglob("*")]
@@ -242,10 +241,12 @@ def test_a_folder_that_may_not_be_written_is_listed(place: Path, trained: Path) 
     try:
         assert subprocess.run([*ordinary, "touch", place / "runs" / "new"], capture_output=True, check=False).returncode
         before = tree(place)
-        for line in ("ls", "show last", "logs last", "queue", "models", "sweep ls"):
-            done = process(place, *line.split(), before=ordinary)
-            assert done.returncode == 0, (line, done.stderr)
-        assert "last" in tab("rlctl show ", place, before=ordinary)
+        lines = ("ls", "show last", "logs last", "queue", "models", "sweep ls")
+        done = subprocess.run(
+            [*ordinary, sys.executable, "-c", ONE_AFTER_ANOTHER, *lines], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "last" in done.stdout.splitlines()
         assert tree(place) == before
     finally:
         for path in paths:

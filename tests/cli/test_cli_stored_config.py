@@ -88,7 +88,6 @@ def test_the_config_of_a_run_is_parsed_once(
     config = (place / "runs" / run_id / "config.yaml").read_text()
     parsed, parse = [], yaml.parse
     monkeypatch.setattr(yaml, "parse", lambda text, **loader: parsed.append(text) or parse(text, **loader))
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     done = rlctl(*OPENING[name])
     assert (done.code, done.err) == (0, "")
     assert parsed.count(config) == 1
