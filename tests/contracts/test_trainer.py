@@ -24,7 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
         **PLANS,
     },
     "mpc": {"rollout_steps": 5, **PLANS},  # else each train step plans for a whole epoch
-    "ppo": {"rollout_steps": 20},  # else each train step is 52 updates
+    "ppo": {"rollout_steps": 20},  # a train step is 8 updates, not 16
 }
 
 parts = {
