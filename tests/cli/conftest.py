@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,17 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(1))
 
 
+@pytest.fixture
+def run_here(trained: Path, place: Path) -> str:
+    """The id of a finished run in `runs/` here, for a test to change."""
+    shutil.copytree(trained, place / "runs")
+    (folder,) = (place / "runs").glob("2*")
+    return folder.name
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A runs folder with one finished run in it. Tests that change a run make their own."""
+    """A runs folder with one finished run in it. Tests that change a run take `run_here`, or make their own."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
     assert main(["launch", "-f", str(folder / "tiny.yaml"), "--runs-dir", str(folder / "runs"), "--quiet"]) == 0
