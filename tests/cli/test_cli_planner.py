@@ -175,7 +175,8 @@ def test_the_value_of_a_critic_comes_from_the_checkpoint_and_not_from_a_bundle(
     from rlstudio.experiment.run.load import load_run
 
     network = {"activation": "tanh"}  # whose values differ enough after one epoch for another plan
-    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}, policy={"network": network}))
+    sections = {"env": {"max_episode_steps": 40}, "train": {"epochs": 1}, "policy": {"network": network}}
+    (place / "critic.yaml").write_text(tiny_yaml(algo, **sections))
     assert rlctl("launch", "-f", "critic.yaml", "-q").code == 0
     loaded = load_run(only_run(Path("runs")))
     settings = ["kind=cem", "horizon=3", "candidates=8", "iterations=1"]

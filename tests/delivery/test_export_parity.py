@@ -22,7 +22,7 @@ QUICK = {
     "onnx": {
         "ppo-MaskedParts-memory=gru-memory_size=8",
         "dqn-Image-stack-dueling=True",
-        "qrdqn-Mixed-quantiles=5",
+        "qrdqn-Numbers-quantiles=7",
         "sac-Moves",
         "a2c-Mixed-memory=lstm-memory_size=8",
         "td3-Moves",

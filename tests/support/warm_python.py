@@ -36,10 +36,18 @@ IMPORTED = {
     COMMANDS: (
         "gymnasium",
         "rlstudio.cli.app",
+        "rlstudio.cli.commands.launch",
+        "rlstudio.cli.commands.queue",
+        "rlstudio.cli.commands.runs",
         "rlstudio.experiment.run.session",
+        "rlstudio.experiment.run.hang_watch",
         "rlstudio.delivery.export",
         "rlstudio.control.workspace",
         "rlstudio.control.runs.start",
+        "rlstudio.control.queue.scheduler",
+        "rlstudio.algos.dqn",
+        "rlstudio.algos.ppo",
+        "rlstudio.algos.parts.eager",
     ),
 }
 MODULES = {
