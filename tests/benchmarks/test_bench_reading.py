@@ -37,8 +37,13 @@ def tree(tmp_path, monkeypatch):
     return modules_below(tmp_path)
 
 
-def test_the_list_fits_this_tree():
-    modules = modules_below(SOURCE)
+@pytest.fixture(scope="module")
+def modules():
+    """Of this tree."""
+    return modules_below(SOURCE)
+
+
+def test_the_list_fits_this_tree(modules):
     lines = reading(modules)
     assert set(lines) == set(READING)
     assert all(needed_lines(part, modules) > 0 for parts in READING.values() for part in parts)
@@ -46,8 +51,7 @@ def test_the_list_fits_this_tree():
     assert all(f"**{count:,}**" in text for count in lines.values())
 
 
-def test_every_listed_module_is_imported_by_ppo_or_runs_it():
-    modules = modules_below(SOURCE)
+def test_every_listed_module_is_imported_by_ppo_or_runs_it(modules):
     graph = import_graph(modules, lazy=False)
     imported = closure(graph, f"{PACKAGE}.{START}") | closure(graph, f"{PACKAGE}.experiment.training.build")
     listed = {f"{PACKAGE}.{part.module}" for parts in READING.values() for part in parts}

@@ -7,15 +7,18 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 import yaml
 
 from rlstudio import load_agent, orchestrator
+from rlstudio.cli.app import main
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
-from support.cli_scenario import Rlctl
+from support.cli_scenario import TINY, Rlctl
+from support.repetition import few
 
 WORLD = """\
 import gymnasium
@@ -31,7 +34,7 @@ IDS = ["abcdefgh12", "20261115-093012123-ppo-cartpole-v1-3f2a"]
 OPENING = {
     "eval": ("eval", "RUN", "--episodes", 1),
     "eval --planner": ("eval", "RUN", "--episodes", 1, "--planner", "cem"),
-    "export": ("export", "RUN", "-o", "bundle"),
+    "export": ("export", "RUN", "-o", "bundle", "--format", "bundle"),
     "fork": ("fork", "RUN", "train.epochs=6", "-q"),
     "fork --detach": ("fork", "RUN", "train.epochs=6", "--detach"),
     "play": ("play", "RUN", "--video", "film.mp4"),
@@ -60,7 +63,6 @@ def of(command: tuple[object, ...], run_id: str) -> list[object]:
 def _own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     yield
     sys.modules.pop(MODULE, None)
 
@@ -79,9 +81,16 @@ def hostile(trained: Path, place: Path, run_id: str, module: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("run_id", IDS)
-@pytest.mark.parametrize("is_adopted", [False, True])
-@pytest.mark.parametrize("name", [*OPENING, *READING])
+COMMANDS = [*OPENING, *READING]
+
+
+def is_quick(case: tuple[str, bool, str]) -> bool:
+    """Every command with a run that is adopted and with one that is not, the two kinds of ids in turn."""
+    name, is_adopted, run_id = case
+    return IDS.index(run_id) == (COMMANDS.index(name) + is_adopted) % 2
+
+
+@pytest.mark.parametrize(("name", "is_adopted", "run_id"), few(product(COMMANDS, [False, True], IDS), is_quick))
 def test_b1_no_command_imports_what_a_folder_names(
     rlctl: Rlctl, place: Path, trained: Path, name: str, is_adopted: bool, run_id: str
 ) -> None:
@@ -114,19 +123,28 @@ def test_b1_nothing_below_a_runs_folder_is_imported_even_if_named(
         assert "is below a runs folder, from which nothing is imported" in done.err
 
 
+@pytest.fixture(scope="module")
+def made_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was made with a module of its user."""
+    there = tmp_path_factory.mktemp("there")
+    (there / f"{MODULE}.py").write_text(WORLD)
+    (there / "tiny.yaml").write_text(TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(there)
+        patch.setattr(sys, "path", list(sys.path))
+        assert main(["launch", "--import", MODULE, "-f", "tiny.yaml", "env.id=Allowed-v0", "-q"]) == 0
+        sys.modules.pop(MODULE)
+    (folder,) = (there / "runs").glob("2*")
+    return folder
+
+
 @pytest.fixture
-def elsewhere(rlctl: Rlctl, place: Path) -> str:
+def elsewhere(made_there: Path, place: Path) -> str:
     """The id of a run that was made with a module of its user, in another place, and copied here."""
     (place / f"{MODULE}.py").write_text(WORLD)
-    made = rlctl(
-        *("launch", "--import", MODULE, "-f", "tiny.yaml", "env.id=Allowed-v0", "-q"), "--runs-dir", place / "there"
-    )
-    assert (made.code, made.err) == (0, "")
-    run_id = made.out.strip()
-    sys.modules.pop(MODULE)
     (place / "runs").mkdir()
-    shutil.copytree(place / "there" / run_id, place / "runs" / run_id)
-    return run_id
+    shutil.copytree(made_there, place / "runs" / made_there.name)
+    return made_there.name
 
 
 @pytest.mark.parametrize("name", [name for name in OPENING if "planner" not in name])

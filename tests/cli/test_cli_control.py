@@ -31,8 +31,7 @@ S = RunState
 
 @pytest.fixture(autouse=True)
 def nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No process is started in the background, and nobody waits long."""
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+    """No process is started for a run, and nobody waits long."""
     monkeypatch.setattr("rlstudio.cli.commands.queue.STOP_SECONDS", 0.3)
     monkeypatch.setattr("rlstudio.control.queue.worker.TICK_SECONDS", 0.01)
     monkeypatch.setattr("rlstudio.control.queue.launchers.SubprocessLauncher", InProcessLauncher)

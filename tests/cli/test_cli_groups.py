@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from rlstudio.cli.arguments import completion
 from rlstudio.control.queue.run_group import RunGroup
@@ -27,9 +26,6 @@ from support.launcher import InProcessLauncher
 @pytest.fixture
 def workspace(place: Path) -> Iterator[Workspace]:
     workspace = Workspace(place / "runs")
-    engine = workspace.store.database.engine  # without waiting for the disk
-    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    engine.dispose()
     yield workspace
     workspace.store.database.close()
 
@@ -188,7 +184,6 @@ def test_newcomer_s4_an_interrupted_group_is_resumed_as_one(rlctl: Rlctl, monkey
     assert all(run["evaluation"]["n"] for run in done.document["runs"])
     refused = rlctl("resume", "many")
     assert (refused.code, "none of the 3 runs is interrupted (3 completed)" in refused.err) == (2, True)
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     longer = rlctl("resume", "many", "train.epochs=2", "--detach", "-q")
     assert longer.out.split() == ids
     refused = rlctl("resume", "many", "--allow-inexact")

@@ -26,6 +26,20 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), sep=",", file=s
 sys.exit(code)
 """
 
+TAB_AFTER_TAB = """
+import os, sys
+from rlstudio.cli.app import main
+lines, sys.argv = sys.argv[1:], ["rlctl"]
+for words in lines:
+    os.environ.update(_RLCTL_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1))
+    try:
+        main()
+    except SystemExit:
+        pass
+    print(chr(0), end="", flush=True)
+sys.exit("torch" in sys.modules and "Tab imports torch")
+"""
+
 ONE_AFTER_ANOTHER = """
 import contextlib, sys
 from rlstudio.cli.app import main
@@ -100,33 +114,43 @@ def test_reading_commands_never_import_torch(run: RunFolder) -> None:
     assert done.stderr.splitlines()[-len(READING) :] == [f"after {command}: []" for command in READING]
 
 
-def offers(words: str) -> list[str]:
-    """What Tab offers after these words."""
-    given = words.split(" ")
-    variables = {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(given) - 1)}
-    out, packages = loaded_by(**variables)
-    assert "torch" not in packages
-    return out.split()
+def offers(*lines: str) -> list[list[str]]:
+    """What Tab offers after the words of each line, asked for in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", TAB_AFTER_TAB, *lines], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    *offered, rest = done.stdout.split(chr(0))
+    assert rest == ""
+    return [words.split() for words in offered]
 
 
 def test_completion_of_runs(run: RunFolder) -> None:
-    assert offers("rlctl show ") == ["last", "sleeper", run.id[-4:]]
-    assert offers("rlctl logs sle") == ["sleeper"]
-    assert offers(f"rlctl plot last {run.id[:4]}") == [run.id]
+    assert offers("rlctl show ", "rlctl logs sle", f"rlctl plot last {run.id[:4]}") == [
+        ["last", "sleeper", run.id[-4:]],
+        ["sleeper"],
+        [run.id],
+    ]
 
 
 def test_completion_of_names() -> None:
-    assert offers("rlctl launch --algo p") == ["ppo"]
-    assert offers("rlctl check CartPole-v") == ["CartPole-v0", "CartPole-v1"]
-    assert offers("rlctl lau") == ["launch"]
-    assert "configs/ppo/cartpole.yaml" in offers("rlctl launch -f configs/ppo/")
-    assert offers("rlctl run ti") == ["tiny.yaml"]
+    algos, envs, commands, configs, files = offers(
+        "rlctl launch --algo p",
+        "rlctl check CartPole-v",
+        "rlctl lau",
+        "rlctl launch -f configs/ppo/",
+        "rlctl run ti",
+    )
+    assert (algos, envs, commands) == (["ppo"], ["CartPole-v0", "CartPole-v1"], ["launch"])
+    assert "configs/ppo/cartpole.yaml" in configs
+    assert files == ["tiny.yaml"]
 
 
 def test_completion_looks_into_the_given_folder(run: RunFolder, place: Path) -> None:
     (place / "runs").rename(place / "elsewhere")
-    assert offers("rlctl show ") == []
-    assert "sleeper" in offers("rlctl show --runs-dir elsewhere ")
+    here, there = offers("rlctl show ", "rlctl show --runs-dir elsewhere ")
+    assert here == []
+    assert "sleeper" in there
 
 
 def test_completion_scripts_exist() -> None:

@@ -32,11 +32,6 @@ def lose_folder(folder: Path) -> None:
     shutil.rmtree(folder / "checkpoints")
 
 
-@pytest.fixture
-def run_id(rlctl: Rlctl) -> str:
-    return rlctl("launch", "-f", "tiny.yaml", "-q").out.strip()
-
-
 def assert_ended(rlctl: Rlctl, run_id: str, metrics: bytes) -> None:
     refused = rlctl("resume", run_id, "train.epochs=9")
     assert (refused.code, refused.out, refused.err.count("\n")) == (4, "", 1)
@@ -51,8 +46,8 @@ def assert_ended(rlctl: Rlctl, run_id: str, metrics: bytes) -> None:
 
 @pytest.mark.parametrize("lose", [lose_files, lose_folder])
 @pytest.mark.parametrize("known_by", ["all", "status", "events", "store"])
-def test_b2_lost_checkpoints_end_the_run(rlctl: Rlctl, run_id: str, lose: object, known_by: str) -> None:
-    folder = Path("runs") / run_id
+def test_b2_lost_checkpoints_end_the_run(rlctl: Rlctl, run_here: str, lose: object, known_by: str) -> None:
+    folder = Path("runs") / run_here
     metrics = (folder / "metrics.jsonl").read_bytes()
     lose(folder)
     events = [line for line in (folder / "events.jsonl").read_text().splitlines() if "state_hash" in line]
@@ -60,31 +55,28 @@ def test_b2_lost_checkpoints_end_the_run(rlctl: Rlctl, run_id: str, lose: object
         (folder / "events.jsonl").write_text(events[0] + "\n")  # only that it was created
     if known_by in ("events", "store"):
         status = (folder / "status.json").read_text()
-        hashed = Workspace(Path("runs")).find(run_id).status.state_hash
+        hashed = Workspace(Path("runs")).find(run_here).status.state_hash
         (folder / "status.json").write_text(status.replace(f'"{hashed}"', "null"))
     if known_by in ("status", "events"):
         workspace = Workspace(Path("runs"))
         with workspace.store.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM checkpoint")
-    assert_ended(rlctl, run_id, metrics)
+    assert_ended(rlctl, run_here, metrics)
 
 
-def test_b2_a_fork_does_not_begin_anew_either(rlctl: Rlctl, run_id: str) -> None:
-    child = rlctl("fork", run_id, "train.epochs=5", "env.seed=7", "-q").out.strip()
+def test_b2_a_fork_does_not_begin_anew_either(rlctl: Rlctl, run_here: str) -> None:
+    child = rlctl("fork", run_here, "train.epochs=5", "env.seed=7", "-q").out.strip()
     metrics = (Path("runs") / child / "metrics.jsonl").read_bytes()
     lose_files(Path("runs") / child)
     assert_ended(rlctl, child, metrics)
-    lose_files(Path("runs") / run_id)
-    refused = rlctl("fork", run_id, "train.epochs=9")
+    lose_files(Path("runs") / run_here)
+    refused = rlctl("fork", run_here, "train.epochs=9")
     assert refused.code == 4
     assert len(Workspace(Path("runs")).entries()) == 2
 
 
-def test_b2_a_child_in_the_queue_that_lost_its_first_checkpoint(
-    rlctl: Rlctl, run_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
-    (child,) = rlctl("fork", run_id, "train.epochs=5", "--detach", "--json").document
+def test_b2_a_child_in_the_queue_that_lost_its_first_checkpoint(rlctl: Rlctl, run_here: str) -> None:
+    (child,) = rlctl("fork", run_here, "train.epochs=5", "--detach", "--json").document
     folder = Path("runs") / child["id"]
     metrics = (folder / "metrics.jsonl").read_bytes()
     lose_files(folder)
@@ -94,15 +86,15 @@ def test_b2_a_child_in_the_queue_that_lost_its_first_checkpoint(
     assert_ended(rlctl, child["id"], metrics)
 
 
-def test_b2_restored_checkpoints_go_on(rlctl: Rlctl, run_id: str, place: Path) -> None:
-    folder = place / "runs" / run_id
+def test_b2_restored_checkpoints_go_on(rlctl: Rlctl, run_here: str, place: Path) -> None:
+    folder = place / "runs" / run_here
     shutil.copytree(folder / "checkpoints", place / "backup")
     lose_folder(folder)
-    assert rlctl("resume", run_id, "train.epochs=5").code == 4
+    assert rlctl("resume", run_here, "train.epochs=5").code == 4
     shutil.rmtree(folder / "checkpoints")
     shutil.copytree(place / "backup", folder / "checkpoints")
-    assert rlctl("resume", run_id, "train.epochs=5", "-q").code == 0
-    assert rlctl("show", run_id, "--json").document["exact"]
+    assert rlctl("resume", run_here, "train.epochs=5", "-q").code == 0
+    assert rlctl("show", run_here, "--json").document["exact"]
 
 
 def killed_by(

@@ -63,7 +63,6 @@ def forget_modules() -> None:
 @pytest.fixture(autouse=True)
 def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     yield
     forget_modules()
 
@@ -108,7 +107,7 @@ def test_every_command_finds_the_file_again_from_another_directory(
     runs = ("--runs-dir", place / "runs")
     for command in (
         ("eval", "last", "--episodes", 1),
-        ("export", "last", "-o", "bundle"),
+        ("export", "last", "-o", "bundle", "--format", "bundle"),
         ("play", "last", "--video", "film.mp4"),
         ("resume", "last", "train.epochs=3", "-q"),
         ("resume", "last", "train.epochs=4", "--detach", "-q"),

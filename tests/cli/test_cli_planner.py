@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from rlstudio.cli.app import main
 from rlstudio.cli.commands import evaluate
-from support.cli_scenario import Rlctl
+from support.cli_scenario import TINY, Rlctl
 from support.experiments import tiny_yaml
 from support.tiny_runs import only_run
 
+CUT_SHORT = "env.max_episode_steps=80"
+
 
 @pytest.fixture
-def trained(rlctl: Rlctl) -> Rlctl:
-    assert rlctl("launch", "-f", "tiny.yaml", "-q").code == 0
+def trained(rlctl: Rlctl, short: Path, place: Path) -> Rlctl:
+    """With a trained run in its folder."""
+    shutil.copytree(short, place / "runs")
     return rlctl
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with one run in it. Its episodes are cut early: a plan that holds the pole takes its time."""
+    folder = tmp_path_factory.mktemp("short")
+    (folder / "tiny.yaml").write_text(TINY)
+    launch = ["launch", "-f", str(folder / "tiny.yaml"), CUT_SHORT, "-q"]
+    assert main([*launch, "--runs-dir", str(folder / "runs")]) == 0
+    return folder / "runs"
 
 
 def test_both_are_told(trained: Rlctl) -> None:
@@ -107,7 +122,8 @@ def test_a_bundle_plans_as_its_run(rlctl: Rlctl) -> None:
 
 def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
     small = ["train.epochs=2", "train.steps_per_epoch=60", "train.learning_starts=30", "train.train_every=10"]
-    small += ["train.gradient_steps=2", "train.planner.candidates=16", "eval.final_episodes=1"]
+    small += ["train.gradient_steps=2", "train.planner.candidates=16", "train.planner.horizon=4"]
+    small += ["eval.final_episodes=1", CUT_SHORT]
     learner = trained("launch", "-f", "configs/mbmpc/cartpole.yaml", *small, "name=modeller", "-q").out.strip()
     first = ["planner.horizon=4", "planner.candidates=16", "--episodes", "1", "--json"]
     own = trained("eval", learner, "--planner", "mppi", *first).document
@@ -117,7 +133,12 @@ def test_a_learned_model_plans_for_others(trained: Rlctl) -> None:
     alone = trained("eval", "tiny", "--planner", "cem", "--dynamics", "tiny", *first)
     assert alone.code == 2
     assert "learned no model" in alone.err
-    assert trained("launch", "-f", "tiny.yaml", "env.kwargs={sutton_barto_reward: true}", "name=other", "-q").code == 0
+    assert (
+        trained(
+            "launch", "-f", "tiny.yaml", "env.kwargs={sutton_barto_reward: true}", CUT_SHORT, "name=other", "-q"
+        ).code
+        == 0
+    )
     other = trained("eval", "other", "--planner", "cem", "--dynamics", learner, *first)
     assert other.code == 2
     assert (
@@ -154,7 +175,8 @@ def test_the_value_of_a_critic_comes_from_the_checkpoint_and_not_from_a_bundle(
     from rlstudio.experiment.run.load import load_run
 
     network = {"activation": "tanh"}  # whose values differ enough after one epoch for another plan
-    (place / "critic.yaml").write_text(tiny_yaml(algo, train={"epochs": 1}, policy={"network": network}))
+    sections = {"env": {"max_episode_steps": 40}, "train": {"epochs": 1}, "policy": {"network": network}}
+    (place / "critic.yaml").write_text(tiny_yaml(algo, **sections))
     assert rlctl("launch", "-f", "critic.yaml", "-q").code == 0
     loaded = load_run(only_run(Path("runs")))
     settings = ["kind=cem", "horizon=3", "candidates=8", "iterations=1"]

@@ -6,16 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
-from rlstudio.cli.app import COMMANDS, application
+from rlstudio.cli.app import COMMANDS, application, main
 from rlstudio.cli.commands import sweep
 from rlstudio.control.workspace import Workspace
-from support import rlctl_process
 from support.cli_scenario import Rlctl
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tree
@@ -70,7 +70,7 @@ READING = {
     "sweep ls": ["", "--json"],
     "sweep logs": ["found", "nothing"],
     "eval": ["tiny --episodes 1"],
-    "export": ["tiny -o OUT/bundle"],
+    "export": ["tiny -o OUT/bundle --format bundle"],
     "algos": ["", "--json"],
     "envs": [""],
     "presets": ["", "cartpole", "--json"],
@@ -79,16 +79,27 @@ READING = {
     "plugins": ["", "--json", "--check"],
 }
 
+Tab = Callable[[str], list[str]]
 KINDS = ("living", "dead", "dead_cancelled", "elsewhere", "queued", "folder_only", "dead_folder_only")
 
 
-@pytest.fixture
-def world(place: Path, trained: Path) -> Iterator[ReadingWorld]:
-    shutil.copytree(trained, place / "runs")
-    (place / "out").mkdir()
-    workspace = Workspace(place / "runs")
-    yield fill(workspace)
+@pytest.fixture(scope="module")
+def filled(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ReadingWorld]:
+    """A runs folder with a run of each kind."""
+    runs = tmp_path_factory.mktemp("filled") / "runs"
+    shutil.copytree(trained, runs)
+    workspace = Workspace(runs)
+    world = fill(workspace)
     workspace.store.database.close()
+    return runs, world
+
+
+@pytest.fixture
+def world(place: Path, filled: tuple[Path, ReadingWorld]) -> ReadingWorld:
+    runs, world = filled
+    shutil.copytree(runs, place / "runs")
+    (place / "out").mkdir()
+    return world
 
 
 def test_every_command_is_known_to_read_or_to_act() -> None:
@@ -112,38 +123,35 @@ def test_a_command_that_reads_changes_nothing(command: str, rlctl: Rlctl, place:
             assert kind or done.code == 0 or given in ("nobody", "nothing"), (line, done.err)
 
 
-CODE = "import sys; sys.argv[0] = 'rlctl'; from rlstudio.cli.app import main; sys.exit(main())"
-
-
-def process(folder: Path, *args: str, before: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
-    """`rlctl` as a process of its own; `before`: a program that starts it."""
-    if not before:
-        return rlctl_process.rlctl(folder, *args, env={**os.environ, **variables})
-    return subprocess.run(
-        [*before, sys.executable, "-c", CODE, *args],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def tab(words: str, folder: Path, before: Sequence[str] = ()) -> list[str]:
-    """What Tab offers after these words, asked as the shell asks."""
+def completion(words: str) -> dict[str, str]:
+    """The variables by which the shell asks what Tab offers after these words."""
     count = str(len(words.split(" ")) - 1)
-    asked = {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
-    return process(folder, before=before, **asked).stdout.split()
+    return {"_RLCTL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
 
 
-def test_tab_changes_nothing(place: Path, world: ReadingWorld) -> None:
+@pytest.fixture
+def tab(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """What Tab offers after these words. `test_cli_light.py` asks in processes of their own."""
+
+    def offered(words: str) -> list[str]:
+        capsys.readouterr()
+        with monkeypatch.context() as shell, suppress(SystemExit):
+            shell.setattr(sys, "argv", ["rlctl"])
+            for name, value in completion(words).items():
+                shell.setenv(name, value)
+            main()
+        return capsys.readouterr().out.split()
+
+    return offered
+
+
+def test_tab_changes_nothing(place: Path, world: ReadingWorld, tab: Tab) -> None:
     before = tree(place / "runs")
-    assert {"last", "dead", world.dead[-4:], world.folder_only[-4:]} <= set(tab("rlctl show ", place))
-    assert world.dead in tab(f"rlctl show {world.dead[:9]}", place)
-    assert tab("rlctl sweep show ", place) == ["found"]
+    assert {"last", "dead", world.dead[-4:], world.folder_only[-4:]} <= set(tab("rlctl show "))
+    assert world.dead in tab(f"rlctl show {world.dead[:9]}")
+    assert tab("rlctl sweep show ") == ["found"]
     for words in ("rlctl logs d", "rlctl rm ", "rlctl stop ", "rlctl resume dea", "rlctl diff last "):
-        assert "dead" in tab(words, place)
+        assert "dead" in tab(words)
     assert tree(place / "runs") == before
 
 
@@ -208,27 +216,40 @@ def old(place: Path) -> Path:
     return place / "runs"
 
 
-def test_an_older_store_is_read_and_stays_as_it_is(old: Path, rlctl: Rlctl, place: Path) -> None:
+def test_an_older_store_is_read_and_stays_as_it_is(old: Path, rlctl: Rlctl, tab: Tab) -> None:
     before = tree(old)
     documents = rlctl("ls", "--json").document
     assert {entry["name"] for entry in documents} >= {"whole ü", "is RUNNING", "is COMPLETED"}
     for line in ("ls", "show last", "show last --lineage", "queue", "models", "sweep ls", "gc --days 0"):
         assert rlctl(*line.split()).code == 0
-    assert "last" in tab("rlctl show ", place)
+    assert "last" in tab("rlctl show ")
     assert tree(old) == before
     assert rlctl("queue", "--reap").code == 0  # whoever acts brings it up to date, with a copy
     assert (old / ".rlstudio" / "store-version-1.db").is_file()
     assert rlctl("ls", "--json").document == documents
 
 
-def test_folders_without_a_store_do_not_get_one(rlctl: Rlctl, place: Path, trained: Path) -> None:
+def test_folders_without_a_store_do_not_get_one(rlctl: Rlctl, place: Path, trained: Path, tab: Tab) -> None:
     shutil.copytree(trained, place / "runs", ignore=shutil.ignore_patterns(".rlstudio"))
     before = tree(place / "runs")
     (entry,) = rlctl("ls", "--json").document
     for line in ("show last", "logs last", "queue", "models", "sweep ls", "gc"):
         assert rlctl(*line.split()).code == 0
-    assert entry["handle"] in tab("rlctl show ", place)
+    assert entry["handle"] in tab("rlctl show ")
     assert tree(place / "runs") == before
+
+
+ONE_AFTER_ANOTHER = f"""
+import os, sys
+from rlstudio.cli.app import main
+for line in sys.argv[1:]:
+    if code := main(line.split()):
+        sys.exit(f"{{line}} ends with {{code}}")
+sys.argv = ["rlctl"]
+os.environ.update({completion("rlctl show ")})
+main()
+"""
+"""Commands, and Tab at last: each as a process of its own would do nothing else."""
 
 
 def test_a_folder_that_may_not_be_written_is_listed(place: Path, trained: Path) -> None:
@@ -242,10 +263,12 @@ def test_a_folder_that_may_not_be_written_is_listed(place: Path, trained: Path) 
     try:
         assert subprocess.run([*ordinary, "touch", place / "runs" / "new"], capture_output=True, check=False).returncode
         before = tree(place)
-        for line in ("ls", "show last", "logs last", "queue", "models", "sweep ls"):
-            done = process(place, *line.split(), before=ordinary)
-            assert done.returncode == 0, (line, done.stderr)
-        assert "last" in tab("rlctl show ", place, before=ordinary)
+        lines = ("ls", "show last", "logs last", "queue", "models", "sweep ls")
+        done = subprocess.run(
+            [*ordinary, sys.executable, "-c", ONE_AFTER_ANOTHER, *lines], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "last" in done.stdout.splitlines()
         assert tree(place) == before
     finally:
         for path in paths:

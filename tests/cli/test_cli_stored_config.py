@@ -82,13 +82,11 @@ def test_imports_that_are_no_list_of_names_import_nothing(rlctl: Rlctl, away: Pa
 
 @pytest.mark.parametrize("name", ["eval", "fork", "record", "resume", "resume --detach"])
 def test_the_config_of_a_run_is_parsed_once(
-    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    rlctl: Rlctl, run_here: str, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    run_id = rlctl("launch", "-f", "tiny.yaml", "-q").out.strip()
-    config = (place / "runs" / run_id / "config.yaml").read_text()
+    config = (place / "runs" / run_here / "config.yaml").read_text()
     parsed, parse = [], yaml.parse
     monkeypatch.setattr(yaml, "parse", lambda text, **loader: parsed.append(text) or parse(text, **loader))
-    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
     done = rlctl(*OPENING[name])
     assert (done.code, done.err) == (0, "")
     assert parsed.count(config) == 1

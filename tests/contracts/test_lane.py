@@ -6,6 +6,10 @@ from rlstudio.core.catalog import LANES
 from rlstudio.testing import LaneContract
 from support.contracts import suites
 
-ALGOS = {"dqn": {}, "mpc": {"rollout_steps": 5, "planner": {"horizon": 3, "candidates": 8}}, "ppo": {}}
+ALGOS = {
+    "dqn": {},
+    "mpc": {"rollout_steps": 5, "planner": {"horizon": 3, "candidates": 8, "iterations": 2}},
+    "ppo": {"rollout_steps": 20},
+}
 
 globals().update(suites(LaneContract, {name: {"algos": ALGOS} for name in LANES.builtin}))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from rlstudio.core.catalog import ALGOS
 from rlstudio.core.contracts import Trainer
@@ -13,7 +16,7 @@ from rlstudio.testing import LoadedAgentContract
 from rlstudio.testing.agents import after_updates, written
 from support import tiny_runs
 from support.contracts import suites
-from support.export_toys import CASES, PLANNING, trained_trainer
+from support.export_toys import CASES, EVERY_KIND, PLANNING, trained_trainer
 
 
 @cache
@@ -38,4 +41,6 @@ class Contract(LoadedAgentContract):
         assert (spec.model is None) == (trainer.agent.acting == "planner")
 
 
-globals().update(suites(Contract, {**{case.id: {} for case in CASES}, **{algo: {} for algo in PLANNING}}))
+parts: dict[str, dict[str, Any]] = {algo: {} for algo in PLANNING}
+parts |= {case.id: {} if case.id in EVERY_KIND else {"pytestmark": pytest.mark.slow} for case in CASES}
+globals().update(suites(Contract, parts))

@@ -35,7 +35,7 @@ from support.runtimes import (
     world,
 )
 
-SHORT = {"mbmpc": {"n_step": 2}}
+SHORT = {"mbmpc": {"n_step": 2, "planner": {"iterations": 1}}}
 algorithms = pytest.mark.parametrize("algo", STAND_IN_ALGOS)
 
 

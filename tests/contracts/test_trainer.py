@@ -8,7 +8,7 @@ from rlstudio.core.catalog import ALGOS
 from rlstudio.testing import TrainerContract
 from support.contracts import suites
 
-PLANS = {"planner": {"horizon": 3, "candidates": 8}}
+PLANS = {"planner": {"horizon": 3, "candidates": 8, "iterations": 2}}
 SMALL: dict[str, dict[str, Any]] = {
     "diffusion": {
         "train_every": 4,
@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
         **PLANS,
     },
     "mpc": {"rollout_steps": 5, **PLANS},  # else each train step plans for a whole epoch
+    "ppo": {"rollout_steps": 20},  # a train step is 8 updates, not 16
 }
 
 parts = {

@@ -45,6 +45,12 @@ EXACT = [
 INEXACT = [(id, "envpool") for id in ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "LunarLander-v3")]
 CERTAIN = ("rlstudio/Chain-v0", "rlstudio/GridWorld-v0", "toys/Offset-v0")
 """Chance has no part in them."""
+REPEATED = [
+    *(("Acrobot-v1", "sync"), ("rlstudio/Identity-v0", "sync")),
+    ("LunarLander-v3", "envpool"),
+    ("CartPole-v1", "async"),
+]
+"""In the slow suite: other equations in the same kind of vector, with spaces that another one has."""
 
 
 def attributes(id: str, vectorization: str) -> dict[str, object]:
@@ -52,7 +58,7 @@ def attributes(id: str, vectorization: str) -> dict[str, object]:
     # Random play does not end within the limits of these two.
     fields = {"max_episode_steps": 40} if id.startswith(("Acrobot", "MountainCar")) else {}
     chance = {"is_random": id not in CERTAIN, "starts_alike": id in CERTAIN or id == "FrozenLake-v1"}
-    again = {"pytestmark": pytest.mark.slow} if (id, vectorization) == ("CartPole-v1", "async") else {}
+    again = {"pytestmark": pytest.mark.slow} if (id, vectorization) in REPEATED else {}
     return {"part": id, "vectorization": vectorization, "fields": fields, "exact": exact, **chance, **again}
 
 

@@ -2,12 +2,13 @@
 
 from typing import Any, ClassVar, Literal
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
 from rlstudio.core.config import Config, canonical, config_hash, parse, to_yaml
 from rlstudio.core.parsing.yaml_file import read_text
+from support.examples import examples
 
 
 class Env(Config):
@@ -98,7 +99,7 @@ experiments = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(experiments)
 def test_yaml_parses_back_to_an_equal_config_with_the_same_hash(cfg):
     again = parse(Experiment, read_text(to_yaml(cfg), "f.yaml"))

@@ -3,13 +3,14 @@
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from rlstudio.core.config import Config, parse, refuse
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import read_text
+from support.examples import examples
 
 
 class Part(Config):
@@ -194,7 +195,7 @@ mess = st.recursive(
 fields = st.sampled_from([*Section.model_fields, "clipp"])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.dictionaries(fields, mess, max_size=4))
 def test_any_data_parses_or_is_refused_line_by_line(train):
     try:

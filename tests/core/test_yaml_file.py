@@ -15,6 +15,7 @@ from rlstudio.core.parsing.yaml_file import (
     read_file,
     read_text,
 )
+from support.repetition import few
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,11 @@ CORPUS = {
 }
 
 
-@pytest.mark.parametrize("name", CORPUS)
+LONG = ("depth 3000", "long explicit key")
+"""Their neighbours ask the same in a tenth of the time."""
+
+
+@pytest.mark.parametrize("name", few(CORPUS, lambda name: name not in LONG))
 def test_corpus_gives_one_located_line(name):
     text, expected = CORPUS[name]
     with pytest.raises(ConfigError) as caught:

@@ -4,12 +4,13 @@ import json
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Mark, read_file, read_json, read_text
 from rlstudio.core.parsing.yaml_text import write_text
+from support.examples import examples
 
 JSON_CORPUS = {
     "trailing comma": ('{"a": 1,}', "f.json:1:9: "),
@@ -55,7 +56,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plain)
 @example({"x": [[], {}, [{}]], "y": {"z": []}})
 def test_what_is_written_reads_back(data):
@@ -64,7 +65,7 @@ def test_what_is_written_reads_back(data):
     assert repr(again) == repr(data)  # also the types: 1 is not 1.0
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(plain, st.booleans(), st.sampled_from([None, 1, "\t"]))
 def test_json_reads_as_the_json_module_reads_it(data, ascii_only, indent):
     text = json.dumps(data, ensure_ascii=ascii_only, indent=indent)
@@ -79,13 +80,13 @@ def refusal(read, *arguments) -> str:
     return ""
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.text(st.sampled_from(list("ab:{}[],-?!&*#|>'\"%@` \n\t\\x01~<=.\x00é")), max_size=60))
 def test_any_text_is_read_or_refused_in_one_line(text):
     assert "\n" not in refusal(read_text, text, "f.yaml")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "f.yaml"

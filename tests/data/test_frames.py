@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
@@ -13,6 +13,7 @@ from rlstudio.core.errors import EnvFault
 from rlstudio.core.spaces import Box, Discrete, Spaces, Stack
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.data.replay.buffer import ReplayBuffer, row_bytes, without_rows
+from support.examples import examples
 
 FRAME = (2, 3)
 
@@ -76,7 +77,7 @@ def assert_hold_the_same(once: ReplayBuffer, plain: ReplayBuffer, horizon: int) 
             assert_same(once.at(numbers, steps, 0.9), plain.at(numbers, steps, 0.9))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     size=st.integers(2, 5),
     padding=st.sampled_from(["reset", "zero"]),
@@ -102,7 +103,7 @@ def test_every_row_is_that_of_a_plain_ring(size, padding, envs, steps_held, chun
     assert_same(draw(once), draw(plain))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(1, 3), st.sampled_from([1.5, 4.0, 1e9]), st.lists(st.integers(1, 9), min_size=2, max_size=12))
 def test_a_restored_ring_goes_on_as_if_it_had_never_stopped(envs, mean_length, chunks):
     stacked = spaces(3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
@@ -16,6 +16,7 @@ from rlstudio.data.replay import buffer as replay_module
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.replay.windows import transitions
+from support.examples import examples
 
 LINE = Spaces(Box((1,), "float32", (-1e9,), (1e9,)), Discrete(7))
 
@@ -60,7 +61,7 @@ def test_samples_are_rows_that_were_added_and_uniform():
     assert counts.max() < 1150
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(1, 3), st.integers(1, 5), st.integers(0, 4), st.integers(0, 1000))
 def test_n_step_windows_equal_a_walk_along_the_rows(envs, horizon, done_every, seed):
     ring = ReplayBuffer(LINE, 24 * envs, envs)

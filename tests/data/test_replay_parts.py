@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
@@ -12,6 +12,7 @@ from rlstudio.core.spaces import Box, Discrete, Spaces, Stack
 from rlstudio.data.replay import buffer as buffer_module
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.priorities import Priorities
+from support.examples import examples
 
 LINE = Spaces(Box((1,), "float32", (-1e9,), (1e9,)), Discrete(7))
 ENVS = 3
@@ -82,7 +83,7 @@ def test_samples_are_uniform_over_whole_windows_and_stay_in_their_environment(pi
 
 
 @given(parts, parts)
-@settings(max_examples=40)
+@examples(40)
 def test_a_restored_buffer_goes_on_the_same(pieces, more):
     buffer, _ = filled(pieces)
     again = ReplayBuffer(LINE, 24, ENVS)
@@ -133,7 +134,7 @@ def test_priorities_know_exactly_the_rows_whose_window_is_held(pieces, horizon):
 
 
 @given(parts)
-@settings(max_examples=25)
+@examples(25)
 def test_stacked_frames_are_rebuilt_for_each_environment(pieces):
     space = Box((2, 3, 3), "uint8", (0,), (255,), stack=Stack(2, "reset"))
     buffer, counts = ReplayBuffer(Spaces(space, Discrete(2)), 24, ENVS), [0] * ENVS

@@ -14,14 +14,15 @@ from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Exporter, module_run
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.training.build import build_runtime, build_trainer
-from support.export_toys import CASES, PLANNING, quick_registry, trained
+from support.export_toys import CASES, EVERY_KIND, PLANNING, quick_registry, trained
+from support.repetition import few
 
 # Each exporter meets each kind of graph once in the quick tests, and all of them in the slow ones.
 QUICK = {
     "onnx": {
         "ppo-MaskedParts-memory=gru-memory_size=8",
         "dqn-Image-stack-dueling=True",
-        "qrdqn-Mixed-quantiles=5",
+        "qrdqn-Numbers-quantiles=7",
         "sac-Moves",
         "a2c-Mixed-memory=lstm-memory_size=8",
         "td3-Moves",
@@ -32,6 +33,10 @@ QUICK = {
         "td3-MixedMoves",
     },
 }
+
+
+def with_id(case):
+    return pytest.param(case, id=case.id)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +72,17 @@ def test_an_agent_that_plans_is_refused_by_name(algo):
         model_spec(agent.model)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_every_kind_is_in_the_quick_cases():
+    quick = [case for case in CASES if case.id in EVERY_KIND]
+    assert len(quick) == len(EVERY_KIND)
+    for kind in (lambda case: case.algo, lambda case: case.env, lambda case: case.network.get("memory")):
+        assert {kind(case) for case in quick} == {kind(case) for case in CASES}
+
+
+cases = pytest.mark.parametrize("case", few(map(with_id, CASES), lambda case: case.id in EVERY_KIND))
+
+
+@cases
 def test_the_module_and_torchscript_act_as_the_agent(case, recorded):
     agent, policy, rows = recorded(case.id)
     assert len(rows) >= 264
@@ -110,7 +125,7 @@ def assert_plain(data, policy):
     assert b".py" not in data
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@cases
 def test_the_agent_built_again_from_its_weights_is_the_same(case, recorded):
     agent, policy, rows = recorded(case.id)
     weights = {name: tensor.numpy().copy() for name, tensor in agent.model.state_dict().items()}

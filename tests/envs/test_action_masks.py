@@ -15,6 +15,7 @@ from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
 from support.mask_toys import LENGTH, register_mask_toys
+from support.repetition import few
 
 pytestmark = pytest.mark.usefixtures("_mask_toys")
 
@@ -148,7 +149,10 @@ def trained(algo: str, env: dict, network: dict | None = None, **fields):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(("algo", "where"), [*((algo, "info") for algo in sorted(TRAIN)), ("ppo", "observation")])
+@pytest.mark.parametrize(
+    ("algo", "where"),
+    few([*((algo, "info") for algo in sorted(TRAIN)), ("ppo", "observation")], lambda case: case != ("ppo", "info")),
+)
 def test_algorithms_learn_without_ever_taking_a_forbidden_choice(algo, where):
     """The env raises at a forbidden choice, so a run that ends took none: sampling, exploring or greedy."""
     env = {"id": "toys/Ranked-v0", "num_envs": 4, "kwargs": {"where": where}}
@@ -175,7 +179,7 @@ def test_targets_look_at_allowed_choices_only():
 @pytest.mark.learning
 def test_multi_discrete_masks_and_a_memory_work_together():
     env = {"id": "toys/Ranked-v0", "num_envs": 4, "kwargs": {"where": "method", "parts": 2}, "action_mask": "method"}
-    trainer, cfg = trained("ppo", env, {"memory": "gru", "memory_size": 32}, epochs=12, rollout_steps=16, batch_size=64)
+    trainer, cfg = trained("ppo", env, {"memory": "gru", "memory_size": 32}, epochs=8, rollout_steps=16, batch_size=64)
     assert evaluate(trainer.agent, cfg.env, episodes=10, seed=9).summary.mean > 0.6 * LENGTH  # by chance: 0.47
 
 
@@ -183,7 +187,7 @@ def test_multi_discrete_masks_and_a_memory_work_together():
 @pytest.mark.parametrize("algo", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_pictures_and_numbers_are_learned_together(algo):
     """Neither entry alone tells the answer; the small picture goes flat beside the number."""
-    fields = {"epochs": 6, "steps_per_epoch": 256, "lr": 3e-3, "gamma": 0.0, "batch_size": 64, "passes": 8}
+    fields = {"epochs": 4, "steps_per_epoch": 256, "lr": 3e-3, "gamma": 0.0, "batch_size": 64, "passes": 8}
     if algo == "dqn":
         fields = {"epochs": 4, "steps_per_epoch": 256, "lr": 1e-3, "gamma": 0.0, "batch_size": 32}
     trainer, cfg = trained(algo, {"id": "toys/Pictures-v0", "num_envs": 4}, **fields)

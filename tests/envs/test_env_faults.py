@@ -214,7 +214,8 @@ def test_a_fault_in_the_constructor(fault, what):
 
 @pytest.mark.real_process
 @pytest.mark.parametrize("fault", ["hang", "exit", "raise"])
-def test_closing_never_waits_for_an_env(fault):
+def test_closing_never_waits_for_an_env(fault, monkeypatch):
+    monkeypatch.setattr("rlstudio.envs.gym.process_env.CLOSE_GRACE", 0.2)
     vec = workers(faulty(fault, "close"))
     children = [handle.process for handle in vec._handles]
     play(vec, 2)

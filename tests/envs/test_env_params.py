@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.errors import ConfigError, Incompatible
@@ -16,6 +16,7 @@ from rlstudio.envs.make import make_single, make_vec_env, resolve_vectorization
 from rlstudio.envs.params.distributions import Constant
 from rlstudio.envs.params.draw import Component, Draw, constants
 from rlstudio.envs.worlds.equations import dynamics_of
+from support.examples import examples
 from support.worlds import MaskedWorld
 
 CARTPOLE = {
@@ -50,7 +51,7 @@ def fixed(kind, **values):
     return type(kind.__name__, (kind,), hidden)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(numbers(1, 20), numbers(0.1, 3), numbers(0.01, 1), numbers(0.1, 2), numbers(2, 20), st.integers(0, 99))
 def test_setting_parameters_equals_constructing_the_env_with_them(gravity, masscart, masspole, length, force, seed):
     """Bit for bit, also what CartPole derives once in its constructor; and after an episode with other values."""

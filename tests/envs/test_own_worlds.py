@@ -119,7 +119,9 @@ def assert_exact_resume(cfg, tmp_path):
 
 @pytest.mark.parametrize("algo", ["sac", "mpc"])
 def test_a_world_with_parameters_resumes_exactly(algo, tmp_path):
-    cfg = tiny(algo, env={"id": SLIDER, "params": {"mass": 0.5}, "kwargs": {"limit": 30}}, ckpt={"every_epochs": 1})
+    one_round = {"planner": {"iterations": 1}} if algo == "mpc" else {}
+    env = {"id": SLIDER, "params": {"mass": 0.5}, "kwargs": {"limit": 30}}
+    cfg = tiny(algo, env=env, train=one_round, ckpt={"every_epochs": 1})
     assert_exact_resume(cfg, tmp_path)
     loaded = load_run(only_run(tmp_path / "left"))
     assert loaded.cfg.env.params == {"mass": 0.5}
@@ -218,7 +220,7 @@ def test_a_package_brings_a_world_by_its_entry_point(tmp_path):
         from support.tiny_runs import run_to_the_end
         env = {{"id": "far/Walk-v0", "params": {{"stride": 0.25}}}}
         for algo in ("ppo", "mpc"):
-            run = run_to_the_end(tiny(algo, env=env), Path({str(tmp_path)!r}) / algo)
+            run = run_to_the_end(tiny(algo, env=env, train={{"epochs": 1}}), Path({str(tmp_path)!r}) / algo)
             print(run.read_status().state, build(tiny(algo, env=env)).runtime.env.vectorization)
         print({{info.id: info.origin for info in known_envs()}}["far/Walk-v0"])
     """

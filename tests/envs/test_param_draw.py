@@ -7,11 +7,12 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.envs.params.distributions import Choice, Constant, LogUniform, Normal, Uniform, distribution
 from rlstudio.envs.params.draw import Component, Draw, constants, sample
+from support.examples import examples
 
 EVERY_KIND = {
     "gravity": Uniform(5.0, 15.0),
@@ -36,7 +37,7 @@ def grid(envs, episodes):
     return (axis.ravel() for axis in np.meshgrid(np.arange(envs), np.arange(episodes), indexing="ij"))
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(SEEDS, ADDRESSES)
 def test_a_number_depends_on_its_address_only(seed, addresses):
     """However many are asked for together and in whatever order."""
@@ -48,7 +49,7 @@ def test_a_number_depends_on_its_address_only(seed, addresses):
         assert {name: value[0] for name, value in alone.items()} == {name: v[row] for name, v in values.items()}
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(SEEDS, st.permutations(list(EVERY_KIND)))
 def test_other_parameters_and_their_order_change_nothing(seed, order):
     envs, episodes = grid(3, 3)

@@ -106,24 +106,33 @@ def test_ctrl_c_is_the_parents_alone():
     vec.close()
 
 
-@pytest.mark.parametrize("fault", ["none", "hang", "spin"])
-def test_workers_do_not_outlive_a_killed_parent(fault):
+def test_workers_do_not_outlive_a_killed_parent():
     """Idle, asleep in an env, or busy in one: the parent is gone, and so are they."""
-    code = f"""
-        import numpy as np, sys, threading, os
+    code = """
+        import numpy as np, sys, threading
         from support.env_toys import register_toys
         from rlstudio.envs.config import EnvConfig
         from rlstudio.envs.gym.process_env import ProcessVecEnv
         from rlstudio.envs.gym.recipe import Recipe
         register_toys()
-        kwargs = {{"fault": "{fault}", "at": 30}}
-        vec = ProcessVecEnv(Recipe(EnvConfig(id="toys/Faulty-v0", kwargs=kwargs)), 2, 0, workers=2)
-        vec.reset()
-        print(*[handle.process.pid for handle in vec._handles], flush=True)
-        if "{fault}" == "none":
-            sys.stdin.read()
-        while True:
-            vec.step(np.zeros(2, int))
+
+        def vector(fault, workers):
+            kwargs = {"fault": fault, "at": 30}
+            vec = ProcessVecEnv(Recipe(EnvConfig(id="toys/Faulty-v0", kwargs=kwargs)), workers, 0, workers=workers)
+            vec.reset()
+            return vec
+
+        def step_for_ever(vec):
+            while True:
+                vec.step(np.zeros(1, int))
+
+        vectors = [vector("none", 2), vector("hang", 1), vector("spin", 1)]
+        for vec in vectors[1:]:
+            for _ in range(29):
+                vec.step(np.zeros(1, int))
+            threading.Thread(target=step_for_ever, args=[vec], daemon=True).start()
+        print(*[handle.process.pid for vec in vectors for handle in vec._handles], flush=True)
+        sys.stdin.read()
     """
     path = os.pathsep.join(filter(None, sys.path))
     parent = subprocess.Popen(
@@ -134,7 +143,7 @@ def test_workers_do_not_outlive_a_killed_parent(fault):
         env={**os.environ, "PYTHONPATH": path},
     )
     pids = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(pids) == 2
+    assert len(pids) == 4
     assert all(psutil.pid_exists(pid) for pid in pids)
     parent.kill()
     parent.wait()

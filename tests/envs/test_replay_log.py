@@ -1,17 +1,18 @@
 """The journal finds every open episode's actions again, through growth, trimming and a round trip."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.gym.replay.replay_log import Journal
 from rlstudio.envs.gym.rows import Buffers
+from support.examples import examples
 
 SPACES = Spaces(Box((2,), "float32", (0.0,), (1.0,)), Discrete(1000))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**31), st.integers(1, 4), st.floats(0.0, 0.3))
 def test_actions_episodes_and_digests_follow_a_plain_list(seed, num_envs, end_rate):
     rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ def test_float64_tensors_follow_numpy(id):
     world = make_world(id, {})
     tensor, native = TensorEnv(world, B, 3, 60, torch.float64), NativeVecEnv(world, B, 3, limit=60)
     np.testing.assert_allclose(tensor.reset(), native.reset(), rtol=1e-6)
-    for actions in actions_for(world, 150):
+    for actions in actions_for(world, 75):
         ours, theirs = tensor.step(torch.as_tensor(actions)), native.step(actions)
         for left, right in zip(ours[:3], theirs[:3], strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)

@@ -36,20 +36,36 @@ NOT_RUN = {
     "rlctl eval PPO_RUN": "needs a trained model of the world, which tests/cli/test_cli_planner.py has",
     "rlctl sweep show": "needs a sweep that has ended, which tests/cli/test_cli_sweep.py has",
     "rlctl launch -f found/best.yaml": "written by that sweep",
+    "rlctl launch -f configs/ppo/cartpole.yaml runtime.numerics=portable": "is decided where a process starts, as in"
+    " tests/repro/test_portable.py",
     "rlctl --install-completion": "writes into the shell that is around it",
 }
 """Beginnings of lines."""
 
 REFUSED = {
     "rlctl stop": "there is nothing to stop",
+    "rlctl pause": "there is nothing to pause",
     "rlctl cancel": "there is nothing to cancel",
     "rlctl promote cartpole:staging": "nothing is in staging",
     "rlctl play cartpole:staging": "nothing is in staging",
     "rlctl promote cartpole:3": "has no version 3",
     "rlctl rollback cartpole": "none was before",
+    "rlctl sweep logs": "not in the store; there are none",
+    "rlctl sweep stop": "not in the store; there are none",
+    "rlctl sweep --resume": "not in the store; there are none",
+    "rlctl sweep rm": "not in the store; there are none",
 }
-"""Lines for a run that is under way, or for the third version of a model: what they answer where there is one run that
-has ended and one version."""
+"""Lines for a run that is under way, for the third version of a model or for a sweep: what they answer where there is
+one run that has ended, one version and no sweep."""
+
+BEFORE = {
+    "docs/howto/metrics.md": [
+        "rlctl launch -f tiny.yaml name=lr1e-3",
+        "rlctl launch -f tiny.yaml name=lr1e-4",
+        "rlctl tag paper lr1e-3",
+    ],
+}
+"""What the reader of a page has done before."""
 
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
@@ -133,8 +149,8 @@ def shortened(words: list[str]) -> list[str]:
     match words[0]:
         case "eval" if "--episodes" not in words:
             words += ["--episodes", "2"]
-        case "sweep" if "-f" in words:
-            words.append("--dry-run")
+        case "sweep":
+            words = [word for word in words if word != "--detach"] + ["--dry-run"] * (words[1] == "-f")
         case "launch":
             file = words[words.index("-f") + 1] if "-f" in words else None
             known = yaml.safe_load(Path(file).read_text())["policy"]["algo"] if file else None
@@ -159,7 +175,7 @@ def interrupt_one(name: str) -> None:
 
 def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rlctl = rlctl_in_process(capsys)
-    for line in lines_of(page):
+    for line in [*BEFORE.get(page, ()), *lines_of(page)]:
         words = as_typed(line)
         if words[0] == "cd":
             monkeypatch.chdir(scratch / words[1])
@@ -186,9 +202,11 @@ def test_the_lines_of_the_readme_run(
 def test_the_lines_of_a_page_run(
     page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file of the reader's own is the whole experiment that the page shows, if it shows one."""
+    """A file of the reader's own is the whole experiment that the page shows, if it shows one; an environment of the
+    reader's own is that of the examples."""
     wholes = [body for body in blocks(ROOT / page, "yaml") if "env:" in body and "policy:" in body]
     (scratch / "my.yaml").write_text(wholes[-1] if wholes else TINY)
+    (scratch / "drone_env.py").write_text((EXAMPLES / "my_worlds.py").read_text().replace("Corridor", "Drone"))
     type_all(page, scratch, monkeypatch, capsys)
 
 
@@ -202,7 +220,9 @@ def test_what_messages_say_to_type_is_answered(scratch: Path, capsys: pytest.Cap
     assert len(typed) > 25
     for line in sorted(typed, key=lambda line: (line.startswith("rlctl rm"), line)):
         file = "configs/sweep/ppo_cartpole.yaml" if line.startswith("rlctl sweep") else "tiny.yaml"
-        filled = re.sub(rf"-f ({SAMPLE}|FILE)\b", f"-f {file}", line.replace(f"--runs-dir {SAMPLE}", "--runs-dir runs"))
+        filled = re.sub(
+            rf"-f ({SAMPLE}+|FILE)\b", f"-f {file}", line.replace(f"--runs-dir {SAMPLE}", "--runs-dir runs")
+        )
         words = as_typed(re.sub(rf"(?<=\s){SAMPLE}(?=\s|$)", "last", filled))
         follow = [] if words[1] != "rm" else ["--yes"]
         result = rlctl(words[1], *follow, *shortened(words[1:])[1:])

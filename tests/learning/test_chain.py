@@ -64,7 +64,7 @@ def test_with_the_true_values_every_n_step_target_is_the_value(endless, horizon)
 
 @pytest.mark.learning
 @pytest.mark.parametrize("endless", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("n_step", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_dqn_learns_the_true_action_values_through_time_limits(endless, n_step):
     """An episode of 8 steps of an endless chain: who takes the limit for a death learns values several times too low.
 

@@ -7,6 +7,7 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from support.repetition import few, first_of_each
 
 pytestmark = pytest.mark.learning
 
@@ -35,8 +36,10 @@ def score(algo: str, memory: str, **fields) -> float:
     return evaluate(trainer.agent, cfg.env, episodes=100, seed=9).summary.mean
 
 
-@pytest.mark.parametrize("algo", sorted(TRAIN))
-@pytest.mark.parametrize("memory", ["gru", "lstm"])
+RECALLING = [("a2c", "gru"), ("ppo", "lstm"), ("a2c", "lstm"), ("ppo", "gru")]
+
+
+@pytest.mark.parametrize(("algo", "memory"), few(RECALLING, first_of_each(lambda case: case[0], lambda case: case[1])))
 def test_memories_recall(algo, memory):
     assert score(algo, memory) > 0.95
 

@@ -1,4 +1,5 @@
-"""Values of continuous actions known in closed form, learned through time limits that are no ends.
+"""Values of continuous actions known in closed form, learned through time limits that are no ends: by SAC, and in the
+slow suite by TD3.
 
 The world shows x, drawn anew each step from [-1, 1], and pays -(a - x)^2; it never ends, but is cut every 8 steps.
 """
@@ -37,6 +38,7 @@ def learned_q(trainer, x: np.ndarray, a: np.ndarray) -> np.ndarray:
 X, A = (grid.ravel() for grid in np.meshgrid(np.linspace(-0.8, 0.8, 9), np.linspace(-0.8, 0.8, 9)))
 
 
+@pytest.mark.slow
 def test_td3_learns_the_true_values():
     """The best action earns nothing less than zero: Q(x, a) = -(a - x)^2. Smoothed targets cost 0.2^2 a step."""
     trainer = trained("td3", target_noise=0.0)

@@ -15,6 +15,7 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Position, train
+from support.repetition import few
 
 pytestmark = pytest.mark.learning
 
@@ -22,7 +23,7 @@ TRAIN = {
     "a2c": {"epochs": 12, "steps_per_epoch": 500, "lr": 5e-3},
     "bc": {"epochs": 4, "steps_per_epoch": 5120, "batch_size": 64, "lr": 1e-2},
     "diffusion": {
-        "epochs": 4,
+        "epochs": 3,
         "steps_per_epoch": 512,
         "batch_size": 64,
         "learning_starts": 200,
@@ -48,9 +49,9 @@ TRAIN = {
     },
     "mpc": {"epochs": 1, "steps_per_epoch": 80, "planner": {"horizon": 5, "candidates": 16}},
     "ppo": {"epochs": 12, "steps_per_epoch": 512, "batch_size": 64, "passes": 6, "lr": 5e-3},
-    "dqn": {"epochs": 12, "steps_per_epoch": 512, "batch_size": 64, "learning_starts": 200, "lr": 5e-3, "gamma": 0.9},
+    "dqn": {"epochs": 6, "steps_per_epoch": 512, "batch_size": 64, "learning_starts": 200, "lr": 5e-3, "gamma": 0.9},
     "qrdqn": {
-        "epochs": 12,
+        "epochs": 6,
         "steps_per_epoch": 512,
         "batch_size": 64,
         "learning_starts": 200,
@@ -58,7 +59,7 @@ TRAIN = {
         "gamma": 0.9,
         "quantiles": 16,
     },
-    "sac": {"epochs": 4, "steps_per_epoch": 512, "learning_starts": 200, "train_every": 4, "lr": 1e-2, "gamma": 0.5},
+    "sac": {"epochs": 3, "steps_per_epoch": 512, "learning_starts": 200, "train_every": 4, "lr": 1e-2, "gamma": 0.5},
     "td3": {"epochs": 4, "steps_per_epoch": 512, "learning_starts": 200, "train_every": 4, "lr": 1e-2, "gamma": 0.5},
 }
 CHOOSING = sorted(algo for algo in TRAIN if ALGOS.load(algo).discrete is not False)
@@ -110,8 +111,9 @@ def test_every_algorithm_in_the_catalog_has_a_toy():
 
 
 CHOICES = [(algo, seed) for seed in (1, 2) for algo in sorted({*CHOOSING} & {*LEARNING})]
-REPEATED = [*((algo, 2) for algo in TRAIN), ("diffusion", 1)]
-"""In the slow suite: another seed, and choices by noise that is taken away, which is made for numbers: see below."""
+REPEATED = [*((algo, 2) for algo in TRAIN), ("diffusion", 1), ("mbmpc", 1)]
+"""In the slow suite: another seed, and the two that are asked for numbers below: one takes noise away, which is made
+for numbers, and one plans."""
 
 
 @pytest.mark.parametrize(
@@ -125,14 +127,20 @@ def test_identity(algo, seed):
 
 @pytest.mark.parametrize("algo", ["dqn", pytest.param("qrdqn", marks=pytest.mark.slow)])
 def test_the_parts_of_q_learning_solve_it_together(algo):
-    trainer, cfg = trained(algo, "rlstudio/Identity-v0", epochs=8, dueling=True, prioritized={}, n_step=2, double=True)
+    trainer, cfg = trained(algo, "rlstudio/Identity-v0", epochs=5, dueling=True, prioritized={}, n_step=2, double=True)
     evaluation = evaluate(trainer.agent, cfg.env, episodes=20, seed=9)
     assert evaluation.summary.mean >= 0.99 * np.mean(evaluation.lengths)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c", "sac", "td3", "bc", "diffusion", "mbmpc"])
+CHOOSERS = ("ppo", "a2c", "bc")
+"""They have solved it with choices. With numbers PPO does in `tests/algos/test_state_dependent_exploration.py` too."""
+
+
+@pytest.mark.parametrize(
+    "algo", few(["ppo", "a2c", "sac", "td3", "bc", "diffusion", "mbmpc"], lambda algo: algo not in CHOOSERS)
+)
 def test_it_solves_the_continuous_identity(algo):
-    epochs = 30 if algo in ("ppo", "a2c") else TRAIN[algo]["epochs"]
+    epochs = {"ppo": 30, "a2c": 30, "mbmpc": 2}.get(algo, TRAIN[algo]["epochs"])
     trainer, cfg = trained(algo, "rlstudio/IdentityBox-v0", epochs=epochs)
     evaluation = evaluate(trainer.agent, cfg.env, episodes=20, seed=9)
     assert evaluation.summary.mean / np.mean(evaluation.lengths) > -0.02  # squared error per step

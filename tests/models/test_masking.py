@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.agents.policy import PolicyAgent
@@ -20,6 +20,7 @@ from rlstudio.models.policies.distributions import entropy, log_prob
 from rlstudio.models.policies.policy_value import PolicyValue
 from rlstudio.models.policies.q_values import QValue
 from rlstudio.ops.flat import flatten
+from support.examples import examples
 
 LINE = Box((3,), "float32", (-1,), (1,))
 SMALL = NetworkConfig(hidden_sizes=(8,))
@@ -60,7 +61,7 @@ def is_allowed(mask: np.ndarray, chosen: np.ndarray) -> bool:
 
 
 @given(st.integers(2, 7), st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_a_masked_policy_is_the_renormalised_one(n, seed):
     space = Discrete(n)
     model = shaken(build_policy_value(spaces(space), SMALL, Rng(seed)), seed)
@@ -124,7 +125,7 @@ AGENTS = {
 
 
 @given(st.sampled_from(sorted(AGENTS)), st.integers(2, 6), st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_no_agent_takes_a_forbidden_choice_greedy_or_sampling(name, n, seed):
     space = Discrete(n)
     kind, build = AGENTS[name]
@@ -136,7 +137,7 @@ def test_no_agent_takes_a_forbidden_choice_greedy_or_sampling(name, n, seed):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_no_part_of_a_multi_discrete_action_is_forbidden(seed):
     space = MultiDiscrete((3, 2, 4))
     agent = PolicyAgent(shaken(build_policy_value(spaces(space), SMALL, Rng(seed)), seed), spaces(space))

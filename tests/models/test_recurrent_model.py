@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.agents.policy import PolicyAgent
@@ -17,6 +17,7 @@ from rlstudio.models.policies.distributions import log_prob
 from rlstudio.models.policies.policy_value import PolicyOnly
 from rlstudio.models.policies.q_values import QValue
 from rlstudio.models.policies.recurrent import RecurrentPolicyValue
+from support.examples import examples
 
 LINE = Box((3,), "float32", (-1,), (1,))
 ACTIONS = {"discrete": Discrete(3), "multi_discrete": MultiDiscrete((2, 4)), "box": Box((2,), "float32", (-1,), (1,))}
@@ -62,7 +63,7 @@ def built(kind: str, actions="discrete", observation=LINE, seed=0, **fields):
     st.floats(0, 1),
     st.integers(0, 10**6),
 )
-@settings(max_examples=25)
+@examples(25)
 def test_sequences_and_single_steps_give_what_acting_gave(kind, actions, steps, envs, share, seed):
     g = np.random.default_rng(seed)
     model, agent = built(kind, actions, seed=seed)

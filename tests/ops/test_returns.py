@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.batch import Batch
 from rlstudio.ops.returns import advantages, discounted_sums, n_step
+from support.examples import examples
 
 
 def rollout(rewards, terminated, dones, **more) -> Batch:
@@ -135,7 +136,7 @@ def test_the_cpu_path_equals_the_general_one():
     assert torch.allclose(discounted_sums(x, decay), torch.stack(rows[::-1]))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.1, 1))
 def test_n_step_equals_a_slow_loop(horizon, rows, seed, gamma):
     g = np.random.default_rng(seed)

@@ -188,6 +188,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         planner(horizon=5)
 
 
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -197,11 +198,11 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     ],
     ids=str,
 )
-def test_a_compiled_plan_is_the_same(settings: dict[str, Any]) -> None:
+def test_a_compiled_plan_is_the_same(settings: dict[str, Any], backend: str) -> None:
     torch.compiler.reset()  # compilations of other tests count towards its limit
     plans, score = planner(**settings, candidates=8), ReturnScore(Line())
     noise = plans.noise(np.random.default_rng(1), 2)
-    compiled = torch.compile(plans.plan, backend="aot_eager")
+    compiled = torch.compile(plans.plan, backend=backend)
     plain, graphed = plans.plan(start(2), score, None, noise), compiled(start(2), score, None, noise)
     torch.testing.assert_close(plain.actions, graphed.actions)
     for name, row in plain.metrics.items():

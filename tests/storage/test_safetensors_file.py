@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 
 from rlstudio.core.errors import CheckpointError
 from rlstudio.storage.safetensors_file import DTYPES, read_tensors, write_tensors
+from support.examples import examples
 
 ARRAYS = hnp.arrays(
     dtype=st.sampled_from(sorted(DTYPES.values(), key=str)), shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0)
@@ -42,7 +43,7 @@ def assert_same(one, other):
         assert array.tobytes() == other[name].tobytes()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TENSORS)
 def test_round_trip_and_library_reads_ours(tensors):
     data = written(tensors)
@@ -51,7 +52,7 @@ def test_round_trip_and_library_reads_ours(tensors):
     assert written(dict(reversed(tensors.items()))) == data
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TENSORS)
 def test_ours_reads_the_librarys(tensors):
     assert_same(read(save(tensors, metadata={"made": "there"})), tensors)
@@ -137,7 +138,7 @@ def test_a_malformed_file_is_refused_by_name_without_allocating(case):
         tracemalloc.stop()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=200), st.binary(max_size=20))
 def test_random_bytes_never_crash(header, data):
     for bytes_ in (header + data, file_of(header, data)):

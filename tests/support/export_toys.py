@@ -147,6 +147,28 @@ CASES = [
     Case("bc", "Numbers"),
     Case("bc", "Moves", NORMAL, {"loss": "mse"}),
 ]
+EVERY_KIND = {
+    "ppo-Numbers",
+    "ppo-Parts-normalize_observations=True",
+    "ppo-Moves-log_std_init=1.0",
+    "ppo-Free-activation=silu",
+    "ppo-Moves-exploration=state_dependent",
+    "ppo-Choice-hidden_sizes=[]",
+    "ppo-Choices-activation=gelu",
+    "ppo-Masked",
+    "ppo-MaskedParts-memory=gru-memory_size=8",
+    "a2c-Mixed-memory=lstm-memory_size=8",
+    "a2c-Moves-memory=gru-memory_size=8",
+    "dqn-Numbers",
+    "dqn-Image-stack-dueling=True",
+    "qrdqn-Mixed-quantiles=5",
+    "sac-Moves",
+    "td3-Moves",
+    "td3-MixedMoves",
+    "bc-Numbers",
+}
+"""Each algorithm, each kind of space, each kind of network; the other cases combine them, in the slow suite."""
+
 PLANNING = ("diffusion", "mbmpc", "mpc")  # what plans has a plan in its spec, not a Model
 
 

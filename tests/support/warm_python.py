@@ -36,10 +36,18 @@ IMPORTED = {
     COMMANDS: (
         "gymnasium",
         "rlstudio.cli.app",
+        "rlstudio.cli.commands.launch",
+        "rlstudio.cli.commands.queue",
+        "rlstudio.cli.commands.runs",
         "rlstudio.experiment.run.session",
+        "rlstudio.experiment.run.hang_watch",
         "rlstudio.delivery.export",
         "rlstudio.control.workspace",
         "rlstudio.control.runs.start",
+        "rlstudio.control.queue.scheduler",
+        "rlstudio.algos.dqn",
+        "rlstudio.algos.ppo",
+        "rlstudio.algos.parts.eager",
     ),
 }
 MODULES = {
@@ -159,6 +167,7 @@ def import_and_serve(kind: str, descriptor: int) -> None:
         import_module(name)
     if kind == COMMANDS:
         know_the_numerics()
+        know_the_commit()
     gc.freeze()  # what all share stays shared
     _serve(socket.socket(fileno=descriptor))
 
@@ -166,6 +175,14 @@ def import_and_serve(kind: str, descriptor: int) -> None:
 def know_the_numerics() -> None:
     """The probe of the processor is the same in all that is forked from here."""
     import_module("rlstudio.experiment.training.numerics").fingerprint("cpu")
+
+
+def know_the_commit() -> None:
+    """The commit of this checkout is the same in all that is forked from here; to ask git takes four processes."""
+    lineage: Any = import_module("rlstudio.experiment.lineage.lineage")
+    ask, checkout = lineage.commit_of, lineage._PACKAGE.parents[1]
+    own = ask(checkout)
+    lineage.commit_of = lambda directory: own if directory == checkout else ask(directory)
 
 
 def _serve(asked: socket.socket) -> None:

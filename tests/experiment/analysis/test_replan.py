@@ -271,6 +271,11 @@ def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
 # -- the model of another run ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def modeller() -> Trained:
+    return trained("mbmpc")
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -282,10 +287,11 @@ def test_a_value_of_clipped_rewards_fits_a_model_that_saw_the_same() -> None:
         ({"env": {"wrappers": [{"StickyAction": {"repeat_action_probability": 0.5}}]}}, r"env\.wrappers is \[\], here"),
     ],
 )
-def test_a_model_of_another_world_is_refused_by_what_differs(other: dict[str, Any], message: str) -> None:
-    modeller, one = trained("mbmpc"), trained("a2c", **other)
+def test_a_model_of_another_world_is_refused_by_what_differs(
+    modeller: Trained, other: dict[str, Any], message: str
+) -> None:
     with pytest.raises(Incompatible, match=message):
-        planning_agent(*one, ["kind=cem"], modeller=modeller)
+        planning_agent(*trained("a2c", **other), ["kind=cem"], modeller=modeller)
 
 
 def test_a_model_of_the_same_world_is_lent() -> None:

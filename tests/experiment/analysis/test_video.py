@@ -204,7 +204,7 @@ def test_the_film_shows_the_episodes_that_were_evaluated(tmp_path: Path, cfg: En
     assert recording.lengths == evaluation.lengths
 
 
-@pytest.mark.parametrize(("choose", "pick"), [("best", max), ("worst", min)])
+@pytest.mark.parametrize(("choose", "pick"), [("best", max), pytest.param("worst", min, marks=pytest.mark.slow)])
 def test_best_and_worst(tmp_path: Path, choose: Any, pick: Any) -> None:
     evaluation = evaluate(Chaser(), CARTPOLE, episodes=4, seed=5)
     assert len(set(evaluation.returns)) > 1

@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.contracts import Segment
 from rlstudio.core.errors import CheckpointError
 from rlstudio.experiment.checkpoint.state_hash import SECTIONS, state_hash
 from rlstudio.storage.state_tree import Tree, flatten, rebuild, to_bytes
+from support.examples import examples
 
 LEAVES = (
     st.none()
@@ -51,7 +52,7 @@ def same(one, other) -> bool:
     return repr(one) == repr(other)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(STATES)
 def test_round_trip_is_exact(state):
     assert same(state, through_disk(state))

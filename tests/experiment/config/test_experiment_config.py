@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -23,6 +23,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_f
 from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import FOLDER
 from rlstudio.experiment.config.sections import PolicyConfig
+from support.examples import examples
 
 CHARTER = """\
 name: "ppo_cartpole_mvp"
@@ -266,7 +267,7 @@ experiments = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(experiments)
 def test_yaml_parses_back_to_an_equal_experiment_with_the_same_hash(data):
     cfg = experiment_from(data)
@@ -285,7 +286,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, len(CHARTER)), st.integers(0, 6), pieces), min_size=1, max_size=3))
 def test_a_damaged_file_is_valid_or_refused_line_by_line(edits):
     text = CHARTER

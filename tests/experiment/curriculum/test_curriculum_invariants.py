@@ -7,13 +7,14 @@ from math import isclose
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.envs.params.draw import Draw, constants
 from rlstudio.experiment.curriculum.config import CurriculumConfig
 from rlstudio.experiment.curriculum.curriculum import Curriculum, new_curriculum
 from rlstudio.experiment.curriculum.episodes import Episodes
+from support.examples import examples
 
 GATE = {"metric": "return", "at_least": 0.5, "window": 5, "min_episodes": 2, "patience": 2}
 RANGE = {"start": [0.0, 0.5], "limits": [-2.0, 1.0], "step": 0.7}
@@ -63,7 +64,7 @@ def stored(curriculum: Curriculum) -> dict:
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(epochs=st.lists(EPOCH, min_size=1, max_size=12), cut=st.integers(0, 11))
 def test_whatever_happens(kind: str, epochs: list, cut: int) -> None:
     curriculum, other = new(kind), None

@@ -66,8 +66,8 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("kind", "vectorization"),
     [
-        *(("stages", "native"), ("stages", "sync"), ("adr", "native")),
-        pytest.param("stages", "async", marks=pytest.mark.slow),
+        *(("stages", "sync"), ("adr", "native")),
+        *(pytest.param("stages", kind, marks=pytest.mark.slow) for kind in ("native", "async")),
     ],
 )
 def test_a_run_that_is_cut_in_its_second_stage_goes_on_bit_for_bit(kind, vectorization, tmp_path) -> None:

@@ -1,11 +1,12 @@
 """Evaluation: the episodes that are counted, that they are the same each time, and that nothing else is touched."""
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlstudio.core.contracts import Acted, State, Step
@@ -15,10 +16,12 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.experiment.judging import evaluate as evaluation
 from rlstudio.experiment.judging.evaluate import WIDTH, Evaluator, evaluate
+from support.examples import examples
 
 CFG = EnvConfig(id="Fake-v0")
 
 
+@cache
 def length_of(seed: int, env: int, episode: int) -> int:
     """Mostly short episodes and a few long ones: whoever counts the first to finish is far off."""
     draw = EpisodeNoise(seed, WIDTH, 1).seed(env, episode)
@@ -128,7 +131,7 @@ def test_taking_the_first_to_finish_would_be_biased(made: list[FakeVecEnv]) -> N
     assert np.mean(first) < 0.5 * result.summary.mean
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(1, 100))
 def test_no_environment_is_without_an_episode(episodes: int) -> None:
     evaluator = Evaluator(CFG, episodes=episodes, seed=0, vectorization="sync")

@@ -66,7 +66,10 @@ def test_the_samples_of_dqn_carry_the_columns(tmp_path) -> None:
             assert sample.info["elsewhere"].isnan().all()
 
 
-@pytest.mark.parametrize(("algo", "vectorization"), [("ppo", "sync"), ("dqn", "sync"), ("dqn", "async")])
+@pytest.mark.parametrize(
+    ("algo", "vectorization"),
+    [("ppo", "sync"), pytest.param("dqn", "sync", marks=pytest.mark.slow), ("dqn", "async")],
+)
 def test_a_run_cut_inside_an_epoch_goes_on_bit_for_bit(algo: str, vectorization: str, tmp_path) -> None:
     cfg = errands(algo, vectorization=vectorization)
     whole = run_to_the_end(cfg, tmp_path / "whole")

@@ -162,7 +162,7 @@ def test_the_commands_of_the_page_work(run, tmp_path, capsys):
     lines = rlctl("eval", run.id, "--episodes", 6, *runs).out.splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["copiers", "shifters"]
     assert "shifter_1" in lines[-1]
-    assert rlctl("eval", run.id, "--json", *runs).document["teams"].keys() == TEAMS.keys()
+    assert rlctl("eval", run.id, "--episodes", 6, "--json", *runs).document["teams"].keys() == TEAMS.keys()
     result = rlctl("export", run.id, "--team", "copiers", "--format", "bundle", "-o", tmp_path / "copiers", *runs)
     assert "tiny-copiers" in result.out
     refused = rlctl("export", run.id, "--format", "bundle", "-o", tmp_path / "both", *runs)
