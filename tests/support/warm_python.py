@@ -40,6 +40,7 @@ IMPORTED = {
         "rlstudio.delivery.export",
         "rlstudio.control.workspace",
         "rlstudio.control.runs.start",
+        "rlstudio.experiment.training.rank_process",
     ),
 }
 MODULES = {
@@ -47,6 +48,7 @@ MODULES = {
     "rlstudio.cli.app": COMMANDS,
     "rlstudio.control.queue.runner": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
+    "rlstudio.experiment.training.rank_process": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

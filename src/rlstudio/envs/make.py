@@ -46,8 +46,8 @@ def make_vec_env(
     """The vector of envs that `cfg` asks for; the arguments after it replace its fields.
 
     `step_timeout` and `max_restarts` matter to `async` only: how long one call of one env may take, and how often in a
-    row a worker is replaced. Where this is a part of a run's envs, `first_env` is the number of the first of them: seeds
-    go by these numbers.
+    row a worker is replaced. In a part of a run's envs `first_env` is the number of the first of them: seeds go by
+    these numbers.
     """
     num_envs = cfg.num_envs if num_envs is None else num_envs
     seed = cfg.seed if seed is None else seed
