@@ -14,6 +14,7 @@ from rlstudio.scale.ranks import torchrun
 from rlstudio.scale.ranks.follow import Parts, follow
 from rlstudio.scale.ranks.follower import ignore_stops, serve
 from rlstudio.scale.ranks.group import RankGroup
+from rlstudio.scale.ranks.seat import seat
 
 
 class Builder:
@@ -34,7 +35,7 @@ class Builder:
 
 def follow_torchrun(cfg: ExperimentConfig) -> bool:
     """Whether this process is a rank other than 0 of torchrun; then it has done what rank 0 wanted."""
-    place = torchrun.seat()
+    place = seat()
     if cfg.runtime.learners == 1 or place is None or place.rank == 0:
         return False
     ignore_stops()

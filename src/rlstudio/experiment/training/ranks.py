@@ -10,6 +10,7 @@ from rlstudio.envs.python_envs import is_of_python
 from rlstudio.experiment.config.agreement import divided_sizes
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device
+from rlstudio.scale.ranks.seat import seat
 
 if TYPE_CHECKING:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
@@ -49,7 +50,7 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
             " class by its file: env.id=FILE.py:Class"
         )
     patience = cfg.rollout.hang_timeout or cfg.rollout.step_timeout
-    place = torchrun.seat()
+    place = seat()
     if place is None:
         children = Children(PROCESS, size, patience, nccl=nccl)
         return OtherRanks(size, children.meet, children.end)
@@ -58,6 +59,12 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     return OtherRanks(
         size, lambda: torchrun.meet(place, nccl=nccl, patience=patience), lambda asked: None, awaited=True
     )
+
+
+def is_follower() -> bool:
+    """Whether torchrun has started this process as a rank other than 0 (`rank_process.follow_torchrun`)."""
+    place = seat()
+    return place is not None and place.rank > 0
 
 
 def led(trainer: Trainer, cfg: ExperimentConfig, runtime: Runtime, attempt: int) -> Trainer:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rlstudio.core import errors
 from rlstudio.core.errors import RankLost, RLStudioError
 from rlstudio.scale.ranks.beats import Beats
-from rlstudio.scale.ranks.link import SLICE, Link, file_store
+from rlstudio.scale.ranks.link import CLOSING, SLICE, Link, file_store, within
 
 START_SECONDS = 120.0
 """A rank that is not ready by then never will be; importing everything takes a few seconds."""
@@ -32,9 +32,6 @@ END_SECONDS = 2.0
 
 CAUSE_SECONDS = 2.0
 """How long a rank whose connection is gone may take to end, and to say why."""
-
-CLOSING = timedelta(seconds=30)
-"""Beyond the patience of rank 0, until torch gives an operation up by itself."""
 
 
 class _Child(NamedTuple):
@@ -121,11 +118,7 @@ class Children:
                 raise RankLost(
                     f"rank {rank} (process {child.process.pid}) is stopped: no sign of life for {SILENT_SECONDS:g} s"
                 )
-        if waited >= self._patience:
-            raise RankLost(
-                f"rank 0 waited {self._patience:g} s for the other ranks, and they still compute or hang in an"
-                " environment; raise rollout.step_timeout if a step may take that long"
-            )
+        within(self._patience, waited)
 
     def _cause(self) -> Exception | None:
         """Why a connection was lost, as soon as it is known."""

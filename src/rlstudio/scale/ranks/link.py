@@ -25,6 +25,12 @@ SLICE = timedelta(seconds=0.5)
 FOR_EVER = timedelta(days=365)
 """Of a rank that waits for rank 0, which may evaluate for hours; it ends with rank 0 all the same."""
 
+CONNECTING = timedelta(seconds=30)
+"""Between ranks that all know of each other's being there."""
+
+CLOSING = timedelta(seconds=30)
+"""Beyond the patience of rank 0, until torch gives an operation up by itself."""
+
 LOOPBACK = "127.0.0.1"
 
 Check = Callable[[float], None]
@@ -50,10 +56,11 @@ class Link:
         self._check, self._failure = check, failure
         gloo: Any = c10d.ProcessGroupGloo
         options = gloo._Options()
-        options._timeout = timeout
+        options._timeout = CONNECTING
         options._devices = [gloo.create_default_device() if host is None else gloo.create_device(hostname=host)]
         try:
             self._gloo = gloo(c10d.PrefixStore("gloo", store), rank, size, options)
+            self._gloo._set_default_timeout(timeout)
             self._nccl: Any = None
             if nccl:
                 more = c10d.ProcessGroupNCCL.Options()
@@ -129,3 +136,12 @@ def _as_tensor(data: bytes) -> Tensor:
 def file_store(folder: Path, size: int) -> Any:
     """A meeting point of the ranks of one machine that opens no port."""
     return c10d.FileStore(str(folder / "store"), size)
+
+
+def within(patience: float, waited: float) -> None:
+    """RankLost where rank 0 has waited for longer than it is to."""
+    if waited >= patience:
+        raise RankLost(
+            f"rank 0 waited {patience:g} s for the other ranks, and they still compute or hang in an environment; raise"
+            " rollout.step_timeout if a step may take that long"
+        )

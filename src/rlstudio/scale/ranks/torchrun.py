@@ -1,53 +1,38 @@
-"""Ranks that torchrun has started: who this process is, and how it meets the others."""
+"""How the ranks that torchrun has started meet: by its variables MASTER_ADDR and MASTER_PORT."""
 
 from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import NamedTuple
 
 from torch.distributed.rendezvous import rendezvous
 
-from rlstudio.core.errors import RankLost
-from rlstudio.scale.ranks.children import CLOSING
-from rlstudio.scale.ranks.link import FOR_EVER, LOOPBACK, Link
+from rlstudio.scale.ranks.link import CLOSING, FOR_EVER, LOOPBACK, Link, within
+from rlstudio.scale.ranks.seat import Seat
 
 MEETING = timedelta(minutes=5)
-
-
-class Seat(NamedTuple):
-    """One process of torchrun."""
-
-    rank: int
-    size: int
-    on_one_host: bool
-
-
-def seat() -> Seat | None:
-    """What the variables of torchrun say; None where this process is alone."""
-    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
-    if not (rank.isdigit() and size.isdigit() and int(size) > 1):
-        return None
-    return Seat(int(rank), int(size), os.environ.get("MASTER_ADDR") in (LOOPBACK, "localhost"))
+"""For the other processes of torchrun to start."""
 
 
 def meet(place: Seat, *, nccl: bool, patience: float | None = None) -> Link:
     """`patience`: for so many seconds this rank waits in one operation; None: for ever."""
     store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=MEETING))
-
-    def check(waited: float) -> None:
-        if patience is not None and waited >= patience:
-            raise RankLost(
-                f"rank 0 waited {patience:g} s for the other ranks, and they still compute or hang in an environment;"
-                " raise rollout.step_timeout if a step may take that long"
-            )
-
+    store.set(_here(place.rank), "")
+    if place.rank:
+        store.wait([_here(0)], FOR_EVER)  # it may evaluate before it learns
+    else:
+        store.wait([_here(rank) for rank in range(1, place.size)], MEETING)
+    on_one_host = os.environ.get("MASTER_ADDR") in (LOOPBACK, "localhost")
     return Link(
         store,
         place.rank,
         place.size,
-        host=LOOPBACK if place.on_one_host else None,
+        host=LOOPBACK if on_one_host else None,
         nccl=nccl,
         timeout=FOR_EVER if patience is None else timedelta(seconds=patience) + CLOSING,
-        check=check,
+        check=lambda waited: None if patience is None else within(patience, waited),
     )
+
+
+def _here(rank: int) -> str:
+    return f"rlstudio/rank-{rank}"
