@@ -48,6 +48,7 @@ IMPORTED = {
         "rlstudio.algos.dqn",
         "rlstudio.algos.ppo",
         "rlstudio.algos.parts.eager",
+        "rlstudio.experiment.training.rank_process",
     ),
 }
 MODULES = {
@@ -55,6 +56,7 @@ MODULES = {
     "rlstudio.cli.app": COMMANDS,
     "rlstudio.control.queue.runner": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
+    "rlstudio.experiment.training.rank_process": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

@@ -42,7 +42,7 @@ MOVES: dict[RunState | None, frozenset[RunState]] = {
 ENDED = frozenset({S.COMPLETED, S.FAILED, S.INTERRUPTED, S.CANCELLED})
 
 RETRIED: dict[RunState, frozenset[Reason]] = {
-    S.INTERRUPTED: frozenset({Reason.ORPHANED, Reason.HUNG, Reason.STORAGE, Reason.SIGNAL}),
+    S.INTERRUPTED: frozenset({Reason.ORPHANED, Reason.HUNG, Reason.RANK_LOST, Reason.STORAGE, Reason.SIGNAL}),
     S.FAILED: frozenset({Reason.ENV_FAULT}),
 }
 """Ends that may go away by themselves: a scheduler tries again. A stop by the user, a gate or a divergence stays."""

@@ -106,6 +106,14 @@ class ParityFailed(RLStudioError):
     exit_code = 8
 
 
+class RankLost(RLStudioError):
+    """A process that learns together with this one died, was stopped or does not answer; the run goes on from its last
+    checkpoint."""
+
+    exit_code = 9
+    is_consequence = False  # of the loss of another rank
+
+
 class LeaseLost(RLStudioError):
     """Another owner took the run: this process may write nothing more."""
 

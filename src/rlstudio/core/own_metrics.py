@@ -67,6 +67,12 @@ class OwnMetrics:
         """What the epoch under way has logged, for a checkpoint."""
         return {name: [total, count] for name, (total, count) in sorted(self._sums.items())}
 
+    def add(self, sums: dict[str, list[float]]) -> None:
+        """What another process has logged in the same epoch of the same run."""
+        for name, (more, times) in sums.items():
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = total + float(more), count + int(times)
+
     def start(self, sums: dict[str, list[float]]) -> None:
         """Begin a run, or go on with these sums."""
         self._sums = {name: (float(total), int(count)) for name, (total, count) in sums.items()}

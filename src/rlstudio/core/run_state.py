@@ -9,6 +9,7 @@ from rlstudio.core.errors import (
     Diverged,
     EnvFault,
     GateFailed,
+    RankLost,
     RLStudioError,
     StorageError,
     UserError,
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     SIGNAL = "signal"
     ORPHANED = "orphaned"
     HUNG = "hung"
+    RANK_LOST = "rank_lost"
     STORAGE = "storage"
     ENV_FAULT = "env_fault"
     DIVERGED = "diverged"
@@ -59,6 +61,7 @@ End = tuple[RunState, Reason]
 
 _ENDS: dict[type[RLStudioError], End] = {
     StorageError: (RunState.INTERRUPTED, Reason.STORAGE),
+    RankLost: (RunState.INTERRUPTED, Reason.RANK_LOST),
     EnvFault: (RunState.FAILED, Reason.ENV_FAULT),
     Diverged: (RunState.FAILED, Reason.DIVERGED),
     GateFailed: (RunState.FAILED, Reason.GATE_FAILED),

@@ -38,6 +38,7 @@ def make_vec_env(
     num_envs: int | None = None,
     seed: int | None = None,
     *,
+    first_env: int = 0,
     vectorization: str | None = None,
     step_timeout: float = 60.0,
     max_restarts: int = 3,
@@ -45,7 +46,8 @@ def make_vec_env(
     """The vector of envs that `cfg` asks for; the arguments after it replace its fields.
 
     `step_timeout` and `max_restarts` matter to `async` only: how long one call of one env may take, and how often in a
-    row a worker is replaced.
+    row a worker is replaced. In a part of a run's envs `first_env` is the number of the first of them: seeds go by
+    these numbers.
     """
     num_envs = cfg.num_envs if num_envs is None else num_envs
     seed = cfg.seed if seed is None else seed
@@ -53,10 +55,13 @@ def make_vec_env(
     if kind == "native":
         world = make_world(cfg.id, cfg.kwargs)
         vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
-        return vector(world, num_envs, seed, cfg.max_episode_steps, _params_of(world, cfg, num_envs, seed))
+        params = _params_of(world, cfg, num_envs, seed, first_env)
+        return vector(world, num_envs, seed, cfg.max_episode_steps, params, first_env)
     if is_pettingzoo(cfg.id):
         from rlstudio.envs.pettingzoo.make import make_team_env
 
+        if first_env:
+            raise ConfigError(f"env.id: {cfg.id} is PettingZoo's, which cannot be a part of a run's environments")
         return make_team_env(cfg, num_envs, seed, kind, step_timeout, max_restarts)
     from rlstudio.envs.gym.recipe import Recipe
 
@@ -64,20 +69,26 @@ def make_vec_env(
     if kind == "vector":
         from rlstudio.envs.vector.vector_env import AdaptedVectorEnv
 
-        return AdaptedVectorEnv(recipe, num_envs, seed)
+        return AdaptedVectorEnv(recipe, num_envs, seed, first_env=first_env)
     recipe.require_plain_env()
     if kind == "sync":
         from rlstudio.envs.gym.sync import GymnasiumVecEnv
 
-        return GymnasiumVecEnv(recipe, num_envs, seed)
+        return GymnasiumVecEnv(recipe, num_envs, seed, first_env)
     if kind == "envpool":
         from rlstudio.envs.envpool.envpool_env import EnvPoolVecEnv
 
-        return EnvPoolVecEnv(recipe, num_envs, seed)
+        return EnvPoolVecEnv(recipe, num_envs, seed, first_env)
     from rlstudio.envs.gym.process_env import ProcessVecEnv
 
     return ProcessVecEnv(
-        recipe, num_envs, seed, workers=cfg.workers, step_timeout=step_timeout, max_restarts=max_restarts
+        recipe,
+        num_envs,
+        seed,
+        first_env=first_env,
+        workers=cfg.workers,
+        step_timeout=step_timeout,
+        max_restarts=max_restarts,
     )
 
 
@@ -138,10 +149,12 @@ def _params_beyond_worlds(cfg: EnvConfig, wanted: str) -> bool:
     return bool(beyond)
 
 
-def _params_of(world: World[np.ndarray], cfg: EnvConfig, num_envs: int, seed: int) -> dict[str, float] | WorldParams:
+def _params_of(
+    world: World[np.ndarray], cfg: EnvConfig, num_envs: int, seed: int, first_env: int
+) -> dict[str, float] | WorldParams:
     """Numbers are constants of the equations; what is drawn is an array of them."""
     if not numbers_only(cfg.params):
-        return world_params(world, cfg, seed, num_envs)
+        return world_params(world, cfg, seed, num_envs, first_env)
     numbers = numbers_of(cfg.params)
     check_params(world, numbers)
     return numbers

@@ -100,10 +100,13 @@ def launch(
         return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
     from rlstudio.cli.watch import run_alone, run_group
     from rlstudio.control.runs.start import enqueue_seeds, start_session
+    from rlstudio.experiment.training.ranks import is_follower
 
     if seeds > 1:
         queued = enqueue_seeds(workspace, chosen.experiments, notify=command)
         return run_group(workspace, queued, chosen.origin, OutputStyle(quiet, json))
+    if is_follower() and _follow_launched(chosen.experiments[0]):
+        return 0
     session = start_session(workspace, *chosen.experiments, notify=command)
     return run_alone(session, chosen.origin, OutputStyle(quiet, json))
 
@@ -193,7 +196,10 @@ def _continue(
 ) -> int:
     from rlstudio.cli.watch import run_alone
     from rlstudio.control.runs.start import resume_session
+    from rlstudio.experiment.training.ranks import is_follower
 
+    if is_follower() and _follow_resumed(workspace, run):
+        return 0
     session = resume_session(workspace, run, overrides, **accepted)
     origin = "resumed"
     if overrides:
@@ -201,6 +207,22 @@ def _continue(
         origin += f", extended to {session.cfg.train.epochs} epochs"
         origin += " (the learning rate goes on along the longer line)" if stretched else ""
     return run_alone(session, origin, style)
+
+
+def _follow_launched(cfg: ExperimentConfig) -> bool:
+    """As a rank of torchrun other than 0: what rank 0 wants. False where the run has one learner."""
+    from rlstudio.experiment.training.rank_process import follow_torchrun
+
+    return follow_torchrun(cfg)
+
+
+def _follow_resumed(workspace: Workspace, run: RunRow) -> bool:
+    """The same, of a run that goes on."""
+    from rlstudio.control.runs.folders import folder_of
+    from rlstudio.experiment.run.load import read_config
+
+    workspace.import_consented(run)
+    return _follow_launched(read_config(folder_of(workspace, run)))
 
 
 def _enqueue(

@@ -110,6 +110,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "training": f"return {text.number(run['train_return'])}" if run["train_return"] is not None else None,
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
         "exact resume": exact,
+        "learners": (run["topology"] or {}).get("learners"),
         "numerics": _numerics(run["topology"]),
         "seeded": _seeds(run["seeds"]),
         "config hash": run["config_hash"],

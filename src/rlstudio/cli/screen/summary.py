@@ -26,9 +26,10 @@ def header(session: Session, origin: str) -> list[str]:
         f"run         {session.folder.id}",
         f"experiment  {cfg.name}: {origin}; {steps}; config {session.status.config_hash[:12]}",
         f"algorithm   {cfg.policy.algo}, acting in {topology['acting']}",
-        f"environment {_world(session)}, {text.plural(topology['num_envs'], 'env')}, seed {cfg.env.seed}",
+        f"environment {_world(session)}, {text.plural(session.runtime.run_envs, 'env')}, seed {cfg.env.seed}",
         f"machine     {topology['device']}, {text.plural(topology['threads'], 'thread')}"
-        + (", portable numerics" if cfg.runtime.numerics == "portable" else ""),
+        + (", portable numerics" if cfg.runtime.numerics == "portable" else "")
+        + (f", {cfg.runtime.learners} learners over {cfg.runtime.backend}" if cfg.runtime.learners > 1 else ""),
     ]
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")

@@ -43,13 +43,14 @@ class EnvPoolVecEnv:
         "EnvPool can neither seed nor replay an episode; a resumed run goes on with new episodes from new seeds"
     )
 
-    def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
+    def __init__(self, recipe: Recipe, num_envs: int, seed: int, first_env: int = 0) -> None:
+        """In the run these envs have the numbers from `first_env` on."""
         self._envpool: Any = ENVPOOL.load("env.vectorization", "envpool")
         self._task = task = pool_task(recipe)
         if task.id not in self._envpool.list_all_envs():
             raise ConfigError(f"env.vectorization: EnvPool has no {task.id}; use sync or async")
         self.spaces = plain_spaces(recipe)  # bounds of EnvPool's own are at times empty
-        self.num_envs = num_envs
+        self.num_envs, self._first_env = num_envs, first_env
         self.restarted: Sequence[int] = ()
         self._seeds = EpisodeNoise(seed, num_envs, 1)
         self._limit = NEVER if task.limit is None else task.limit
@@ -66,7 +67,7 @@ class EnvPoolVecEnv:
 
     def _made(self) -> Any:
         """A new pool, each env seeded by its number and the episode it begins with."""
-        seeds = [self._seeds.seed(env, int(episode)) for env, episode in enumerate(self._episodes)]
+        seeds = [self._seeds.seed(env, int(episode)) for env, episode in enumerate(self._episodes, self._first_env)]
         limit = {} if self._task.limit is None else {"max_episode_steps": self._task.limit + 1}  # never reached there
         try:
             pool = self._envpool.make_gymnasium(

@@ -46,16 +46,18 @@ class ProcessVecEnv:
         num_envs: int,
         seed: int,
         *,
+        first_env: int = 0,
         workers: int | None = None,
         step_timeout: float = 60.0,
         start_timeout: float = 60.0,
         max_restarts: int = 3,
     ) -> None:
-        """`step_timeout` is for one call of one env (construction, reset or step); `start_timeout` for a process."""
+        """`step_timeout` is for one call of one env (construction, reset or step); `start_timeout` for a process. In
+        the run these envs have the numbers from `first_env` on."""
         self.num_envs = num_envs
         self.exact: str | None = None
         self.restart_reasons: list[str] = []
-        self._recipe, self._seed, self._worlds = recipe, seed, num_envs
+        self._recipe, self._seed, self._worlds, self._first_env = recipe, seed, num_envs, first_env
         self._step_timeout, self._start_timeout, self._max_restarts = step_timeout, start_timeout, max_restarts
         count = min(num_envs, workers or len(os.sched_getaffinity(0)))
         bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
@@ -88,9 +90,10 @@ class ProcessVecEnv:
             "num_envs": self._worlds,
             "workers": count,
             "seed": self._seed,
+            "first_env": self._first_env,
         }
         draw = self._recipe.draw
-        self.episode_params = None if draw is None else EpisodeParams(draw, self._seed, self.num_envs)
+        self.episode_params = None if draw is None else EpisodeParams(draw, self._seed, self.num_envs, self._first_env)
         self._first_draw = draw  # of the steps that are played again
         self._journal = Journal(self._rows)
         self._failures = [0] * count
@@ -154,7 +157,7 @@ class ProcessVecEnv:
         self._ask(self._draw_request)
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
-        return episode_name(self._seed, env, int(self._journal.episodes[env]) - ago)
+        return episode_name(self._seed, self._first_env + env, int(self._journal.episodes[env]) - ago)
 
     @property
     def restarted(self) -> Sequence[int]:
@@ -273,10 +276,10 @@ class ProcessVecEnv:
     def _describe(self, worker: int, what: str) -> str:
         env = int(self._progress[worker, 0])
         episode = int(self._journal.episodes[env])
-        seed = EpisodeNoise(self._seed, self._worlds, 1).seed(env, episode)
+        seed = EpisodeNoise(self._seed, self._worlds, 1).seed(self._first_env + env, episode)
         assert isinstance(self._rows.actions, np.ndarray)
         elapsed, action = self._journal.elapsed(env), self._rows.actions[env]
-        return describe_fault(self._recipe.cfg.id, env, episode, elapsed, seed, action, what)
+        return describe_fault(self._recipe.cfg.id, self._first_env + env, episode, elapsed, seed, action, what)
 
 
 def _end_all(handles: list[WorkerHandle], memory_fd: int) -> None:

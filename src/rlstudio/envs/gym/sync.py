@@ -12,7 +12,7 @@ from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.probe import used_differs
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay.first_steps import first_difference
-from rlstudio.envs.gym.replay.replay_log import Journal
+from rlstudio.envs.gym.replay.replay_log import FirstSteps, Journal
 from rlstudio.envs.gym.rows import Buffers
 from rlstudio.envs.gym.spaces import convert_spaces
 from rlstudio.envs.params.draw import Draw
@@ -27,17 +27,18 @@ class GymnasiumVecEnv:
     agents = 1
     restart_reasons = None
 
-    def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
+    def __init__(self, recipe: Recipe, num_envs: int, seed: int, first_env: int = 0) -> None:
+        """In the run these envs have the numbers from `first_env` on."""
         with recipe.opened() as env:
             self.spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
         self.num_envs = num_envs
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)
         rebuild = used_differs(recipe, self.spaces)
-        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild, draw=recipe.draw)
-        self._id = recipe.cfg.id
+        self._block = EnvBlock(recipe, self.spaces, rows, seed, first_env, rebuild=rebuild, draw=recipe.draw)
+        self._id, self._first_env = recipe.cfg.id, first_env
         self._made_from = (PlainBlocks(recipe), self.spaces, seed, rebuild)
-        self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs)
+        self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs, first_env)
         self._first_draw = recipe.draw  # of the steps that are played again
         self._journal = Journal(rows)
         self._quiet = rows.quiet_step()
@@ -65,7 +66,7 @@ class GymnasiumVecEnv:
         self._journal.stop_noting()
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
-        return episode_name(self._made_from[2], env, int(self._journal.episodes[env]) - ago)
+        return episode_name(self._made_from[2], self._first_env + env, int(self._journal.episodes[env]) - ago)
 
     @property
     def restarted(self) -> Sequence[int]:
@@ -75,8 +76,11 @@ class GymnasiumVecEnv:
         """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
         steps = self._journal.take_first_steps()
         if steps is not None:
-            self.exact = first_difference(steps, *self._made_from, draw=self._first_draw) or self.exact
+            self.exact = self._replayed(steps) or self.exact
         return {**self._journal.position(), **position_of(self.episode_params)}
+
+    def _replayed(self, steps: FirstSteps) -> str | None:
+        return first_difference(steps, *self._made_from, draw=self._first_draw, first=self._first_env)
 
     def seek(self, position: State) -> Array:
         journal = self._journal

@@ -71,6 +71,7 @@ class EnvWorker:
         memory.madvise(mmap.MADV_DONTFORK)
         shared = SharedRows(blocks, spaces, job["num_envs"], job["workers"], memory)
         first, progress = job["first"], shared.progress[job["worker"]]
+        number = job["first_env"] + first  # of its first env in the run
 
         def watch(index: int) -> None:
             progress[0] = first + index
@@ -79,11 +80,17 @@ class EnvWorker:
         rows = shared.rows.part(first, job["count"])
         assert isinstance(rows.actions, np.ndarray)
         self._actions = rows.actions
-        seed_all(worker_seed(job["seed"], first))  # before any environment is made
+        seed_all(worker_seed(job["seed"], number))  # before any environment is made
         draw = draw_from_json(job["draw"])
-        self._block = blocks.block(spaces, rows, job["seed"], first, job["rebuild"], watch, draw)
+        self._block = blocks.block(spaces, rows, job["seed"], number, job["rebuild"], watch, draw)
         self._first_difference = partial(
-            first_difference, blocks=blocks, spaces=spaces, seed=job["seed"], rebuild=job["rebuild"], watch=watch
+            first_difference,
+            blocks=blocks,
+            spaces=spaces,
+            seed=job["seed"],
+            rebuild=job["rebuild"],
+            watch=watch,
+            first=job["first_env"],
         )
         return {}
 

@@ -14,11 +14,12 @@ from rlstudio.envs.params.draw import Draw, sample
 
 class EpisodeParams:
     """`values[name][e]` is what was drawn for the open episode of environment e. A Draw that is set counts from each
-    environment's next episode on."""
+    environment's next episode on. In the run these environments have the numbers from `first_env` on."""
 
-    def __init__(self, draw: Draw, seed: int, num_envs: int) -> None:
+    def __init__(self, draw: Draw, seed: int, num_envs: int, first_env: int = 0) -> None:
         self.draw = self._first = draw
         self._seed = seed
+        self._first_env = first_env
         self.versions = np.zeros(num_envs, np.int64)
         self.components = np.zeros(num_envs, np.int64)
         self.values = {name: np.zeros(num_envs) for name in draw.names}
@@ -34,7 +35,7 @@ class EpisodeParams:
 
     def begin(self, envs: np.ndarray, episodes: np.ndarray) -> None:
         """These environments start these episodes."""
-        components, values = sample(self.draw, self._seed, envs, episodes)
+        components, values = sample(self.draw, self._seed, envs + self._first_env, episodes)
         self.versions[envs] = self.draw.version
         self.components[envs] = components
         for name, drawn in values.items():

@@ -52,11 +52,17 @@ class AdaptedVectorEnv:
     )
 
     def __init__(
-        self, recipe: Recipe, num_envs: int, seed: int, wrap: Callable[[VectorEnv], VectorEnv] = lambda env: env
+        self,
+        recipe: Recipe,
+        num_envs: int,
+        seed: int,
+        wrap: Callable[[VectorEnv], VectorEnv] = lambda env: env,
+        first_env: int = 0,
     ) -> None:
-        """`wrap` puts somebody between this and the env who looks on, as `check` does."""
+        """`wrap` puts somebody between this and the env who looks on, as `check` does. In the run these envs have the
+        numbers from `first_env` on."""
         self._id = recipe.cfg.id
-        self.num_envs = num_envs
+        self.num_envs, self._first_env = num_envs, first_env
         self.restarted: Sequence[int] = ()
         env, self.mode, limit = make_vector(recipe, num_envs)
         self._env = wrap(env)
@@ -136,7 +142,7 @@ class AdaptedVectorEnv:
     @property
     def _seed(self) -> int:
         """Of the last reset. Every seek counts the episodes up, so none is used twice."""
-        return self._noise.seed(0, self._begun)
+        return self._noise.seed(self._first_env, self._begun)
 
     def _begin(self) -> Array:
         self._begun = int(self._episodes.sum())

@@ -50,7 +50,7 @@ def check_params(world: World[np.ndarray], params: Mapping[str, float]) -> None:
             raise ConfigError(f"env.params: {world.id} gives numbers that are not finite with {given}; choose others")
 
 
-def world_params(world: World[np.ndarray], cfg: EnvConfig, seed: int, num_envs: int) -> WorldParams:
+def world_params(world: World[np.ndarray], cfg: EnvConfig, seed: int, num_envs: int, first_env: int = 0) -> WorldParams:
     """The parameters of a World's episodes, as `env.params` says; ConfigError where the ends of their ranges give
     numbers that are not finite."""
     check_names(world, cfg.parameters)
@@ -61,7 +61,7 @@ def world_params(world: World[np.ndarray], cfg: EnvConfig, seed: int, num_envs: 
                 own = world.params[each.address]
                 numbers[each.address] = each.drawn_from.range[end] * (own if each.scale else 1.0)
         check_params(world, numbers)
-    return WorldParams(world, cfg.parameters, seed, num_envs)
+    return WorldParams(world, cfg.parameters, seed, num_envs, first_env)
 
 
 def has_equations(env_id: str) -> bool:

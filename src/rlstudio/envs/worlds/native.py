@@ -37,9 +37,10 @@ class NativeVecEnv:
         seed: int,
         limit: int | None = None,
         params: Values | WorldParams | None = None,
+        first_env: int = 0,
     ) -> None:
         """`params` replace the world's own, by a number for all envs or an array [num_envs]; or they are drawn for each
-        episode."""
+        episode. Their noise is that of the envs `first_env, first_env + 1, ...` of the run."""
         self._drawn = drawn = params if isinstance(params, WorldParams) else None
         self.episode_params: EpisodeParams | None = None if drawn is None else drawn.episodes
         self.spaces = world.spaces if drawn is None else drawn.spaces(world)
@@ -47,6 +48,7 @@ class NativeVecEnv:
         self.num_envs = num_envs * world.agents
         self._worlds = num_envs
         self._seed = seed
+        self._first_env = first_env
         self._world: World[np.ndarray] = world
         p = params.p if isinstance(params, WorldParams) else parameters(world, params or {}, num_envs)
         self._p_of = by_rows(p)
@@ -108,7 +110,7 @@ class NativeVecEnv:
         if self._drawn is not None:
             self._drawn.begin(envs, self._episodes[envs])
             self._refresh()
-        noise = self._noise.rows(envs, self._episodes[envs])
+        noise = self._noise.rows(envs + self._first_env, self._episodes[envs])
         self._kernel.place(envs, self._world.initial(noise, self._p_of(envs), NUMPY))
 
     def _set_due(self) -> None:

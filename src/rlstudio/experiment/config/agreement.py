@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import itertools
+from typing import Protocol
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Algorithm
-from rlstudio.experiment.config.sections import EvalConfig, GatesConfig, PolicyConfig, RuntimeConfig
+from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.pettingzoo_ids import is_pettingzoo
+from rlstudio.experiment.config.sections import BufferConfig, EvalConfig, GatesConfig, PolicyConfig, RuntimeConfig
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
+
+ALONE_ONLY = ("teams", "self_play", "curriculum")
+"""Sections that several learners cannot have: their state would have to be the same in all ranks."""
+
+
+class Sections(Protocol):
+    """Those of an experiment that learners share."""
+
+    @property
+    def env(self) -> EnvConfig: ...
+
+    @property
+    def buffer(self) -> BufferConfig: ...
+
+    @property
+    def runtime(self) -> RuntimeConfig: ...
+
+    @property
+    def train(self) -> RunLength: ...
 
 
 def check_statements(policy: PolicyConfig, train: RunLength, chosen: Algorithm) -> None:
@@ -53,3 +75,29 @@ def check_batch(train: RunLength, num_envs: int, capacity: int | None) -> None:
     batch = getattr(train, "batch_size", None)
     if batch and batch > rows:
         refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it to {rows} or less")
+
+
+def check_learners(cfg: Sections) -> None:
+    runtime, ranks = cfg.runtime, cfg.runtime.learners
+    if runtime.backend == "nccl" and not runtime.device.startswith("cuda"):
+        refuse(("runtime", "backend"), f"nccl is for GPUs, and runtime.device is {runtime.device}; use gloo, or cuda")
+    if ranks == 1:
+        return
+    for name in ALONE_ONLY:
+        if getattr(cfg, name):
+            refuse(("runtime", "learners"), f"{ranks} learners cannot train with {name} yet; leave one of them out")
+    if is_pettingzoo(cfg.env.id):
+        refuse(("runtime", "learners"), f"{cfg.env.id} is PettingZoo's, which learners cannot share yet; leave it out")
+    if runtime.lane != "eager":
+        refuse(("runtime", "learners"), f"runtime.lane {runtime.lane} computes in one process; use eager")
+    for (section, field), size in divided_sizes(cfg).items():
+        if size % ranks:
+            near = max(round(size / ranks), 1) * ranks
+            refuse((section, field), f"{size} cannot be divided among {ranks} learners (runtime.learners); {near} can")
+
+
+def divided_sizes(cfg: Sections) -> dict[tuple[str, str], int]:
+    """What is divided among the ranks, by section and field."""
+    sizes = {("env", "num_envs"): cfg.env.num_envs, ("buffer", "capacity"): cfg.buffer.capacity}
+    batch = getattr(cfg.train, "batch_size", None)
+    return sizes if batch is None else {**sizes, ("train", "batch_size"): batch}

@@ -214,6 +214,12 @@ class RuntimeConfig(Config):
     """`portable` gives the same bits on every x86-64 processor, and is slower: the code that the libraries choose for
     the processor is fixed before they load."""
 
+    learners: PositiveInt = Field(1, le=1024)
+    """Processes that learn together, each from its part of the environments; with torchrun as many as that starts."""
+
+    backend: Literal["gloo", "nccl"] = "gloo"
+    """What carries the gradients of several learners: `gloo` on CPUs, `nccl` between GPUs."""
+
     @field_validator("device")
     @classmethod
     def _known_device(cls, value: str) -> str:

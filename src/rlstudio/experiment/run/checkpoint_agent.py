@@ -115,7 +115,12 @@ def _planning(spec: AgentSpec, cfg: ExperimentConfig) -> Agent | None:
 def _through_trainer(cfg: ExperimentConfig, checkpoint: Loaded) -> Acting:
     """For a checkpoint of an older RLStudio, and for an agent that only its own Trainer knows how to build: with one
     environment, and memory for the whole replay."""
-    runtime = build_runtime(cfg.model_copy(update={"env": cfg.env.model_copy(update={"num_envs": 1})}))
+    alone = {
+        "env": cfg.env.model_copy(update={"num_envs": 1}),
+        "runtime": cfg.runtime.model_copy(update={"learners": 1}),
+    }
+    cfg = cfg.model_copy(update=alone)
+    runtime = build_runtime(cfg)
     try:
         trainer = build_trainer(cfg, runtime)
     finally:

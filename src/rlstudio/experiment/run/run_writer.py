@@ -21,7 +21,7 @@ from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
 from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
 from rlstudio.experiment.run.signals import GRACE_SECONDS
-from rlstudio.experiment.training.machine import differences, have_same_probe
+from rlstudio.experiment.training.machine import differences, have_same_probe, learners
 from rlstudio.experiment.training.position import Report
 from rlstudio.ops.statistics import Summary
 
@@ -120,6 +120,11 @@ class RunWriter:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
         newest.name_rejected(self.folder.id)
         then = newest.loaded.info.topology or {}
+        if (ranks := learners(then)) != learners(topology):
+            raise Incompatible(
+                f"run {self.folder.id}: runtime.learners: {ranks} learned it, each with environments of its own, and as"
+                f" many go on; set it to {ranks}"
+            )
         changed = differences(then, topology)
         if changed and not terms.allow_inexact:
             raise Incompatible(self._refusal(changed))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rlstudio.core.catalog import LANES
-from rlstudio.core.contracts import Lane, Runtime, Trainer, VecEnv
+from rlstudio.core.contracts import Group, Lane, Runtime, Trainer, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
@@ -15,10 +15,12 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
-from rlstudio.experiment.training.machine import pick_device, set_threads
+from rlstudio.experiment.training.machine import set_threads
+from rlstudio.experiment.training.ranks import device_of, led, other_ranks, part_of
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
+from rlstudio.ops.group import ALONE
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,20 @@ def build(cfg: ExperimentConfig) -> Built:
         raise
 
 
-def build_runtime(cfg: ExperimentConfig) -> Runtime:
-    """The training environments, in this process."""
-    device, rails = pick_device(cfg.runtime.device), cfg.guardrails
+def build_runtime(cfg: ExperimentConfig, group: Group | None = None) -> Runtime:
+    """The training environments, in this process: those of one rank where several learn. `group`: of a rank other than
+    0, which is in it already."""
+    others = other_ranks(cfg) if group is None else None
+    group = others.group if others is not None else group or ALONE
+    own, device, rails = part_of(cfg), device_of(cfg, group.rank), cfg.guardrails
     step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     with curriculum_named(cfg):
-        env: VecEnv = make_vec_env(training_env(cfg), step_timeout=step_timeout, max_restarts=max_restarts)
+        env: VecEnv = make_vec_env(
+            training_env(own),
+            first_env=group.rank * own.env.num_envs,
+            step_timeout=step_timeout,
+            max_restarts=max_restarts,
+        )
     try:
         if cfg.self_play is not None:
             env = with_opponents(env, cfg.self_play, cfg.env)
@@ -60,7 +70,11 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
         env.close()
         raise
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
-    return LocalRuntime(env, new_guard, cfg.buffer.capacity, device, cfg.env)
+    if group.size == 1:
+        return LocalRuntime(env, new_guard, own.buffer.capacity, device, own.env)
+    from rlstudio.scale.ranks.runtime import RankRuntime  # a run that learns alone needs none of it
+
+    return RankRuntime(env, group, cfg.runtime.backend, new_guard, own.buffer.capacity, device, own.env, others)
 
 
 def build_trainer(cfg: ExperimentConfig, runtime: Runtime, attempt: int = 0) -> Trainer:
@@ -70,7 +84,7 @@ def build_trainer(cfg: ExperimentConfig, runtime: Runtime, attempt: int = 0) -> 
         rng = rng.fork(f"attempt-{attempt}")
     if cfg.teams:
         return teams_trainer(cfg, runtime, lambda own, part, name: _one_trainer(own, part, rng.fork(f"team-{name}")))
-    return _one_trainer(cfg, runtime, rng)
+    return led(_one_trainer(cfg, runtime, rng), cfg, runtime, attempt)
 
 
 def _one_trainer(cfg: ExperimentConfig, runtime: Runtime, rng: Rng) -> Trainer:
@@ -81,4 +95,4 @@ def _one_trainer(cfg: ExperimentConfig, runtime: Runtime, rng: Rng) -> Trainer:
     algo, network = cfg.policy.algo, cfg.policy.network
     if reason := lane.refuses(algo, cfg.train, network, runtime):
         raise Incompatible(f"runtime.lane: {cfg.runtime.lane} cannot train this: {reason}; use eager")
-    return lane.trainer(algo, cfg.train, runtime, network, rng)
+    return lane.trainer(algo, part_of(cfg).train, runtime, network, rng)

@@ -24,7 +24,7 @@ from rlstudio.experiment.training.numerics import fingerprint, probe_of
 LIBRARIES = ("torch", "numpy", "gymnasium")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_BYTES = 256 << 20
-USUAL = {"lane": "eager", "runtime.numerics": "native"}
+USUAL = {"lane": "eager", "runtime.numerics": "native", "learners": "1"}
 """Parts of a topology that are written down only where they are something else."""
 
 
@@ -73,6 +73,11 @@ def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[s
     names = (then.keys() | now.keys()) - (set() if have_same_probe(then, now) else {"numerics"})
     pairs = ((name, then.get(name, USUAL.get(name)), now.get(name, USUAL.get(name))) for name in sorted(names))
     return [f"{name} {before} -> {after}" for name, before, after in pairs if before != after]
+
+
+def learners(topology: Mapping[str, object]) -> int:
+    """How many ranks learned a run."""
+    return int(str(topology.get("learners", USUAL["learners"])).split()[0])
 
 
 def have_same_probe(then: Mapping[str, object], now: Mapping[str, object]) -> bool:

@@ -32,11 +32,13 @@ def first_difference(
     rebuild: bool,
     watch: Callable[[int], None] | None = None,
     draw: Draw | None = None,
+    first: int = 0,
 ) -> str | None:
-    """None where env 0 gave the same again, else where it did not. The vector and the global generators stay as they
-    are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
+    """None where env 0, which is number `first` of the run, gave the same again, else where it did not. The vector and
+    the global generators stay as they are. An env that cannot be played beside the others (it holds a port, say) tells
+    nothing about repetition."""
     rows = blocks.rows(spaces, 1)
-    block = blocks.block(spaces, rows, seed, rebuild=rebuild, watch=watch, draw=draw)
+    block = blocks.block(spaces, rows, seed, first, rebuild, watch, draw)
     journal = Journal(rows)
     until = time.monotonic() + SECONDS
     with kept_generators():

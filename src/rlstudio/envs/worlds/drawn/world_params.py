@@ -20,10 +20,17 @@ class WorldParams:
     """`p` is what the equations read: an array [num_envs] for each parameter that is drawn. `observed` are the columns
     [num_envs] that the agent sees, in the order of `env.params`."""
 
-    def __init__(self, world: World[np.ndarray], parameters: Sequence[Parameter], seed: int, num_envs: int) -> None:
+    def __init__(
+        self,
+        world: World[np.ndarray],
+        parameters: Sequence[Parameter],
+        seed: int,
+        num_envs: int,
+        first_env: int = 0,
+    ) -> None:
         check_names(world, parameters)
         draw = draw_from(parameters)
-        self.episodes = None if draw is None else EpisodeParams(draw, seed, num_envs)
+        self.episodes = None if draw is None else EpisodeParams(draw, seed, num_envs, first_env)
         drawn = {} if self.episodes is None else self.episodes.values
         places = {each.name: each.address for each in parameters}
         self._written = {name: np.full(num_envs, world.params[places[name]]) for name in drawn}

@@ -1,0 +1,183 @@
+"""Children: the ranks that rank 0 has started on its own machine, as it has them: started, watched and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from rlstudio.core import errors
+from rlstudio.core.errors import RankLost, RLStudioError
+from rlstudio.scale.ranks.beats import Beats
+from rlstudio.scale.ranks.link import CLOSING, SLICE, Link, file_store, within
+
+START_SECONDS = 120.0
+"""A rank that is not ready by then never will be; importing everything takes a few seconds."""
+
+SILENT_SECONDS = 10.0
+"""Without a sign of life for so long, while rank 0 waits for it, a rank counts as stopped."""
+
+END_SECONDS = 2.0
+"""How long ranks that were asked to end may take, all of them together."""
+
+CAUSE_SECONDS = 2.0
+"""How long a rank whose connection is gone may take to end, and to say why."""
+
+
+class _Child(NamedTuple):
+    process: subprocess.Popen[bytes]
+    lifeline: int  # closed with this process, and then the child ends
+    report: int  # what it failed by
+
+
+class Children:
+    """`module` is what they run, with the arguments of `rank_arguments`. `patience`: for so many seconds rank 0 waits
+    in one operation for the others."""
+
+    def __init__(self, module: str, size: int, patience: float, *, nccl: bool = False) -> None:
+        self._module, self._size, self._patience, self._nccl = module, size, patience, nccl
+        self._children: list[_Child] = []
+        self._error: Exception | None = None
+        self._last = [(0, 0.0)] * size  # of each rank: its last beat, and how long rank 0 had waited then
+
+    @property
+    def processes(self) -> Sequence[subprocess.Popen[bytes]]:
+        return [child.process for child in self._children]
+
+    def meet(self) -> Link:
+        """Start them and connect to them. Their meeting point is a file in a folder of this user's own, which is gone
+        once they have met; they listen on the loopback address alone."""
+        folder = Path(tempfile.mkdtemp(prefix="rlstudio-ranks-"))
+        try:
+            self._beats = Beats(folder, self._size)
+            for rank in range(1, self._size):
+                self._children.append(self._started(rank, folder))
+            self._wait_until_ready()
+            store = file_store(folder, self._size)
+            timeout = timedelta(seconds=self._patience) + CLOSING
+            link = Link(store, 0, self._size, nccl=self._nccl, timeout=timeout, check=self.check, failure=self._cause)
+        except BaseException:
+            self.end(asked=False)
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return link
+
+    def _started(self, rank: int, folder: Path) -> _Child:
+        theirs, lifeline = os.pipe()
+        report, reported = os.pipe()
+        fds = (theirs, reported)
+        # Their environment: our import path, since they share nothing else of ours.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        arguments = rank_arguments(rank, self._size, folder, *fds, nccl=self._nccl)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", self._module, *arguments],
+                pass_fds=fds,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what an environment prints must not end up in the program's own output
+                start_new_session=True,  # Ctrl-C in the terminal is for rank 0 alone
+            )
+        finally:
+            for number in fds:
+                os.close(number)
+        return _Child(process, lifeline, report)
+
+    def _wait_until_ready(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while not self._beats.ready[1:].all():
+            if (error := self._failure()) is not None:
+                raise error
+            if time.monotonic() >= until:
+                late = int((self._beats.ready[1:] == 0).argmax()) + 1
+                raise RankLost(f"rank {late} did not start within {START_SECONDS:g} s")
+            time.sleep(0.01)
+
+    # -- while they work ----------------------------------------------------------------------------------------------
+
+    def check(self, waited: float) -> None:
+        """Raise where one of them is gone, stopped, or has not come to an operation for too long."""
+        if (error := self._failure()) is not None:
+            raise error
+        for rank, child in enumerate(self._children, 1):
+            beat, (last, since) = int(self._beats.counts[rank]), self._last[rank]
+            if beat != last or waited <= SLICE.total_seconds():
+                self._last[rank] = (beat, waited)
+            elif waited - since >= SILENT_SECONDS:
+                raise RankLost(
+                    f"rank {rank} (process {child.process.pid}) is stopped: no sign of life for {SILENT_SECONDS:g} s"
+                )
+        within(self._patience, waited)
+
+    def _cause(self) -> Exception | None:
+        """Why a connection was lost, as soon as it is known."""
+        until = time.monotonic() + CAUSE_SECONDS
+        while (error := self._failure()) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return error
+
+    def _failure(self) -> Exception | None:
+        """What ended one of them. Others end by losing that one, which is no cause."""
+        for rank, child in enumerate(self._children, 1):
+            if self._error is None and child.process.poll() is not None:
+                error = _error_of(rank, child)
+                self._error = None if isinstance(error, RankLost) and error.is_consequence else error
+        return self._error
+
+    def end(self, asked: bool) -> None:
+        """Those that were asked to end get a moment for it. Again: nothing."""
+        until = time.monotonic() + (END_SECONDS if asked else 0.0)
+        for child in self._children:
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(until - time.monotonic(), 0.0))
+            child.process.kill()
+            child.process.wait()
+            os.close(child.lifeline)
+            os.close(child.report)
+        self._children = []
+
+
+def rank_arguments(rank: int, size: int, folder: Path, lifeline: int, report: int, *, nccl: bool) -> list[str]:
+    """What the process of a rank is given; `follower.Given` reads it."""
+    return [
+        json.dumps(
+            {"rank": rank, "size": size, "folder": str(folder), "lifeline": lifeline, "report": report, "nccl": nccl}
+        )
+    ]
+
+
+def _error_of(rank: int, child: _Child) -> Exception:
+    """What it reported; otherwise how it ended."""
+    data = b""
+    os.set_blocking(child.report, False)
+    with suppress(BlockingIOError):
+        while piece := os.read(child.report, 1 << 16):
+            data += piece
+    code = child.process.returncode
+    if not data:
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return RankLost(f"rank {rank} (process {child.process.pid}) {how}; resume the run to go on")
+    reported = json.loads(data)
+    kind = getattr(errors, reported["kind"], None)
+    if kind is RankLost:
+        lost = RankLost(f"rank {rank}: {reported['message']}")
+        lost.is_consequence = True
+        return lost
+    error: Exception
+    if isinstance(kind, type) and issubclass(kind, RLStudioError):
+        error = kind(f"rank {rank}: {reported['message']}")
+    else:
+        error = RuntimeError(f"rank {rank}: {reported['kind']}: {reported['message']}")
+    error.add_note(reported["traceback"])
+    return error
