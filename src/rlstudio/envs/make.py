@@ -41,19 +41,22 @@ def make_vec_env(
     vectorization: str | None = None,
     step_timeout: float = 60.0,
     max_restarts: int = 3,
+    first_env: int = 0,
 ) -> VecEnv:
     """The vector of envs that `cfg` asks for; the arguments after it replace its fields.
 
     `step_timeout` and `max_restarts` matter to `async` only: how long one call of one env may take, and how often in a
-    row a worker is replaced.
+    row a worker is replaced. `first_env`: the number of the first one in the run, of native worlds and `sync` envs.
     """
     num_envs = cfg.num_envs if num_envs is None else num_envs
     seed = cfg.seed if seed is None else seed
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
         world = make_world(cfg.id, cfg.kwargs)
-        vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
-        return vector(world, num_envs, seed, cfg.max_episode_steps, _params_of(world, cfg, num_envs, seed))
+        params = _params_of(world, cfg, num_envs, seed)
+        if world.agents > 1:
+            return TeamVecEnv(world, num_envs, seed, cfg.max_episode_steps, params)
+        return NativeVecEnv(world, num_envs, seed, cfg.max_episode_steps, params, first_env)
     if is_pettingzoo(cfg.id):
         from rlstudio.envs.pettingzoo.make import make_team_env
 
@@ -69,7 +72,7 @@ def make_vec_env(
     if kind == "sync":
         from rlstudio.envs.gym.sync import GymnasiumVecEnv
 
-        return GymnasiumVecEnv(recipe, num_envs, seed)
+        return GymnasiumVecEnv(recipe, num_envs, seed, first_env)
     if kind == "envpool":
         from rlstudio.envs.envpool.envpool_env import EnvPoolVecEnv
 

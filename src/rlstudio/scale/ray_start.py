@@ -60,7 +60,8 @@ def start_ray(
         return ray
     quiet = {"log_to_driver": True, "logging_level": logging.ERROR, "configure_logging": False}
     if address is None:
-        ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=object_store, **quiet)
+        # `local`: without it Ray would join whatever cluster another program of this user has started here.
+        ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=object_store, **quiet)
         return ray
     try:
         ray.init(address=address, **quiet)

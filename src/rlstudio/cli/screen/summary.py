@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 def header(session: Session, origin: str) -> list[str]:
+    from rlstudio.experiment.training.workers import workers_text
+
     cfg, topology = session.cfg, session.topology
     steps = f"{text.plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
     lines = [
@@ -30,6 +32,8 @@ def header(session: Session, origin: str) -> list[str]:
         f"machine     {topology['device']}, {text.plural(topology['threads'], 'thread')}"
         + (", portable numerics" if cfg.runtime.numerics == "portable" else ""),
     ]
+    if cfg.rollout.workers is not None:
+        lines.append(f"workers     {workers_text(session.runtime)}")
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
     if not session.status.exact:

@@ -27,19 +27,20 @@ class GymnasiumVecEnv:
     agents = 1
     restart_reasons = None
 
-    def __init__(self, recipe: Recipe, num_envs: int, seed: int) -> None:
+    def __init__(self, recipe: Recipe, num_envs: int, seed: int, first_env: int = 0) -> None:
+        """They are those of the run from number `first_env` on."""
         with recipe.opened() as env:
             self.spaces = convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
         self.num_envs = num_envs
         self.exact: str | None = None
         self._rows = rows = Buffers(self.spaces, num_envs)
         rebuild = used_differs(recipe, self.spaces)
-        self._block = EnvBlock(recipe, self.spaces, rows, seed, rebuild=rebuild, draw=recipe.draw)
-        self._id = recipe.cfg.id
+        self._block = EnvBlock(recipe, self.spaces, rows, seed, first_env, rebuild, draw=recipe.draw)
+        self._id, self._first = recipe.cfg.id, first_env
         self._made_from = (PlainBlocks(recipe), self.spaces, seed, rebuild)
         self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs)
         self._first_draw = recipe.draw  # of the steps that are played again
-        self._journal = Journal(rows)
+        self._journal = Journal(rows, first_env)
         self._quiet = rows.quiet_step()
 
     def reset(self) -> Array:
@@ -65,7 +66,7 @@ class GymnasiumVecEnv:
         self._journal.stop_noting()
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
-        return episode_name(self._made_from[2], env, int(self._journal.episodes[env]) - ago)
+        return episode_name(self._made_from[2], self._first + env, int(self._journal.episodes[env]) - ago)
 
     @property
     def restarted(self) -> Sequence[int]:
@@ -75,7 +76,11 @@ class GymnasiumVecEnv:
         """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
         steps = self._journal.take_first_steps()
         if steps is not None:
-            self.exact = first_difference(steps, *self._made_from, draw=self._first_draw) or self.exact
+            self.exact = first_difference(steps, *self._made_from, draw=self._first_draw, first=self._first) or self.exact
+        return self.unchecked_position()
+
+    def unchecked_position(self) -> State:
+        """The position, without trying out whether the envs repeat themselves."""
         return {**self._journal.position(), **position_of(self.episode_params)}
 
     def seek(self, position: State) -> Array:

@@ -37,8 +37,9 @@ class NativeVecEnv:
         seed: int,
         limit: int | None = None,
         params: Values | WorldParams | None = None,
+        first_env: int = 0,
     ) -> None:
-        """`params` replace the world's own, by a number for all envs or an array [num_envs]; or they are drawn for each
+        """They are those of the run from number `first_env` on. `params` replace the world's own, by a number for all envs or an array [num_envs]; or they are drawn for each
         episode."""
         self._drawn = drawn = params if isinstance(params, WorldParams) else None
         self.episode_params: EpisodeParams | None = None if drawn is None else drawn.episodes
@@ -51,6 +52,7 @@ class NativeVecEnv:
         p = params.p if isinstance(params, WorldParams) else parameters(world, params or {}, num_envs)
         self._p_of = by_rows(p)
         self._limit = limit if limit is not None else world.limit
+        self._first = first_env
         self._noise = EpisodeNoise(seed, num_envs, world.noise_size)
         self._kernel: Kernel = kernel_of(world, num_envs, p, changes=drawn is not None)
         if drawn is not None and drawn.observed:
@@ -108,7 +110,7 @@ class NativeVecEnv:
         if self._drawn is not None:
             self._drawn.begin(envs, self._episodes[envs])
             self._refresh()
-        noise = self._noise.rows(envs, self._episodes[envs])
+        noise = self._noise.rows(envs + self._first, self._episodes[envs])
         self._kernel.place(envs, self._world.initial(noise, self._p_of(envs), NUMPY))
 
     def _set_due(self) -> None:

@@ -30,7 +30,15 @@ from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.seats.config import SelfPlayConfig
-from rlstudio.experiment.config.agreement import check_batch, check_goal, check_layers, check_numerics, check_statements
+from rlstudio.experiment.config.agreement import (
+    check_apart,
+    check_batch,
+    check_goal,
+    check_layers,
+    check_numerics,
+    check_statements,
+    check_workers,
+)
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.length import latest_length, whole_epochs
@@ -87,6 +95,7 @@ with warnings.catch_warnings():
             "name",
             "env.seed",
             "env.workers",
+            "rollout.backend",
             "tracking",
             "runtime",
             "resources",
@@ -216,6 +225,8 @@ with warnings.catch_warnings():
             check_opponents(self.eval, self.self_play, self.teams)
             check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)
             check_numerics(self.runtime)
+            check_workers(self.rollout, self.env, self.runtime)
+            check_apart(self.rollout, teams=self.teams, self_play=self.self_play, curriculum=self.curriculum)
             if self.curriculum is not None:
                 check_metrics(self.curriculum, self.env.infos)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))

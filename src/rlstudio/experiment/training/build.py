@@ -19,6 +19,7 @@ from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
+from rlstudio.experiment.training.workers import workers_runtime
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,11 @@ def build(cfg: ExperimentConfig) -> Built:
 
 
 def build_runtime(cfg: ExperimentConfig) -> Runtime:
-    """The training environments, in this process."""
+    """The training environments: in this process, or divided among workers."""
     device, rails = pick_device(cfg.runtime.device), cfg.guardrails
+    new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
+    if cfg.rollout.workers is not None:
+        return workers_runtime(cfg, new_guard, device)
     step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     with curriculum_named(cfg):
         env: VecEnv = make_vec_env(training_env(cfg), step_timeout=step_timeout, max_restarts=max_restarts)
@@ -59,7 +63,6 @@ def build_runtime(cfg: ExperimentConfig) -> Runtime:
     except (ConfigError, EnvFault, Incompatible):
         env.close()
         raise
-    new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     return LocalRuntime(env, new_guard, cfg.buffer.capacity, device, cfg.env)
 
 

@@ -32,18 +32,19 @@ def first_difference(
     rebuild: bool,
     watch: Callable[[int], None] | None = None,
     draw: Draw | None = None,
+    first: int = 0,
 ) -> str | None:
-    """None where env 0 gave the same again, else where it did not. The vector and the global generators stay as they
+    """None where env `first` gave the same again, else where it did not. The vector and the global generators stay as they
     are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
     rows = blocks.rows(spaces, 1)
-    block = blocks.block(spaces, rows, seed, rebuild=rebuild, watch=watch, draw=draw)
+    block = blocks.block(spaces, rows, seed, first, rebuild=rebuild, watch=watch, draw=draw)
     journal = Journal(rows)
     until = time.monotonic() + SECONDS
     with kept_generators():
         try:
             for checksum, again in zip(steps.checksums, _played(block, rows, journal, steps.actions), strict=True):
                 if again != checksum:
-                    return _describe(journal)
+                    return _describe(journal, first)
                 if time.monotonic() >= until:
                     return None
         except RLStudioError:
@@ -64,8 +65,8 @@ def _played(block: Block, rows: Buffers, journal: Journal, actions: Sequence[np.
         yield journal.first_steps.checksums[-1]
 
 
-def _describe(journal: Journal) -> str:
+def _describe(journal: Journal, first: int) -> str:
     return (
-        f"env 0, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first steps"
+        f"env {first}, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first steps"
         " were replayed; all that is random in an env must come from self.np_random"
     )
