@@ -29,6 +29,7 @@ OWN = {
     # is named after the systems where that is so by default.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
+    "RAY_worker_niceness": "0",  # at Ray's 15 whatever else runs here comes first, and the learner waits
 }
 
 

@@ -19,7 +19,7 @@ from rlstudio.scale.workers.backends import Backend, Host
 from rlstudio.scale.workers.message import copied
 
 CLOSE_GRACE = 2.0  # seconds all workers together get to close their envs
-START_TIMEOUT = 60.0  # seconds until a new worker says that it is up, or has made its environments
+START_TIMEOUT = 180.0  # seconds until a new worker has imported everything and made its environments
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Seconds before a worker is replaced for the first time in a row, the second time, ...; then always the last."""
 
