@@ -40,12 +40,14 @@ IMPORTED = {
         "rlstudio.delivery.export",
         "rlstudio.control.workspace",
         "rlstudio.control.runs.start",
+        "rlstudio.scale.workers.acting_parts",
     ),
 }
 MODULES = {
     WORKER: WORKER,
     "rlstudio.cli.app": COMMANDS,
     "rlstudio.control.queue.runner": COMMANDS,
+    "rlstudio.scale.workers.process_worker": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""

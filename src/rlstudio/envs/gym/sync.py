@@ -76,7 +76,9 @@ class GymnasiumVecEnv:
         """The first one after some steps also replays them: `exact` then says whether the env repeats itself."""
         steps = self._journal.take_first_steps()
         if steps is not None:
-            self.exact = first_difference(steps, *self._made_from, draw=self._first_draw, first=self._first) or self.exact
+            self.exact = (
+                first_difference(steps, *self._made_from, draw=self._first_draw, first=self._first) or self.exact
+            )
         return self.unchecked_position()
 
     def unchecked_position(self) -> State:

@@ -30,15 +30,7 @@ from rlstudio.core.parsing.yaml_file import Document, read_file
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.seats.config import SelfPlayConfig
-from rlstudio.experiment.config.agreement import (
-    check_apart,
-    check_batch,
-    check_goal,
-    check_layers,
-    check_numerics,
-    check_statements,
-    check_workers,
-)
+from rlstudio.experiment.config import agreement
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.defaults import preferred_sections
 from rlstudio.experiment.config.length import latest_length, whole_epochs
@@ -219,19 +211,19 @@ with warnings.catch_warnings():
             if info.context is None:  # a stored config is complete and keeps what it says
                 for name, section in preferred_sections(self, train_section(self.policy.algo)).items():
                     object.__setattr__(self, name, section)  # frozen from here on
-            check_statements(self.policy, self.train, chosen)
-            check_goal(self.gates, self.eval)
+            agreement.check_statements(self.policy, self.train, chosen)
+            agreement.check_goal(self.gates, self.eval)
             check_eval_team(self.eval, self.teams)
             check_opponents(self.eval, self.self_play, self.teams)
             check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)
-            check_numerics(self.runtime)
-            check_workers(self.rollout, self.env, self.runtime)
-            check_apart(self.rollout, teams=self.teams, self_play=self.self_play, curriculum=self.curriculum)
+            agreement.check_numerics(self.runtime)
+            agreement.check_workers(self.rollout, self.env, self.runtime)
+            agreement.check_apart(self.rollout, teams=self.teams, self_play=self.self_play, curriculum=self.curriculum)
             if self.curriculum is not None:
                 check_metrics(self.curriculum, self.env.infos)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))
-            check_layers(self.policy)
-            check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)
+            agreement.check_layers(self.policy)
+            agreement.check_batch(self.train, self.env.num_envs, self.buffer.capacity if chosen.off_policy else None)
             base = TeamSettings(self.policy, self.train)
             if info.context is None:
                 object.__setattr__(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
 
 from rlstudio.core.config import Config
 from rlstudio.core.contracts import Runtime, State
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.checks.guard import RowGuard
-from rlstudio.envs.make import make_vec_env, resolve_vectorization
+from rlstudio.envs.make import agents_of, resolve_vectorization
 from rlstudio.envs.python_envs import is_of_python
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
@@ -28,11 +27,6 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
     """One environment is made here for its spaces; the workers are started when they are first asked."""
     assert cfg.rollout.workers is not None
     _refuse(cfg)
-    with closing(make_vec_env(cfg.env, 1)) as env:
-        if env.agents > 1:
-            raise Incompatible(f"rollout.workers: {cfg.env.id} has several agents; leave rollout.workers out")
-        spaces = env.spaces
-    refuse_changed_torch(cfg.env.id)
     job = RolloutJob.of(
         cfg.env,
         algo=cfg.policy.algo,
@@ -41,6 +35,8 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
         lane=cfg.runtime.lane,
         imports=cfg.imports,
     )
+    spaces = job.spaces()
+    refuse_changed_torch(cfg.env.id)
     spans = slices(cfg.env.num_envs, cfg.rollout.workers)
     choice = Choice(cfg.rollout.backend, "as configured")
     if cfg.rollout.backend == "auto":
@@ -66,6 +62,8 @@ def _refuse(cfg: ExperimentConfig) -> None:
     if getattr(cfg.train, "dataset", None) is not None:
         raise Incompatible(f"rollout.workers: {cfg.policy.algo} learns from a dataset; leave rollout.workers out")
     kind = resolve_vectorization(cfg.env)
+    if agents_of(cfg.env, kind) > 1:
+        raise Incompatible(f"rollout.workers: {cfg.env.id} has several agents; leave rollout.workers out")
     if kind not in ("native", "sync"):
         raise Incompatible(
             f"rollout.workers: {cfg.env.id} is stepped as {kind}, which cannot be divided; leave rollout.workers out"

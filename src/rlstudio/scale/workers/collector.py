@@ -148,6 +148,11 @@ def _flaw(columns: State) -> str | None:
     for name, column in columns.items():
         for array in column.values() if isinstance(column, dict) else (column,):
             flat = array.reshape(-1)
-            if array.dtype.kind == "f" and name != "info" and not isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
+            if (
+                array.dtype.kind == "f"
+                and name != "info"
+                and not isfinite(flat.dot(flat))
+                and not np.isfinite(flat).all()
+            ):
                 return str(name)
     return None

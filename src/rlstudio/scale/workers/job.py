@@ -12,6 +12,7 @@ import numpy as np
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import State, VecEnv
+from rlstudio.core.spaces import Spaces
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env, resolve_vectorization
 
@@ -53,6 +54,17 @@ class RolloutJob:
     @property
     def env_config(self) -> EnvConfig:
         return EnvConfig.model_validate(self.env)
+
+    def spaces(self) -> Spaces:
+        """What one environment shows and takes. A Gymnasium env is made for that and not tried out: it may crash."""
+        if self.recipe is None:
+            return self.make_envs(0, 1).spaces
+        from rlstudio.envs.gym.recipe import Recipe
+        from rlstudio.envs.gym.spaces import convert_spaces
+
+        recipe = Recipe.from_json(self.recipe)
+        with recipe.opened() as env:
+            return convert_spaces(env, recipe.cfg.id, recipe.cfg.infos)
 
     def prepare(self) -> None:
         """In a process that was started for it: the user's modules are there as in the learner's."""

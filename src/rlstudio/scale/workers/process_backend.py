@@ -107,5 +107,3 @@ class _Watched:
             self._steps = steps
             PULSE.others += 1  # whoever watches this process sees that it does not hang
         return steps
-
-

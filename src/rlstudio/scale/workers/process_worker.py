@@ -21,6 +21,7 @@ import numpy as np
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, message_of, traceback_of
 from rlstudio.core.host.process import PULSE, end_with
+from rlstudio.core.host.process_exit import leave
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.envs.seeds import worker_seed
@@ -116,6 +117,7 @@ def main() -> None:
     threading.Thread(target=beat, args=(counters,), name="heartbeat", daemon=True).start()
     with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
         serve(Connection(control_fd), memory, _Mapped(weights_fd))
+    leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting
 
 
 if __name__ == "__main__":

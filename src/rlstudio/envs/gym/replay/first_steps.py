@@ -34,8 +34,8 @@ def first_difference(
     draw: Draw | None = None,
     first: int = 0,
 ) -> str | None:
-    """None where env `first` gave the same again, else where it did not. The vector and the global generators stay as they
-    are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
+    """None where env `first` gave the same again, else where it did not. The vector and the global generators stay as
+    they are. An env that cannot be played beside the others (it holds a port, say) tells nothing about repetition."""
     rows = blocks.rows(spaces, 1)
     block = blocks.block(spaces, rows, seed, first, rebuild=rebuild, watch=watch, draw=draw)
     journal = Journal(rows)
@@ -67,6 +67,6 @@ def _played(block: Block, rows: Buffers, journal: Journal, actions: Sequence[np.
 
 def _describe(journal: Journal, first: int) -> str:
     return (
-        f"env {first}, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first steps"
-        " were replayed; all that is random in an env must come from self.np_random"
+        f"env {first}, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first"
+        " steps were replayed; all that is random in an env must come from self.np_random"
     )
