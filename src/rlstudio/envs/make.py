@@ -53,10 +53,8 @@ def make_vec_env(
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
         world = make_world(cfg.id, cfg.kwargs)
-        params = _params_of(world, cfg, num_envs, seed)
-        if world.agents > 1:
-            return TeamVecEnv(world, num_envs, seed, cfg.max_episode_steps, params)
-        return NativeVecEnv(world, num_envs, seed, cfg.max_episode_steps, params, first_env)
+        vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
+        return vector(world, num_envs, seed, cfg.max_episode_steps, _params_of(world, cfg, num_envs, seed), first_env)
     if is_pettingzoo(cfg.id):
         from rlstudio.envs.pettingzoo.make import make_team_env
 

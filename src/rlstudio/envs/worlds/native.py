@@ -39,8 +39,8 @@ class NativeVecEnv:
         params: Values | WorldParams | None = None,
         first_env: int = 0,
     ) -> None:
-        """They are those of the run from number `first_env` on. `params` replace the world's own, by a number for all envs or an array [num_envs]; or they are drawn for each
-        episode."""
+        """They are those of the run from number `first_env` on. `params` replace the world's own, by a number for all
+        envs or an array [num_envs]; or they are drawn for each episode."""
         self._drawn = drawn = params if isinstance(params, WorldParams) else None
         self.episode_params: EpisodeParams | None = None if drawn is None else drawn.episodes
         self.spaces = world.spaces if drawn is None else drawn.spaces(world)

@@ -28,8 +28,9 @@ class TeamVecEnv(NativeVecEnv):
         seed: int,
         limit: int | None = None,
         params: Values | WorldParams | None = None,
+        first_env: int = 0,
     ) -> None:
-        super().__init__(world, num_envs, seed, limit, params)
+        super().__init__(world, num_envs, seed, limit, params, first_env)
         numbered = tuple(f"agent_{number}" for number in range(world.agents))
         self.agent_names: tuple[str, ...] = getattr(world, "agent_names", numbered)
         self.agent_spaces: tuple[Spaces, ...] = getattr(world, "agent_spaces", (world.spaces,) * world.agents)

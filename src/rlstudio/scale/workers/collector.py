@@ -78,9 +78,9 @@ class WorkersCollector:
             packer = self._packers[steps] = Packer(self._spaces, steps, self._num_envs)
         answers = self._crew.ask(lambda worker: request)
         for worker, answer in enumerate(answers):
-            answer = self._sound(worker, answer, request)
-            packer.write_columns(self._crew.slices[worker].start, answer["columns"])
-            self._crew.keep(worker, answer)
+            sound = self._sound(worker, answer, request)
+            packer.write_columns(self._crew.slices[worker].start, sound["columns"])
+            self._crew.keep(worker, sound)
         self.vector_steps += steps
         self._forget_restarted()
         return self.inspection(packer)
@@ -101,8 +101,8 @@ class WorkersCollector:
         self._version += 1
 
     def _sound(self, worker: int, answer: State, request: State) -> State:
-        """The answer, from a fresh worker if there are numbers in it that are none. Where the fresh one says the same it
-        is the environment: its rows are left to the row guard, as without workers."""
+        """The answer, from a fresh worker if there are numbers in it that are none. Where the fresh one says the same,
+        it is the environment: its rows are left to the row guard, as without workers."""
         flaw = _flaw(answer["columns"])
         if flaw is None:
             self._unsound[worker] = False
@@ -147,12 +147,12 @@ def _flaw(columns: State) -> str | None:
     """The first column with a number that is not finite."""
     for name, column in columns.items():
         for array in column.values() if isinstance(column, dict) else (column,):
-            flat = array.reshape(-1)
-            if (
-                array.dtype.kind == "f"
-                and name != "info"
-                and not isfinite(flat.dot(flat))
-                and not np.isfinite(flat).all()
-            ):
+            if array.dtype.kind == "f" and name != "info" and not _is_finite(array.reshape(-1)):
                 return str(name)
     return None
+
+
+def _is_finite(flat: np.ndarray) -> bool:
+    # The sum of squares is a number unless something is NaN, infinite or huge: one call for nearly all rollouts.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
