@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 
 def header(session: Session, origin: str) -> list[str]:
-    from rlstudio.experiment.training.workers import workers_text
-
     cfg, topology = session.cfg, session.topology
     steps = f"{text.plural(cfg.train.epochs, 'epoch')} of {cfg.train.steps_per_epoch:,} steps"
     lines = [
@@ -32,13 +31,18 @@ def header(session: Session, origin: str) -> list[str]:
         f"machine     {topology['device']}, {text.plural(topology['threads'], 'thread')}"
         + (", portable numerics" if cfg.runtime.numerics == "portable" else ""),
     ]
-    if cfg.rollout.workers is not None:
-        lines.append(f"workers     {workers_text(session.runtime)}")
+    if workers := workers_text(session.folder.rollout_workers()):
+        lines.append(f"workers     {workers}")
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
     if not session.status.exact:
         lines.append(f"exact       no: {session.status.exact_reason}")
     return lines
+
+
+def workers_text(facts: Mapping[str, object]) -> str:
+    """`4, process (as configured)`; empty without rollout workers."""
+    return f"{facts['workers']}, {facts['backend']} ({facts['reason']})" if facts else ""
 
 
 def _world(session: Session) -> str:

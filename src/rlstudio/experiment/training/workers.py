@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from rlstudio.core.config import Config
-from rlstudio.core.contracts import Runtime, State
+from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.envs.make import agents_of, resolve_vectorization
@@ -45,12 +45,6 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
     limits = {"step_timeout": cfg.rollout.step_timeout, "max_restarts": cfg.rollout.max_restarts}
     crew = Crew(_backend(choice.backend, len(spans)), spans, **limits)
     return WorkersRuntime(crew, job, spaces, new_guard, cfg.buffer.capacity, device, choice.reason)
-
-
-def workers_text(runtime: Runtime) -> str:
-    """`4, process: as configured`, for the first lines of a run."""
-    assert isinstance(runtime, WorkersRuntime)
-    return f"{len(runtime.crew.slices)}, {runtime.crew.backend.name}: {runtime.reason}"
 
 
 def _refuse(cfg: ExperimentConfig) -> None:

@@ -30,16 +30,17 @@ def _new_bytes(size: int) -> np.ndarray:
 def encode(state: State, allocate: Allocate = _new_bytes) -> np.ndarray:
     """The State in memory that `allocate` gives, uint8."""
     tree = flatten(state)
-    places, offset = [], 0
+    places: list[tuple[str, str, list[int], int]] = []
+    offset = 0
     for name, array in tree.tensors.items():
-        places.append([name, array.dtype.str, list(array.shape), offset])
+        places.append((name, array.dtype.str, list(array.shape), offset))
         offset += _aligned(array.nbytes)
     header = to_bytes({"state": tree.json, "arrays": places})
     first = _aligned(LENGTH + len(header))
     memory = allocate(first + offset)
     memory[:LENGTH] = np.frombuffer(len(header).to_bytes(LENGTH, "little"), np.uint8)
     memory[LENGTH : LENGTH + len(header)] = np.frombuffer(header, np.uint8)
-    for (name, *_, place), array in zip(places, tree.tensors.values(), strict=True):
+    for (name, _, _, place), array in zip(places, tree.tensors.values(), strict=True):
         assert not array.dtype.hasobject, name
         into = memory[first + place : first + place + array.nbytes]
         into.view(array.dtype).reshape(array.shape)[...] = array

@@ -71,5 +71,9 @@ class WorkersRuntime(EnvDescription):
         workers = len(self.crew.slices)
         return {"num_envs": self.num_envs, "vectorization": self.job.vectorization, "rollout.workers": workers}
 
+    def whereabouts(self) -> State:
+        """How many workers there are, where, and why there."""
+        return {"workers": len(self.crew.slices), "backend": self.crew.backend.name, "reason": self.reason}
+
     def close(self) -> None:
         self.crew.close()
