@@ -89,7 +89,7 @@ def test_auto_keeps_a_fast_world_in_the_training_process_and_the_run_says_so(tmp
 
 def test_the_probe_measures_a_step_of_a_slice():
     with opened(with_workers("ppo", "local")) as built:
-        assert 0 < probe.step_seconds(built.runtime.job, Work(2, 2, 1))
+        assert probe.step_seconds(built.runtime.job, Work(2, 2, 1)) > 0
 
 
 def test_a_message_comes_back_as_it_was():

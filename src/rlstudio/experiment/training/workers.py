@@ -42,8 +42,8 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
     if cfg.rollout.backend == "auto":
         work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
         choice = choose(job, work)
-    limits = {"step_timeout": cfg.rollout.step_timeout, "max_restarts": cfg.rollout.max_restarts}
-    crew = Crew(_backend(choice.backend, len(spans)), spans, **limits)
+    timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
+    crew = Crew(_backend(choice.backend, len(spans)), spans, step_timeout=timeout, max_restarts=restarts)
     return WorkersRuntime(crew, job, spaces, new_guard, cfg.buffer.capacity, device, choice.reason)
 
 
