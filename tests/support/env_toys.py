@@ -266,6 +266,17 @@ class Faulty(gymnasium.Env):
         self._maybe("close")
 
 
+class OnlyHere(gymnasium.Env):
+    """Can be made in the process only whose number the variable has."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        if os.environ["ONLY_PROCESS"] != str(os.getpid()):
+            raise OSError("no display in this process")
+
+
 class Logging(gymnasium.Env):
     """Logs how old its episode is, at every step."""
 
@@ -294,6 +305,7 @@ TOYS = {
     "Errand": None,
     "Faulty": None,
     "Logging": None,
+    "OnlyHere": None,
 }
 
 

@@ -49,12 +49,14 @@ IMPORTED = {
         "rlstudio.algos.ppo",
         "rlstudio.algos.parts.eager",
         "rlstudio.experiment.training.rank_process",
+        "rlstudio.scale.workers.acting_parts",
     ),
 }
 MODULES = {
     WORKER: WORKER,
     "rlstudio.cli.app": COMMANDS,
     "rlstudio.control.queue.runner": COMMANDS,
+    "rlstudio.scale.workers.process_worker": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
     "rlstudio.experiment.training.rank_process": COMMANDS,
 }

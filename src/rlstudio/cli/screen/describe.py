@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import with_runs_dir
+from rlstudio.cli.screen.summary import workers_text
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
     infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
     document["path"] = str(folder.path)
     document["seeds"] = folder.seeds()
+    document["rollout_workers"] = folder.rollout_workers()
     document["topology"] = infos[0].topology if infos else None
     document["checkpoints"] = [
         {
@@ -104,6 +106,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "message": with_runs_dir(run["message"], Path(run["path"]).parent),
         "algorithm": run["algo"],
         "environment": f"{run['env_id']}, seed {run['seed']}",
+        "workers": workers_text(run["rollout_workers"]),
         "progress": f"epoch {run['epoch']}/{run['total_epochs']}, {run['env_steps']:,} environment steps,"
         f" {run['gradient_steps']:,} gradient steps",
         "curriculum": _curriculum(run.get("curriculum")),

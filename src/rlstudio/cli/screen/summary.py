@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,18 @@ def header(session: Session, origin: str) -> list[str]:
         + (", portable numerics" if cfg.runtime.numerics == "portable" else "")
         + (f", {cfg.runtime.learners} learners over {cfg.runtime.backend}" if cfg.runtime.learners > 1 else ""),
     ]
+    if workers := workers_text(session.folder.rollout_workers()):
+        lines.append(f"workers     {workers}")
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
     if not session.status.exact:
         lines.append(f"exact       no: {session.status.exact_reason}")
     return lines
+
+
+def workers_text(facts: Mapping[str, object]) -> str:
+    """`4, process (as configured)`; empty without rollout workers."""
+    return f"{facts['workers']}, {facts['backend']} ({facts['reason']})" if facts else ""
 
 
 def _world(session: Session) -> str:

@@ -3,6 +3,7 @@ each namespace has its own); what a forked child must not keep of its parent; an
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
 import signal
@@ -127,6 +128,22 @@ def send(owner: Owner, signum: int) -> bool:
         except ProcessLookupError:
             return False
         return True
+
+
+def end_with(lifeline: int) -> None:
+    """This process ends at once when the other end of the pipe closes, however its holder died, and even while code of
+    an environment holds the interpreter: the kernel sends SIGIO."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process of this host was stopped by a signal and waits to be continued."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] in "Tt"
 
 
 def call_in_children(function: Callable[[], None]) -> None:

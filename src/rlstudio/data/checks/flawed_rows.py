@@ -4,12 +4,22 @@ for only once there is such a row, so good rollouts pay nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import VecEnv
+
+
+class InspectedEnvs(Protocol):
+    """What is asked of the environments of a block, which may be in other processes; a VecEnv has all of it."""
+
+    agents: int
+
+    @property
+    def restart_reasons(self) -> list[str] | None: ...
+
+    def describe_episode(self, env: int, ago: int = 0) -> str: ...
 
 
 class FlawedRow(NamedTuple):
@@ -51,7 +61,7 @@ def _not_finite(name: str, column: Column, time: int, env: int) -> Iterator[str]
             yield f"{name}{f' {key!r}' if key else ''}{list(where) if where else ''} is {row[where]}"
 
 
-def describe(row: FlawedRow, env: VecEnv, number: int, dones_TB: np.ndarray, open_length: int) -> str:
+def describe(row: FlawedRow, env: InspectedEnvs, number: int, dones_TB: np.ndarray, open_length: int) -> str:
     """`env 3, episode 12 (seed 123), step 44: reward is nan; action 1`, of the block that was just collected.
 
     `number`: of the environment in the whole run; `open_length`: steps of its open episode before the block.

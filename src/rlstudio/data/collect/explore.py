@@ -8,7 +8,7 @@ from rlstudio.core.action_mask import ACTION_MASK, ActionMask
 from rlstudio.core.contracts import Acted, Array, Explore, Place, State
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete
-from rlstudio.data.collect.noise import NoiseBlocks
+from rlstudio.data.collect.noise import NoiseBlocks, Share
 from rlstudio.ops.schedules import linear
 
 
@@ -16,13 +16,15 @@ class Exploration:
     """An Explore at work in a vector of environments: with its noise, and with where in the whole run they stand.
     `envs` are their numbers in it, of `run_envs`. Without an Explore every action is as the agent chose it."""
 
-    def __init__(self, explore: Explore | None, rng: Rng, envs: np.ndarray, run_envs: int) -> None:
+    def __init__(
+        self, explore: Explore | None, rng: Rng, envs: np.ndarray, run_envs: int, share: Share | None = None
+    ) -> None:
         self.explore = explore
         self._envs = envs
         self._run_envs = run_envs
         self.remembers = explore is not None and explore.remembers
         if explore is not None:
-            self._noise = NoiseBlocks(explore.noise, rng, len(envs))
+            self._noise = NoiseBlocks(explore.noise, rng, len(envs), share)
 
     def __call__(self, acted: Acted, observations: Array, step: int) -> Acted:
         """What is done instead in this vector step."""

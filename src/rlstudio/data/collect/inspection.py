@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import SeatsLearner, State, Tally, VecEnv
+from rlstudio.core.contracts import SeatsLearner, State, Tally
 from rlstudio.core.spaces import Spaces
-from rlstudio.data.checks.flawed_rows import FlawedRow, describe
+from rlstudio.data.checks.flawed_rows import FlawedRow, InspectedEnvs, describe
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.checks.range_watch import RangeWatch
 from rlstudio.data.collect.episodes import DrawLog, EpisodeLog
@@ -22,7 +22,7 @@ class Inspection:
     environments, or the columns of some of their agents.
     """
 
-    def __init__(self, env: VecEnv, guard: RowGuard, envs: np.ndarray, spaces: Spaces) -> None:
+    def __init__(self, env: InspectedEnvs, guard: RowGuard, envs: np.ndarray, spaces: Spaces) -> None:
         self.guard = guard
         self.episodes = EpisodeLog(len(envs), spaces.infos)
         self._params = episode_params_of(env)

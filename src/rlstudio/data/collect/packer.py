@@ -6,12 +6,15 @@ torch, nothing is copied. A rollout is valid until the next one is collected int
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import Acted, Array, Carried, Step
+from rlstudio.core.contracts import Acted, Array, Carried, State, Step
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
 from rlstudio.data.collect.carry_columns import CarryColumns
@@ -56,9 +59,13 @@ class Packer:
     def write_carry(self, t: int, carry: Carried | None, after: Carried) -> None:
         """What the agent remembered before step t (None: nothing at all), and for its shape what it did after."""
         if self._carry is None:
-            self._carry = CarryColumns(self.rewards.shape, after)
-            self._batch = self._batch.with_(carry=self._carry.columns, resets=self._carry.resets)
+            self._add_carry(after)
+        assert self._carry is not None
         self._carry.write(t, carry)
+
+    def _add_carry(self, like: Carried) -> None:
+        self._carry = CarryColumns(self.rewards.shape, like)
+        self._batch = self._batch.with_(carry=self._carry.columns, resets=self._carry.resets)
 
     def write_after(self, t: int, step: Step) -> None:
         """What came of it."""
@@ -77,6 +84,23 @@ class Packer:
             self.active = column.numpy()
             self._batch = self._batch.with_(active=column)
         self.active[t] = active
+
+    def write_columns(self, first: int, columns: Mapping[str, Any]) -> None:
+        """A whole block of the environments from `first` on, as `columns` gave it in another process."""
+        if "carry" in columns and self._carry is None:
+            like = {name: np.zeros((1, *part.shape[2:])) for name, part in columns["carry"].items()}
+            self._add_carry(like)
+        for name, part in columns.items():
+            own = self._batch.array(name)
+            parts = part.items() if isinstance(part, Mapping) else ((None, part),)
+            for key, rows in parts:
+                array = own if key is None else own[key]
+                assert isinstance(array, np.ndarray)
+                array[:, first : first + rows.shape[1]] = rows
+
+    def columns(self) -> State:
+        """What is written, by the names of the Batch, for `write_columns`."""
+        return {name: self._batch.array(name) for name in self._batch.names if name != "resets"}
 
     def batch(self) -> Batch:
         """The whole block."""

@@ -40,7 +40,7 @@ class GymnasiumVecEnv:
         self._made_from = (PlainBlocks(recipe), self.spaces, seed, rebuild)
         self.episode_params = None if recipe.draw is None else EpisodeParams(recipe.draw, seed, num_envs, first_env)
         self._first_draw = recipe.draw  # of the steps that are played again
-        self._journal = Journal(rows)
+        self._journal = Journal(rows, first_env)
         self._quiet = rows.quiet_step()
 
     def reset(self) -> Array:
@@ -77,6 +77,10 @@ class GymnasiumVecEnv:
         steps = self._journal.take_first_steps()
         if steps is not None:
             self.exact = self._replayed(steps) or self.exact
+        return self.unchecked_position()
+
+    def unchecked_position(self) -> State:
+        """The position, without trying out whether the envs repeat themselves."""
         return {**self._journal.position(), **position_of(self.episode_params)}
 
     def _replayed(self, steps: FirstSteps) -> str | None:

@@ -11,7 +11,6 @@ is a sign of life during a probe.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import mmap
 import os
@@ -25,6 +24,7 @@ import numpy as np
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, traceback_of
+from rlstudio.core.host.process import end_with
 from rlstudio.core.host.process_exit import leave
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
@@ -171,9 +171,7 @@ def serve(control: Connection, worker: EnvWorker) -> None:
 def main() -> None:
     control_fd, lifeline, memory_fd = (int(argument) for argument in sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # SIGIO ends the process at once; it comes when the other end of the lifeline closes, however the parent died.
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    end_with(lifeline)
     control = Connection(control_fd)
     worker = EnvWorker(control, memory_fd)
     OWN_METRICS.refusal = (

@@ -27,10 +27,13 @@ class WorkerDown(Exception):
 
 
 class WorkerHandle:
-    def __init__(self, memory_fd: int) -> None:
+    """`module` is what the process runs, with the numbers of its descriptors: of the pipe that it is asked through, of
+    the one that it ends with, and of the memory that it shares."""
+
+    def __init__(self, *memory_fds: int, module: str = "rlstudio.envs.gym.worker") -> None:
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
-        fds = (theirs.fileno(), lifeline, memory_fd)
+        fds = (theirs.fileno(), lifeline, *memory_fds)
         # The environment of the worker: our import path, since it shares nothing else of ours, and one thread each.
         environment = {
             **os.environ,
@@ -39,7 +42,7 @@ class WorkerHandle:
         }
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rlstudio.envs.gym.worker", *map(str, fds)],
+                [sys.executable, "-P", "-m", module, *map(str, fds)],
                 pass_fds=fds,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -78,9 +81,14 @@ class WorkerHandle:
         except (EOFError, OSError):
             raise WorkerDown(self._cause_of_death()) from None
         if answer[:1] == b"!":
-            raise _fault(*json.loads(answer[1:]))
+            raise fault_from(*json.loads(answer[1:]))
         value: State = json.loads(answer[1:])
         return value
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `end` was not called yet."""
+        return self._control is not None
 
     @property
     def control(self) -> Connection:
@@ -113,7 +121,7 @@ class WorkerHandle:
         os.close(self._lifeline)
 
 
-def _fault(kind: str, text: str, trace: str) -> RLStudioError:
+def fault_from(kind: str, text: str, trace: str) -> RLStudioError:
     """The worker's error as ours; only names of our own error tree are looked up."""
     fault_type = BrokenContract if kind == BrokenContract.__name__ else getattr(errors, kind, EnvFault)
     error: RLStudioError = fault_type(text)

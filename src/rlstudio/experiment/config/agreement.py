@@ -9,8 +9,16 @@ from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Algorithm
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
-from rlstudio.experiment.config.sections import BufferConfig, EvalConfig, GatesConfig, PolicyConfig, RuntimeConfig
+from rlstudio.experiment.config.sections import (
+    BufferConfig,
+    EvalConfig,
+    GatesConfig,
+    PolicyConfig,
+    RolloutConfig,
+    RuntimeConfig,
+)
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
@@ -56,6 +64,31 @@ def check_numerics(runtime: RuntimeConfig) -> None:
     if runtime.numerics == "portable" and runtime.device.startswith("cuda"):
         reason = f"portable is for the CPU, and runtime.device is {runtime.device}; use cpu, or native"
         refuse(("runtime", "numerics"), reason)
+
+
+def check_workers(rollout: RolloutConfig, env: EnvConfig, runtime: RuntimeConfig) -> None:
+    """Workers act in slices of environments that can be made one by one, from their number."""
+    if rollout.workers is None:
+        if rollout.backend != "auto":
+            refuse(("rollout", "backend"), f"{rollout.backend} is where workers are; set rollout.workers too")
+        return
+    if rollout.workers > env.num_envs:
+        reason = f"{rollout.workers} workers for {env.num_envs} copies (env.num_envs); use {env.num_envs} or fewer"
+        refuse(("rollout", "workers"), reason)
+    if env.vectorization in ("async", "envpool", "vector"):
+        reason = f"{env.vectorization} cannot be divided among rollout.workers; use auto or sync, or no rollout.workers"
+        refuse(("env", "vectorization"), reason)
+    if not numbers_only(env.params):
+        refuse(("env", "params"), "with rollout.workers only numbers can be set; draw none of them")
+    if runtime.numerics == "portable":
+        refuse(("runtime", "numerics"), "portable is of the training process alone; leave rollout.workers out")
+
+
+def check_apart(rollout: RolloutConfig, **sections: object) -> None:
+    """These sections need all environments in the training process."""
+    for name, section in sections.items():
+        if rollout.workers is not None and section:
+            refuse(("rollout", "workers"), f"they cannot go with {name}; leave one of them out")
 
 
 def check_layers(policy: PolicyConfig) -> None:

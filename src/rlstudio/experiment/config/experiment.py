@@ -87,6 +87,7 @@ with warnings.catch_warnings():
             "name",
             "env.seed",
             "env.workers",
+            "rollout.backend",
             "tracking",
             "runtime",
             "resources",
@@ -217,6 +218,8 @@ with warnings.catch_warnings():
             check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)
             agreement.check_numerics(self.runtime)
             agreement.check_learners(self)
+            agreement.check_workers(self.rollout, self.env, self.runtime)
+            agreement.check_apart(self.rollout, teams=self.teams, self_play=self.self_play, curriculum=self.curriculum)
             if self.curriculum is not None:
                 check_metrics(self.curriculum, self.env.infos)
             object.__setattr__(self, "train", whole_epochs(self.train, self.env.num_envs))

@@ -35,7 +35,19 @@ class PolicyConfig(Config):
 
 
 class RolloutConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout",)
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode")
+
+    workers: PositiveInt | None = Field(None, le=65536)
+    """Rollout workers that act at the same time, each in a slice of the copies; null: the training process acts in all
+    of them. For environments that are slow, may crash, or are on other machines."""
+
+    backend: Literal["auto", "local", "process", "ray"] = "auto"
+    """Where the workers are: one after the other in the training process, in processes of this machine, or Ray actors;
+    `auto` takes the fastest by a short probe. All give the same bits."""
+
+    mode: Literal["sync"] = "sync"
+    """`sync`: every rollout is collected with the newest weights, and the order in which workers finish decides
+    nothing."""
 
     step_timeout: PositiveFloat = Field(60.0, le=86_400)
     """Seconds after which one call of an environment counts as hung: its worker process is replaced; of an environment

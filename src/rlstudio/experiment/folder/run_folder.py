@@ -42,6 +42,8 @@ LARGEST_FILE = 1 << 20
 MOST_EVENTS = 64 << 20
 SEEDED = "seeded"
 """The event with which a session tells what it seeded."""
+ROLLOUT_WORKERS = "rollout_workers"
+"""The event with which a session tells where its rollout workers are."""
 
 
 class RunFolder:
@@ -169,7 +171,15 @@ class RunFolder:
 
     def seeds(self) -> dict[str, object]:
         """What the last session seeded, and fingerprints of the generators; empty before there was one."""
-        events = [event for event in self.events() if event.get("kind") == SEEDED] if self.exists else []
+        return self._last(SEEDED)
+
+    def rollout_workers(self) -> dict[str, object]:
+        """How many workers the last session had, on which backend and why; empty without workers."""
+        return self._last(ROLLOUT_WORKERS)
+
+    def _last(self, kind: str) -> dict[str, object]:
+        """The facts of the newest event of this kind."""
+        events = [event for event in self.events() if event.get("kind") == kind] if self.exists else []
         return {name: value for name, value in events[-1].items() if name not in ("kind", "ts")} if events else {}
 
     # -- the end ----------------------------------------------------------------------------------------------------

@@ -4,13 +4,21 @@ curriculum."""
 
 from __future__ import annotations
 
+from rlstudio.core.contracts import Runtime
 from rlstudio.core.errors import LONGEST_MESSAGE, GateFailed
-from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.folder.run_folder import ROLLOUT_WORKERS, RunFolder
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.training.position import Report
+from rlstudio.scale.workers.runtime import WorkersRuntime
 
 METRIC = "env/restarts"
 MOST_EVENTS = 20  # of one epoch; the metric counts all of them
+
+
+def record_workers(runtime: Runtime, folder: RunFolder) -> None:
+    """Where the rollout workers of this session are, if it has any."""
+    if isinstance(runtime, WorkersRuntime):
+        folder.event(ROLLOUT_WORKERS, **runtime.whereabouts())
 
 
 def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> None:

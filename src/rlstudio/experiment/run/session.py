@@ -35,7 +35,7 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
-from rlstudio.experiment.run.env_notices import record_notices
+from rlstudio.experiment.run.env_notices import record_notices, record_workers
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import recording_end, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
@@ -74,6 +74,7 @@ class Session:
             opened.callback(folder.close)
             self.writer = RunWriter(folder, cfg.ckpt, lease)
             folder.event(SEEDED, **seeds.to_json())
+            record_workers(self.runtime, folder)
             self.recorder = Recorder(folder.path, cfg.tracking, lease)
             opened.callback(self.recorder.close)
             self.evaluations = RunEvaluations(cfg, self.recorder, self.writer, self.signals.raise_if_received)
@@ -124,8 +125,7 @@ class Session:
     # -- building and restoring -------------------------------------------------------------------------------------
 
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
-        self.attempt = attempt
-        self.position = Position(curriculum_of(self.cfg, self.runtime))
+        self.attempt, self.position = attempt, Position(curriculum_of(self.cfg, self.runtime))
         self.milestones, self.gates = Milestones(), Gates(self.cfg.gates)
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
         where = self.cfg.runtime

@@ -15,11 +15,12 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
-from rlstudio.experiment.training.machine import set_threads
+from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.ranks import device_of, led, other_ranks, part_of
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
+from rlstudio.experiment.training.workers import workers_runtime
 from rlstudio.ops.group import ALONE
 
 
@@ -48,11 +49,15 @@ def build(cfg: ExperimentConfig) -> Built:
 
 
 def build_runtime(cfg: ExperimentConfig, group: Group | None = None) -> Runtime:
-    """The training environments, in this process: those of one rank where several learn. `group`: of a rank other than
-    0, which is in it already."""
+    """The training environments: in this process, divided among workers, or those of one rank where several learn.
+    `group`: of a rank other than 0, which is in it already."""
+    rails = cfg.guardrails
+    new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
+    if cfg.rollout.workers is not None:
+        return workers_runtime(cfg, new_guard, pick_device(cfg.runtime.device))
     others = other_ranks(cfg) if group is None else None
     group = others.group if others is not None else group or ALONE
-    own, device, rails = part_of(cfg), device_of(cfg, group.rank), cfg.guardrails
+    own, device = part_of(cfg), device_of(cfg, group.rank)
     step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     with curriculum_named(cfg):
         env: VecEnv = make_vec_env(
@@ -69,7 +74,6 @@ def build_runtime(cfg: ExperimentConfig, group: Group | None = None) -> Runtime:
     except (ConfigError, EnvFault, Incompatible):
         env.close()
         raise
-    new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     if group.size == 1:
         return LocalRuntime(env, new_guard, own.buffer.capacity, device, own.env)
     from rlstudio.scale.ranks.runtime import RankRuntime  # a run that learns alone needs none of it

@@ -45,7 +45,7 @@ def first_difference(
         try:
             for checksum, again in zip(steps.checksums, _played(block, rows, journal, steps.actions), strict=True):
                 if again != checksum:
-                    return _describe(journal)
+                    return _describe(journal, first)
                 if time.monotonic() >= until:
                     return None
         except RLStudioError:
@@ -66,8 +66,8 @@ def _played(block: Block, rows: Buffers, journal: Journal, actions: Sequence[np.
         yield journal.first_steps.checksums[-1]
 
 
-def _describe(journal: Journal) -> str:
+def _describe(journal: Journal, first: int) -> str:
     return (
-        f"env 0, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first steps"
-        " were replayed; all that is random in an env must come from self.np_random"
+        f"env {first}, episode {journal.episodes[0]}, step {journal.elapsed(0)}: it gave something else when its first"
+        " steps were replayed; all that is random in an env must come from self.np_random"
     )

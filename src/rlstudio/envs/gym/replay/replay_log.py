@@ -36,8 +36,8 @@ class FirstSteps:
 
 
 class Journal:
-    def __init__(self, rows: Buffers) -> None:
-        self._rows = rows
+    def __init__(self, rows: Buffers, first_env: int = 0) -> None:
+        self._rows, self._first = rows, first_env
         actions = leaves(rows.actions)[0]
         self.num_envs = len(rows.rewards)
         self.episodes = np.zeros(self.num_envs, np.int64)
@@ -137,7 +137,7 @@ class Journal:
         else:
             reason = "it showed other observations when its actions were replayed"
         self.digests[index] = digest_of(self._views[index]) if digest is None else digest
-        return f"env {index}, episode {self.episodes[index]}: {reason}"
+        return f"env {self._first + index}, episode {self.episodes[index]}: {reason}"
 
     def _make_room(self) -> None:
         """Drop rows before the oldest open episode; double when that frees less than half."""

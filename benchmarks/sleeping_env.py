@@ -1,0 +1,23 @@
+"""Environments that take their time: Gymnasium's with a pause in every step, for `benchmarks.scale`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gymnasium.envs.classic_control import CartPoleEnv, PendulumEnv
+
+PAUSE = 5e-3
+"""Seconds of every step."""
+
+
+class SleepingCartPole(CartPoleEnv):
+    def step(self, action: Any) -> Any:
+        time.sleep(PAUSE)
+        return super().step(action)
+
+
+class SleepingPendulum(PendulumEnv):
+    def step(self, action: Any) -> Any:
+        time.sleep(PAUSE)
+        return super().step(action)

@@ -1,0 +1,86 @@
+"""From the section `rollout` to workers: where they are, and what each of them is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from rlstudio.core.config import Config
+from rlstudio.core.contracts import State
+from rlstudio.core.errors import Incompatible
+from rlstudio.data.checks.guard import RowGuard
+from rlstudio.envs.make import agents_of, resolve_vectorization
+from rlstudio.envs.python_envs import is_of_python
+from rlstudio.experiment.config.experiment import ExperimentConfig
+from rlstudio.experiment.training.culprit import refuse_changed_torch
+from rlstudio.scale.workers.backends import Backend, LocalBackend
+from rlstudio.scale.workers.crew import Crew
+from rlstudio.scale.workers.job import RolloutJob, slices
+from rlstudio.scale.workers.probe import Choice, Work, choose
+from rlstudio.scale.workers.runtime import WorkersRuntime
+
+RAY_ADDRESS = "RAY_ADDRESS"
+"""The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
+
+
+def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], device: str) -> WorkersRuntime:
+    """One environment is made here for its spaces; the workers are started when they are first asked."""
+    assert cfg.rollout.workers is not None
+    _refuse(cfg)
+    job = RolloutJob.of(
+        cfg.env,
+        algo=cfg.policy.algo,
+        train=_plain(cfg.train),
+        network=_plain(cfg.policy.network),
+        lane=cfg.runtime.lane,
+        imports=cfg.imports,
+    )
+    spaces = job.spaces()
+    refuse_changed_torch(cfg.env.id)
+    spans = slices(cfg.env.num_envs, cfg.rollout.workers)
+    choice = Choice(cfg.rollout.backend, "as configured")
+    if cfg.rollout.backend == "auto":
+        work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
+        choice = choose(job, work)
+    timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
+    crew = Crew(_backend(choice.backend, len(spans)), spans, step_timeout=timeout, max_restarts=restarts)
+    return WorkersRuntime(crew, job, spaces, new_guard, cfg.buffer.capacity, device, choice.reason)
+
+
+def _refuse(cfg: ExperimentConfig) -> None:
+    if is_of_python(cfg.env.id):
+        raise Incompatible(
+            f"rollout.workers: {cfg.env.id} is an object of this process, and a worker is another one; name the class"
+            " by its file: env.id=FILE.py:Class"
+        )
+    if getattr(cfg.train, "dataset", None) is not None:
+        raise Incompatible(f"rollout.workers: {cfg.policy.algo} learns from a dataset; leave rollout.workers out")
+    kind = resolve_vectorization(cfg.env)
+    if agents_of(cfg.env, kind) > 1:
+        raise Incompatible(f"rollout.workers: {cfg.env.id} has several agents; leave rollout.workers out")
+    if kind not in ("native", "sync"):
+        raise Incompatible(
+            f"rollout.workers: {cfg.env.id} is stepped as {kind}, which cannot be divided; leave rollout.workers out"
+        )
+
+
+def _backend(name: str, workers: int) -> Backend:
+    if name == "process":
+        from rlstudio.scale.workers.process_backend import ProcessBackend
+
+        return ProcessBackend()
+    if name == "ray":
+        from rlstudio.scale.workers.ray_backend import RayBackend
+
+        return RayBackend(workers, os.environ.get(RAY_ADDRESS))
+    return LocalBackend()
+
+
+def _steps(cfg: ExperimentConfig) -> int:
+    """Vector steps of one rollout."""
+    steps = getattr(cfg.train, "rollout_steps", None)
+    return int(steps or max(getattr(cfg.train, "train_every", 1) // cfg.env.num_envs, 1))
+
+
+def _plain(section: Config) -> State:
+    return section.model_dump(mode="json")

@@ -1,0 +1,76 @@
+"""Which backend is the fastest here, by a short probe. All give the same bits, so a clock may decide.
+
+One slice acts in this process for a fraction of a second. With t seconds for a vector step of a slice, W workers on C
+cores and T steps a rollout, a rollout takes about
+
+    local    W T t
+    process  ceil(W / C) T t + W * 0.3 ms
+    ray      ceil(W / C) T t + W * 2.5 ms
+
+The last terms are what a rollout costs besides acting: `python -m benchmarks.scale` measures them. Ray is considered
+only where a cluster is named, since on one machine it never beats processes; its cores are not known, so it is taken to
+have one for each worker.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from typing import NamedTuple
+
+from rlstudio.scale.workers.job import RolloutJob
+from rlstudio.scale.workers.slice_worker import SliceWorker
+
+SECONDS = 0.2
+"""So long the slice acts; a single step may take longer."""
+MOST_STEPS = 64
+EXCHANGE = {"process": 0.3e-3, "ray": 2.5e-3}
+"""Seconds of a rollout for each worker, besides acting."""
+CLEARLY = 0.9
+"""Another backend than `local` must be expected to need less than this share of its time."""
+
+
+class Choice(NamedTuple):
+    backend: str
+    reason: str
+
+
+class Work(NamedTuple):
+    envs: int  # of a slice
+    workers: int
+    steps: int  # vector steps of a rollout
+    cluster: str | None = None  # where a Ray is that others started
+
+
+def choose(job: RolloutJob, work: Work, cores: int | None = None) -> Choice:
+    seconds = step_seconds(job, work)
+    return fastest(seconds, work, cores or len(os.sched_getaffinity(0)))
+
+
+def fastest(seconds: float, work: Work, cores: int) -> Choice:
+    """By the model above, from the seconds of a vector step."""
+    acting = work.steps * seconds
+    expected = {
+        "local": work.workers * acting,
+        "process": -(-work.workers // cores) * acting + work.workers * EXCHANGE["process"],
+    }
+    if work.cluster is not None:
+        expected["ray"] = acting + work.workers * EXCHANGE["ray"]
+    best = min(expected, key=lambda name: expected[name])
+    name = best if expected[best] < CLEARLY * expected["local"] else "local"
+    times = ", ".join(f"{name} {1e3 * time:.3g} ms" for name, time in expected.items())
+    return Choice(name, f"auto, a rollout is expected to take: {times}")
+
+
+def step_seconds(job: RolloutJob, work: Work) -> float:
+    """A vector step of the first slice, with weights as they are before learning."""
+    with closing(SliceWorker(job, 0, work.envs, work.envs * work.workers)) as worker:
+        place = {"seed": 0, "path": "/probe", "first_env": 0, "run_envs": work.envs * work.workers}
+        worker.answer({"op": "begin", **place}, {})
+        worker.acting.fill(1)
+        steps, started = 0, time.perf_counter()
+        while steps < MOST_STEPS and time.perf_counter() - started < SECONDS:
+            worker.acting.fill(1)
+            steps += 1
+        return (time.perf_counter() - started) / steps

@@ -1,0 +1,124 @@
+"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE MEMORY WEIGHTS`, inherited fds.
+
+Requests come as messages on CONTROL; an answer is a message behind the first page of MEMORY, and its size as JSON on
+CONTROL, or a fault. In the first page a thread counts heartbeats and shows how many vector steps were taken. WEIGHTS
+has the newest weights. The process ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from rlstudio.core.contracts import State
+from rlstudio.core.errors import RLStudioError, message_of, traceback_of
+from rlstudio.core.host.process import PULSE, end_with
+from rlstudio.core.host.process_exit import leave
+from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.core.rng import seed_all
+from rlstudio.envs.seeds import worker_seed
+from rlstudio.scale.workers.job import RolloutJob
+from rlstudio.scale.workers.message import decode, encode
+from rlstudio.scale.workers.slice_worker import SliceWorker
+
+MODULE = "rlstudio.scale.workers.process_worker"
+BEATS, STEPS, COUNTERS = 0, 1, 2
+"""Places in the first page, int64."""
+BEAT = 0.1
+"""Seconds between two heartbeats."""
+
+
+class _Mapped:
+    """Shared memory as this process sees it; it grows with what is written or read."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._map = mmap.mmap(fd, os.fstat(fd).st_size)
+
+    def first(self, size: int | None = None) -> np.ndarray:
+        """The first bytes, or all that there are."""
+        present = os.fstat(self._fd).st_size
+        if size is not None and size > present:
+            os.ftruncate(self._fd, size)
+            present = size
+        if present > len(self._map):
+            self._map = mmap.mmap(self._fd, present)
+        return np.frombuffer(self._map, np.uint8)[: size if size is not None else present]
+
+
+def begin(request: State) -> SliceWorker:
+    """The worker of this process. One thread, and the global generators as in no other process."""
+    import torch
+
+    torch.set_num_threads(1)
+    job = RolloutJob.from_json(request["job"])
+    job.prepare()
+    seed_all(worker_seed(job.env_config.seed, request["first"]))  # before any environment is made
+    OWN_METRICS.refusal = (
+        "does not reach the run from a rollout worker; put the number into `info` and its key into env.infos, or train"
+        " without rollout.workers"
+    )
+    return SliceWorker.of(request)
+
+
+def fault(error: BaseException) -> list[str]:
+    """Name, text and traceback, from which the learner makes the error again."""
+    if isinstance(error, RLStudioError):
+        return [type(error).__name__, str(error), traceback_of(error)]
+    return ["EnvFault", f"{type(error).__name__}: {message_of(error)}", traceback_of(error)]
+
+
+def serve(control: Connection, memory: _Mapped, weights: _Mapped) -> None:
+    """Answer requests until the learner closes the pipe or says so."""
+    worker: SliceWorker | None = None
+    control.send_bytes(b".{}")
+    while True:
+        try:
+            received = control.recv_bytes()
+        except (EOFError, OSError):
+            break
+        if received == b"C":
+            break
+        try:
+            request = decode(np.frombuffer(received, np.uint8))
+            worker = worker or begin(request)
+            newest = decode(weights.first()) if "version" in request else {}
+            answer = worker.answer(request, newest)
+            size = len(encode(answer, lambda size: memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]))
+            control.send_bytes(b"." + json.dumps({"size": size}).encode())
+        except (Exception, SystemExit) as error:
+            control.send_bytes(b"!" + json.dumps(fault(error)).encode())
+    if worker is not None:
+        worker.close()
+
+
+def beat(counters: np.ndarray) -> None:
+    """For ever: that this process runs, and how far it has come."""
+    pause = threading.Event()
+    while not pause.wait(BEAT):
+        counters[STEPS] = PULSE.vector_steps
+        counters[BEATS] += 1
+
+
+def main() -> None:
+    control_fd, lifeline, memory_fd, weights_fd = (int(argument) for argument in sys.argv[1:5])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(lifeline)
+    memory = _Mapped(memory_fd)
+    counters = memory.first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
+    threading.Thread(target=beat, args=(counters,), name="heartbeat", daemon=True).start()
+    with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
+        serve(Connection(control_fd), memory, _Mapped(weights_fd))
+    leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting
+
+
+if __name__ == "__main__":
+    main()

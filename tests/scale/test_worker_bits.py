@@ -1,0 +1,88 @@
+"""Rollout workers give the same bits wherever they are, and each environment what it gets without them."""
+
+import numpy as np
+import pytest
+import ray
+import torch
+
+from rlstudio.experiment.training.build import build
+from support.worker_runs import opened, run, run_in_two, with_workers
+
+ALGOS = ("ppo", "a2c", "dqn", "sac")
+SHORT = {"train": {"epochs": 2}}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_processes_give_the_bits_of_one_process(algo):
+    here, there = (run(with_workers(algo, backend, **SHORT)) for backend in ("local", "process"))
+    assert there.state_hash == here.state_hash
+    assert np.array_equal(
+        [*map(list, map(dict.values, there.metrics))], [*map(list, map(dict.values, here.metrics))], equal_nan=True
+    )
+    assert there.restarts == []
+    assert there.exact is None
+
+
+@pytest.mark.parametrize("env", [{}, {"vectorization": "sync"}], ids=["native", "gymnasium"])
+def test_a_single_worker_is_as_no_worker(env):
+    """With one slice products have the same shapes, so not a bit of the weights differs."""
+    weights = []
+    for rollout in ({"workers": 1, "backend": "local"}, {"workers": None, "backend": "auto"}):
+        cfg = with_workers("ppo", "local", env=env, rollout=rollout)
+        with opened(cfg) as built:
+            for _ in range(3):
+                built.trainer.train_step()
+            weights.append(built.trainer.optimizer.flat.data.clone())
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_slices_do_not_change_what_an_environment_is_given(workers):
+    """In a warm-up actions are random and nothing is learned: seeds and noise alone decide, to the last bit."""
+    rollouts = []
+    for count in (1, workers):
+        cfg = with_workers("sac", "local", workers=count, env={"vectorization": "sync", "max_episode_steps": 5})
+        with opened(cfg) as built:
+            rollouts.append(built.trainer.source.collector.collect(8))
+    for name in ("observations", "actions", "rewards", "truncated"):
+        assert torch.equal(*(getattr(rollout, name) for rollout in rollouts)), name
+
+
+def test_an_agent_that_remembers_keeps_its_memory_in_the_worker():
+    network = {
+        "policy": {"network": {"hidden_sizes": [8], "memory": "gru"}},
+        "train": {"epochs": 2, "sequence_length": 4},
+    }
+    ended = [run(with_workers("ppo", backend, **network)) for backend in ("local", "process")]
+    assert ended[0].state_hash == ended[1].state_hash
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_run_goes_on_from_its_midst_on_another_backend(algo):
+    cfg = with_workers(algo, "local", env={"vectorization": "sync"})
+    whole = run(cfg).state_hash
+    assert run_in_two(cfg, with_workers(algo, "process", env={"vectorization": "sync"})) == whole
+    assert run_in_two(with_workers(algo, "process", env={"vectorization": "sync"}), cfg) == whole
+
+
+@pytest.fixture(scope="module")
+def own_ray():
+    """Started by the first run that asks for it, ended once."""
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.usefixtures("own_ray")
+@pytest.mark.parametrize("algo", ["ppo", *(pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS[1:])])
+def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst(algo):
+    cfg = with_workers(algo, "ray", **SHORT)
+    with opened(cfg) as built:
+        assert built.runtime.crew.backend.name == "ray"
+    assert run_in_two(cfg, with_workers(algo, "local", **SHORT)) == run(with_workers(algo, "local", **SHORT)).state_hash
+    assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
+
+
+def test_the_topology_names_the_workers_but_not_where_they_are():
+    built = build(with_workers("ppo", "local"))
+    assert built.runtime.topology() == {"num_envs": 4, "vectorization": "native", "rollout.workers": 2}
+    built.close()
