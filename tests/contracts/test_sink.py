@@ -13,5 +13,5 @@ FOREIGN = ("mlflow", "wandb")
 sent there."""
 
 globals().update(suites(SinkContract, {name: {} for name in SINKS.names() if name not in FOREIGN}))
-for name, suite in suites(SinkContract, dict.fromkeys(FOREIGN, {})).items():
-    globals()[name] = pytest.mark.slow(suite)
+for title, suite in suites(SinkContract, {name: {} for name in FOREIGN}).items():
+    globals()[title] = pytest.mark.slow(suite)

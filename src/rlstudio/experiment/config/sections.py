@@ -237,6 +237,13 @@ class SinkConfig(PartConfig):
     kind: str
     """`csv`, `tensorboard`, `mlflow`, `wandb`, or a sink of another package (`rlctl plugins`)."""
 
+    @classmethod
+    def of_kind(cls, kind: str) -> SinkConfig:
+        """With its default settings."""
+        cfg = cls.config_of(kind)(kind=kind)
+        assert isinstance(cfg, SinkConfig)
+        return cfg
+
     def destination(self) -> str:
         """What tells two places apart that a run can be sent to: by default every setting."""
         return json.dumps(self.model_dump(mode="json", exclude={"kind"}), sort_keys=True)

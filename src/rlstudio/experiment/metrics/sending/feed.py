@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import LONGEST_MESSAGE, UserError, message_of
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.lineage.secrets import masked_text
 from rlstudio.experiment.metrics.sending.description import describe
 from rlstudio.experiment.metrics.sending.sent import Mark, SentFile, checksum_before, records_from, total_size
 from rlstudio.experiment.metrics.sinks import DescribedSink
@@ -114,10 +115,7 @@ def _attempt(run_dir: Path) -> int:
     return sum(event.get("kind") == "rolled_back" for event in RunFolder(run_dir).events())
 
 
-def send(run_dir: Path, cfg: SinkConfig, tags: Sequence[str] = ()) -> tuple[int, str]:
-    """Send what the sink lacks; returns the number of records, and where they are found."""
-    with Feed(run_dir, cfg, tags) as feed:
-        while feed.step():
-            pass
-        feed.finish()
-        return feed.count, feed.link
+def reason_of(error: Exception) -> str:
+    """Why a sink failed: in one line, without secrets."""
+    text = " ".join(masked_text(f"{type(error).__name__}: {message_of(error)}").split())
+    return text[:LONGEST_MESSAGE]

@@ -17,10 +17,8 @@ from pathlib import Path
 
 from rlstudio.core.catalog import SINKS
 from rlstudio.core.config import parse
-from rlstudio.core.errors import LONGEST_MESSAGE, message_of
 from rlstudio.experiment.config.sections import SinkConfig, TrackingConfig
-from rlstudio.experiment.lineage.secrets import masked_text
-from rlstudio.experiment.metrics.sending.feed import Feed
+from rlstudio.experiment.metrics.sending.feed import Feed, reason_of
 
 POLL_SECONDS = 0.5
 PARENT_SECONDS = 1.0  # a process forked by the run may hold the pipe open, so the parent is looked for too
@@ -49,12 +47,6 @@ def follow(run_dir: Path, cfg: SinkConfig, ending: threading.Event, complain: Co
             return
         ending.wait(wait)
         wait = min(2 * wait, LONGEST_WAIT)
-
-
-def reason_of(error: Exception) -> str:
-    """In one line, without secrets."""
-    text = " ".join(masked_text(f"{type(error).__name__}: {message_of(error)}").split())
-    return text[:LONGEST_MESSAGE]
 
 
 class Reports:

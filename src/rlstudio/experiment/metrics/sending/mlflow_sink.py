@@ -6,6 +6,7 @@ on in the same one. MLflow takes no point back; after a roll-back the metric `rl
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstudio.core.host.extras import Extra
-from rlstudio.core.run_state import RunState
+from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.lineage.secrets import masked_text
 from rlstudio.experiment.metrics.records import Record
@@ -61,6 +62,8 @@ class MlflowSink:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         self.extra.load("tracking", "mlflow")
+        for name in ("mlflow", "alembic"):  # what it says of its tables is for nobody here
+            logging.getLogger(name).setLevel(logging.WARNING)
         from mlflow.entities import Metric, Param, RunTag
         from mlflow.tracking import MlflowClient
 
@@ -142,7 +145,8 @@ class MlflowSink:
         if self._cfg.artifacts:
             for name, path in run.artifacts(self._cfg.checkpoint).items():
                 self._client.log_artifact(self._run, str(path), name.rpartition("/")[0])
-        self._client.set_terminated(self._run, status=_STATES.get(run.status.state, "KILLED"))
+        if run.status.state not in OWNED:  # a run that still trains goes on there
+            self._client.set_terminated(self._run, status=_STATES.get(run.status.state, "KILLED"))
 
     def close(self) -> None:
         """There is nothing to close: each request stands alone."""
