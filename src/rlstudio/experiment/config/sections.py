@@ -273,4 +273,4 @@ class TrackingConfig(Config):
 
     def chosen_sinks(self) -> list[SinkConfig]:
         """Each with its settings, the default ones where none are given."""
-        return [sink if isinstance(sink, SinkConfig) else SinkConfig.config_of(sink)(kind=sink) for sink in self.sinks]
+        return [sink if isinstance(sink, SinkConfig) else SinkConfig.of_kind(sink) for sink in self.sinks]

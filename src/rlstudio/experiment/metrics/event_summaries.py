@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlstudio.core.run_state import RunState
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.metrics.sending.description import RunDescription
+    from rlstudio.experiment.metrics.description import RunDescription
 
 NUMBERS = (bool, int, float)
 

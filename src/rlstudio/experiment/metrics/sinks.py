@@ -24,7 +24,7 @@ from rlstudio.storage.folder import Folder, ensure_directory
 from rlstudio.storage.jsonl import LineWriter
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.metrics.sending.description import RunDescription
+    from rlstudio.experiment.metrics.description import RunDescription
 
 OWN_FILES = ("csv",)
 """Sinks that the training process writes itself; every other one is fed by a process of its own."""

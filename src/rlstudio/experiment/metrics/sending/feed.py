@@ -15,7 +15,7 @@ from rlstudio.core.errors import LONGEST_MESSAGE, UserError, message_of
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.secrets import masked_text
-from rlstudio.experiment.metrics.sending.description import describe
+from rlstudio.experiment.metrics.description import describe
 from rlstudio.experiment.metrics.sending.sent import Mark, SentFile, checksum_before, records_from, total_size
 from rlstudio.experiment.metrics.sinks import DescribedSink
 from rlstudio.storage.folder import Folder
@@ -66,15 +66,29 @@ class Feed:
             sent.records, sent.marks = 0, []
         self._at = sent.newest_true(self._folder)
         sent.marks = [mark for mark in sent.marks if mark.position <= self._at.position]
-        attempt, self._repeated = _attempt(self._run_dir), 0
+        targets, self._repeated = _roll_backs(self._run_dir), 0
+        attempt = len(targets)
         if getattr(sink, "append_only", False):
-            if attempt == sent.attempt:
-                self._repeated = sent.records - self._at.records
+            self._repeated = sent.records - self._at.records
+            if new := targets[sent.attempt :]:
+                self._repeated = min(self._repeated, self._records_up_to(min(new)))
         else:
             sink.cut_back(self._at.offset)
         sent.records, sent.attempt, sent.link = self._at.records + self._repeated, attempt, self.link
         self._describe(attempt)
         self._file.write(sent)
+
+    def _records_up_to(self, step: int) -> int:
+        """How many of those that follow were measured up to this step: a roll-back to it left them as they were."""
+        count, position = 0, self._at.position
+        while True:
+            records, lines, position = records_from(self._folder, position, PORTION)
+            for record in records:
+                if record.step > step:
+                    return count
+                count += 1
+            if not lines:
+                return count
 
     def _describe(self, attempt: int) -> None:
         if isinstance(self._sink, DescribedSink):
@@ -110,9 +124,11 @@ class Feed:
             os.close(self._lock)
 
 
-def _attempt(run_dir: Path) -> int:
-    """How often the run was rolled back: then it goes on with other random numbers."""
-    return sum(event.get("kind") == "rolled_back" for event in RunFolder(run_dir).events())
+def _roll_backs(run_dir: Path) -> list[int]:
+    """The step that each roll-back of the run went to; -1 for its beginning, of which nothing stayed."""
+    events = [event for event in RunFolder(run_dir).events() if event.get("kind") == "rolled_back"]
+    steps = [event.get("to_env_steps") for event in events]
+    return [step if isinstance(step, int) and step > 0 else -1 for step in steps]
 
 
 def reason_of(error: Exception) -> str:

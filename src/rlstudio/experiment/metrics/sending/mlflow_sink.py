@@ -17,8 +17,8 @@ from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.lineage.secrets import masked_text
+from rlstudio.experiment.metrics.description import RunDescription, plain_name
 from rlstudio.experiment.metrics.records import Record
-from rlstudio.experiment.metrics.sending.description import RunDescription, plain_name
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1000, 100, 100
 """What MLflow takes in one request."""

@@ -18,8 +18,8 @@ from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.folder.run_folder import LARGEST_FILE, STATUS
 from rlstudio.experiment.folder.status import parse_status
+from rlstudio.experiment.metrics.description import RunDescription
 from rlstudio.experiment.metrics.records import Record
-from rlstudio.experiment.metrics.sending.description import RunDescription
 from rlstudio.storage.folder import Folder, ensure_directory
 
 FOLDER = "artifacts/wandb"
