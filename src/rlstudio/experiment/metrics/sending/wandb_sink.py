@@ -101,10 +101,10 @@ class WandbSink:
                 self._run.save(str(path), base_path=self._run.dir, policy="now")
 
     def write(self, records: Sequence[Record]) -> None:
-        """One row for each stretch of records of one step."""
+        """One row for each stretch of records of one step; a second value of one key begins another."""
         row: dict[str, float] = {}
         for record in records:
-            if row and row[X_AXIS] != record.step:
+            if row and (row[X_AXIS] != record.step or record.key in row):
                 self._run.log(row)
                 row = {}
             attempt = {"attempt": float(self._attempt)} if self._attempt else {}
