@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import struct
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from rlstudio.experiment.metrics.records import Record
 
 GOT = "got.jsonl"
 BLOCK = 32768
+SILENT_SERVER = "RLSTUDIO_TEST_SILENT_SERVER"
 
 
 class Kept:
@@ -57,7 +60,19 @@ class Gone(Kept):
         raise ConnectionRefusedError("nobody answers at http://user:geheim@127.0.0.1:9")
 
 
-TOYS = {"kept": "support.sink_toys:Kept", "full": "support.sink_toys:FullDisk", "gone": "support.sink_toys:Gone"}
+class Silent(Kept):
+    """Asks a server, and waits for its answer."""
+
+    def __init__(self, cfg: SinkConfig, run_dir: Path) -> None:
+        urllib.request.urlopen(os.environ[SILENT_SERVER])
+
+
+TOYS = {
+    "kept": "support.sink_toys:Kept",
+    "full": "support.sink_toys:FullDisk",
+    "gone": "support.sink_toys:Gone",
+    "silent": "support.sink_toys:Silent",
+}
 
 
 def got(run_dir: Path) -> list[tuple[int, float, int]]:

@@ -21,16 +21,16 @@ from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.reader import read_metrics, read_series
 from rlstudio.experiment.metrics.sending import helper
+from rlstudio.experiment.metrics.sending.afterwards import send
 from rlstudio.experiment.metrics.sending.mlflow_sink import MlflowSink
 from support.deadlines import PATIENCE
 from support.sessions import resume, start
-from support.sink_toys import TOYS, got, wandb_records
+from support.sink_toys import SILENT_SERVER, TOYS, got, wandb_records
 from support.tiny_runs import config, run_to_the_end
 
 pytestmark = pytest.mark.real_process
-FOREIGN = ["tensorboard", "mlflow", "wandb"]
 
 
 def experiment(*sinks: object, finish_seconds: float = PATIENCE) -> ExperimentConfig:
@@ -49,11 +49,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run_to_the_end(experiment(), tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory, plain: RunFolder) -> RunFolder:
-    """A run with all sinks at once, left in the midst of an epoch and resumed."""
-    runs_dir = tmp_path_factory.mktemp("sent")
-    with start(experiment("csv", *FOREIGN), runs_dir) as session:
+def left_and_resumed(runs_dir: Path, *sinks: object) -> RunFolder:
+    """A run that was left in the midst of an epoch and resumed."""
+    with start(experiment(*sinks), runs_dir) as session:
         for tick in session:
             if tick.epoch == 5 and tick.report is None:
                 break
@@ -61,8 +59,30 @@ def sent(tmp_path_factory: pytest.TempPathFactory, plain: RunFolder) -> RunFolde
         for _ in session:
             pass
     assert failures(session.folder) == {}
-    assert session.status.state_hash == plain.read_status().state_hash
     return session.folder
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory, plain: RunFolder) -> RunFolder:
+    """While it trained, to TensorBoard; afterwards to the two whose import takes long."""
+    run = left_and_resumed(tmp_path_factory.mktemp("sent"), "csv", "tensorboard")
+    assert run.read_status().state_hash == plain.read_status().state_hash
+    for kind in ("mlflow", "wandb"):
+        assert send(run.path, kind, tags=("paper",)).records == len(list(read_metrics(run.path)))
+        assert send(run.path, kind, tags=("paper",)).records == 0
+    return run
+
+
+@pytest.mark.slow
+def test_all_sinks_at_once_while_it_trains(tmp_path: Path, plain: RunFolder) -> None:
+    run = left_and_resumed(tmp_path, "csv", "tensorboard", "mlflow", "wandb")
+    assert run.read_status().state_hash == plain.read_status().state_hash
+    for check in (
+        test_tensorboard_has_every_curve_once_and_the_hyperparameters,
+        test_mlflow_has_every_point_once_with_config_tags_and_files,
+        test_wandb_has_every_row_once_in_its_offline_files,
+    ):
+        check(run)
 
 
 def test_tensorboard_has_every_curve_once_and_the_hyperparameters(sent: RunFolder) -> None:
@@ -153,14 +173,17 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
         SINKS.register(name, target)
 
 
+@pytest.mark.parametrize("hanging", ["silent", pytest.param("mlflow", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("toys")
 def test_a_run_does_not_notice_sinks_in_trouble(
-    silent_server: socket.socket, tmp_path: Path, plain: RunFolder, monkeypatch: pytest.MonkeyPatch
+    hanging: str, silent_server: socket.socket, tmp_path: Path, plain: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One hangs, one refuses, one has no space; a fourth gets everything."""
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "geheim-token")
     uri = f"http://127.0.0.1:{silent_server.getsockname()[1]}"
-    cfg = experiment({"kind": "mlflow", "uri": uri}, "gone", "full", "kept", finish_seconds=3.0)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv(SILENT_SERVER, uri)
+    cfg = experiment(hanging, "gone", "full", "kept", finish_seconds=3.0)
     with start(cfg, tmp_path) as session:
         for tick in session:
             if tick.report is not None and tick.epoch == 11:
@@ -169,10 +192,10 @@ def test_a_run_does_not_notice_sinks_in_trouble(
     run = session.folder
     assert (session.status.state, session.status.state_hash) == (RunState.COMPLETED, plain.read_status().state_hash)
     events = failures(run)
-    assert set(events) == {"mlflow", "gone", "full"}
-    assert events["mlflow"]["reason"] == "not done within tracking.finish_seconds=3"
+    assert set(events) == {hanging, "gone", "full"}
+    assert events[hanging]["reason"] == "not done within tracking.finish_seconds=3"
     assert (
-        events["mlflow"]["unsent"]
+        events[hanging]["unsent"]
         == len(got(run.path))
         == sum(len(steps) for steps, _ in read_series(run.path).values())
     )
