@@ -15,12 +15,12 @@ from rlstudio.experiment.metrics.sending.feed import Feed, reason_of
 from rlstudio.experiment.metrics.sending.process import require_installed
 
 
-class Outcome(NamedTuple):
+class SentRecords(NamedTuple):
     records: int  # that were sent now
     link: str  # where the tool has them
 
 
-def send(run_dir: Path, kind: str, settings: Sequence[str] = (), tags: Sequence[str] = ()) -> Outcome:
+def send(run_dir: Path, kind: str, settings: Sequence[str] = (), tags: Sequence[str] = ()) -> SentRecords:
     """Send what the sink lacks of a run: all of it, the rest, or nothing. `settings` (`KEY=VALUE`) are those of the
     sink, over what the config of the run says of it."""
     cfg = sink_of(run_dir, kind, settings)
@@ -30,7 +30,7 @@ def send(run_dir: Path, kind: str, settings: Sequence[str] = (), tags: Sequence[
             while feed.step():
                 pass
             feed.finish()
-            return Outcome(feed.count, feed.link)
+            return SentRecords(feed.count, feed.link)
     except RLStudioError:
         raise
     except Exception as error:

@@ -16,7 +16,7 @@ from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.secrets import masked_text
 from rlstudio.experiment.metrics.description import describe
-from rlstudio.experiment.metrics.sending.sent import Mark, SentFile, checksum_before, records_from, total_size
+from rlstudio.experiment.metrics.sending.sent import SentFile, SentMark, checksum_before, records_from, total_size
 from rlstudio.experiment.metrics.sinks import DescribedSink
 from rlstudio.storage.folder import Folder
 
@@ -106,7 +106,7 @@ class Feed:
         if fresh:
             self._sink.write(fresh)
         checksum = checksum_before(self._folder, end) or 0
-        self._at = Mark(end, self._at.records + len(records), self._sink.offset(), checksum)
+        self._at = SentMark(end, self._at.records + len(records), self._sink.offset(), checksum)
         self._sent.add(self._at)
         self._file.write(self._sent)
         self.count += len(fresh)

@@ -29,14 +29,14 @@ TAIL = 1 << 12
 """Bytes before a mark of which a checksum is kept: more than a line, and every line has its time."""
 
 
-class Mark(NamedTuple):
+class SentMark(NamedTuple):
     position: int = 0  # bytes of the metrics, over all files
     records: int = 0  # that were read up to there
     offset: int = 0  # where the sink stood
     checksum: int = 0  # of what stands before the position
 
 
-START = Mark()
+START = SentMark()
 
 
 @dataclass
@@ -46,13 +46,13 @@ class Sent:
     attempt: int = 0
     records: int = 0
     link: str = ""
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[SentMark] = field(default_factory=list)
 
-    def add(self, mark: Mark) -> None:
+    def add(self, mark: SentMark) -> None:
         self.marks = [*self.marks, mark][-MOST_MARKS:]
         self.records = max(self.records, mark.records)
 
-    def newest_true(self, folder: Folder) -> Mark:
+    def newest_true(self, folder: Folder) -> SentMark:
         """The last mark that the metrics of the run still bear out."""
         for mark in reversed(self.marks):
             if checksum_before(folder, mark.position) == mark.checksum:
@@ -77,7 +77,7 @@ class SentFile:
         data = self.folder.read(f"{self.name}.json", limit=LARGEST_RECORD)
         try:
             value = json.loads(data or b"{}")
-            marks = [Mark(*(int(number) for number in mark)) for mark in value.get("marks", [])]
+            marks = [SentMark(*(int(number) for number in mark)) for mark in value.get("marks", [])]
             return Sent(int(value.get("attempt", 0)), int(value.get("records", 0)), str(value.get("link", "")), marks)
         except (AttributeError, TypeError, ValueError):
             return Sent()
