@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -212,3 +213,33 @@ def test_event_files_are_made_afterwards(rlctl: Rlctl, place: Path) -> None:
     assert [event.step for event in events.Scalars("eval/return_mean")] == list(range(1000, 10_001, 1000))
     again = rlctl("metrics", "lr1e-3", "--tensorboard", "events")
     assert (again.code, "is there already" in again.err) == (2, True)
+
+
+# -- send ---------------------------------------------------------------------------------------------------------------
+
+
+def test_send_says_what_went_where_and_sends_nothing_twice(rlctl: Rlctl) -> None:
+    for seed in range(2):
+        measured_run(RUNS, "lr1e-3", seed, learning(200.0, seed))
+    done = rlctl("send", "lr1e-3", "--to", "csv")
+    assert (done.code, done.err, done.out.count(": 30 records\n")) == (0, "", 2)
+    again = rlctl("send", "lr1e-3", "--to", "csv", "--json")
+    assert [row["records"] for row in json.loads(again.out)] == [0, 0]
+    assert len(list(RUNS.glob("*/artifacts/metrics.csv"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "--to: name the sink, one of csv, mlflow, tensorboard, wandb"),
+        (("--to", "mlflo"), "unknown sink 'mlflo'; did you mean mlflow?"),
+        (("--to", "mlflow", "--set", "urri=x"), "sinks[0].urri: unknown key; did you mean uri?"),
+        (("--to", "wandb", "--set", "mode=live"), "sinks[0].mode: expected"),
+    ],
+)
+def test_send_refuses_a_mistake_in_one_line(rlctl: Rlctl, arguments: tuple[str, ...], reason: str) -> None:
+    measured_run(RUNS, "lr1e-3", 0, learning(200.0, 0))
+    done = rlctl("send", "lr1e-3", *arguments)
+    assert done.code == 2
+    assert reason in done.err
+    assert done.err.count("\n") == 1

@@ -28,6 +28,7 @@ from support.typed_commands import SAMPLE, of_blocks, of_messages
 TINY = tiny_yaml(env={"max_episode_steps": 20}, eval={"every_epochs": 1, "episodes": 2})
 
 NOT_RUN = {
+    "rlctl send": "needs the libraries or the servers of others; tests/experiment/metrics/test_sending.py",
     "rlctl worker": "serves until it is stopped",
     "rlctl serve-policy": "serves until it is stopped",
     "rlctl import sb3": "needs a file of another library, which tests/delivery has",

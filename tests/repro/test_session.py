@@ -50,7 +50,7 @@ def test_a_run_leaves_everything_it_promises(tmp_path):
     records = list(read_metrics(run.path))
     keys = {record.key for record in records}
     assert {"rollout/return_mean", "train/policy_loss", "train/kl", "eval/return_iqm", "time/steps_per_second"} <= keys
-    assert all(("clock" in record.tags) == record.key.startswith("time/") for record in records)
+    assert all(("clock" in record.tags) == record.key.startswith(("time/", "system/")) for record in records)
     assert {record.step for record in records if record.key == "train/kl"} == {128 * n for n in range(1, 13)}
     assert (run.path / "artifacts/metrics.csv").read_text().count("\n") == len(records) + 1
     assert list((run.path / "artifacts/tensorboard").iterdir())

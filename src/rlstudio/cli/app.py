@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "measured:compare",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
+        "send": "measured:send",
     },
     "Judge": {
         "eval": "evaluate:evaluate",

@@ -74,6 +74,10 @@ class Catalog:
         if self._registered.setdefault(name, entry) != entry:
             raise UserError(f"{self.kind} {name!r} is registered as {self._registered[name].target}; rename {target}")
 
+    def registered(self) -> dict[str, str]:
+        """What modules registered in this process, so that another one can do the same."""
+        return {name: part.target for name, part in self._registered.items()}
+
     def __contains__(self, name: str) -> bool:
         known = name in self.builtin or name in self.plugins or name in self._registered
         return known or self._class_of(name) is not None
@@ -210,7 +214,9 @@ SINKS = Catalog(
     "sink",
     {
         "csv": "rlstudio.experiment.metrics.sinks:csv_sink",
+        "mlflow": "rlstudio.experiment.metrics.sending.mlflow_sink:MlflowSink",
         "tensorboard": "rlstudio.experiment.metrics.sinks:tensorboard_sink",
+        "wandb": "rlstudio.experiment.metrics.sending.wandb_sink:WandbSink",
     },
 )
 WORLDS = Catalog(

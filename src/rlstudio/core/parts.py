@@ -45,6 +45,9 @@ class PartConfig(Config):
 
     parts: ClassVar[Catalog]
 
+    configured: ClassVar[frozenset[str]] = frozenset()
+    """Our own kinds that have a `Config` of their own, as plug-ins may have."""
+
     kind: str
     """Name of the part."""
 
@@ -62,8 +65,9 @@ class PartConfig(Config):
 
     @classmethod
     def config_of(cls, kind: str) -> type[PartConfig]:
-        """What reads the settings of a kind. A plug-in is imported for it; our own parts, and unknown ones, are not."""
-        if kind in cls.parts.builtin or kind not in cls.parts.plugins:
+        """What reads the settings of a kind. A plug-in is imported for it, and one of ours that is `configured`; others
+        of ours, and unknown ones, are not."""
+        if kind not in cls.configured and (kind in cls.parts.builtin or kind not in cls.parts.plugins):
             return cls
         section = _section_of(cls)
         config = getattr(cls.parts.load(kind), "Config", section)
@@ -96,7 +100,7 @@ class PartConfig(Config):
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The kinds that are installed, each with its settings."""
         reference, section = handler(core_schema), _section_of(cls)
-        kinds = {kind: section.config_of(kind) for kind in section.parts.plugins}
+        kinds = {kind: section.config_of(kind) for kind in (*sorted(section.configured), *section.parts.plugins)}
         others: list[JsonSchemaValue] = []
         if cls is section and cls not in _described.get():  # a plug-in's settings may hold this section again
             token = _described.set((*_described.get(), cls))

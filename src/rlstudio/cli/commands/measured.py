@@ -1,5 +1,5 @@
-"""What runs measured: `plot` draws it, `compare` sets groups side by side, `metrics` writes it for other programs.
-Nothing here imports torch."""
+"""What runs measured: `plot` draws it, `compare` sets groups side by side, `metrics` writes it for other programs,
+`send` takes it to the tools of others. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -149,6 +149,52 @@ def metrics(
             stdout().line(str(write_event_files(run, tensorboard)))
         return
     _write_table(named, kind, out, wide=wide, keys=metric)
+
+
+def send(
+    runs: RunWords = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="SINK", help="mlflow, wandb, tensorboard, csv, or one of a plug-in.")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the sink, over the run's own. May be repeated."),
+    ] = None,
+    state: States = None,
+    env: Envs = None,
+    algo: Algos = None,
+    tag: Tags = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
+) -> None:
+    """Send runs to MLflow, Weights & Biases, TensorBoard or CSV.
+
+    Config, metrics, tags, lineage and artifacts, without secrets. What is there already is not sent again.
+
+    \b
+    rlctl send last --to mlflow
+    rlctl send lr1e-3 lr1e-4 --to mlflow --set uri=http://127.0.0.1:5000 --set experiment=lr
+    rlctl send --tag paper --to wandb --set mode=online --set project=paper
+    """
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.core.catalog import SINKS
+    from rlstudio.experiment.metrics.sending.afterwards import send as send_run
+
+    if not to:
+        raise UserError(f"--to: name the sink, one of {', '.join(SINKS.names())}")
+    SINKS.find(to)
+    workspace = Workspace(runs_dir)
+    entries = Selection(runs, state, env, algo, tag).entries(workspace)
+    sent = []
+    for entry in entries:
+        folder = workspace.folder_to_read(entry.id)
+        outcome = send_run(folder.path, to, settings or (), entry.run.tags if entry.run else ())
+        sent.append({"id": entry.id, "to": to, **outcome._asdict()})
+        if not json:
+            amount = f"{outcome.records:,} records" if outcome.records else "nothing new, it has all of them"
+            stdout().line(safe(f"{entry.id}: {amount}{f'; {outcome.link}' if outcome.link else ''}"))
+    if json:
+        stdout().document(sent)
 
 
 def _kind(csv: bool, parquet: bool, out: Path | None) -> str:

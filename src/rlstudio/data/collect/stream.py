@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from torch import Tensor
 
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State, Tally
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.host.phases import PHASES
 from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import decisions
 
@@ -40,7 +43,9 @@ class StreamSource(NotKept):
         return self.collector.env_steps
 
     def next(self) -> Batch:
+        started = time.perf_counter()
         rollout = self.collector.collect(self.steps)
+        PHASES.collect += time.perf_counter() - started
         if "active" in rollout:
             if "carry" in rollout:
                 raise Incompatible("policy.network.memory: agents that wait for a turn cannot have one; leave it out")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,11 +12,14 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import ReplayBuffer as ReplayRows
 from rlstudio.core.contracts import ReplayPlan, State, Tally
 from rlstudio.core.errors import ConfigError
+from rlstudio.core.host.phases import PHASES
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.collect.collecting import Collecting
+from rlstudio.data.collect.explore import EpsilonGreedy
 from rlstudio.data.collect.turns import OpenDecisions
 from rlstudio.data.replay.buffer import ReplayBuffer, without_rows
+from rlstudio.data.replay.health import replay_health
 from rlstudio.data.replay.priorities import Priorities
 
 
@@ -134,13 +139,14 @@ class ReplaySource:
         return max(self.plan.every // self.collector.run_envs, 1)
 
     def _collect(self, vector_steps: int) -> None:
-        chunk = self._chunk
+        chunk, started = self._chunk, time.perf_counter()
         while vector_steps > 0:
             steps = min(chunk, vector_steps)
             for column, rollout in self.collector.fragments(steps):
                 waits = "active" in rollout
                 self.replay.add(self._completed(rollout, column) if waits else rollout, column)
             vector_steps -= steps
+        PHASES.collect += time.perf_counter() - started
 
     def _completed(self, rollout: Batch, column: int) -> Batch:
         return self._decisions(column).complete(rollout)
@@ -170,7 +176,11 @@ class ReplaySource:
             self.priorities.progress(fraction)
 
     def take(self) -> Tally:
-        return self.collector.take()
+        """With the health of the replay, and the share of random actions where there is one."""
+        tally = self.collector.take()
+        explore = getattr(getattr(self.collector, "exploration", None), "explore", None)
+        epsilon = {"train/epsilon": float(explore.epsilon)} if isinstance(explore, EpsilonGreedy) else {}
+        return tally._replace(metrics={**(tally.metrics or {}), **replay_health(self.replay, self.last), **epsilon})
 
     def state_dict(self) -> State:
         parts = {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), "samples": self.samples}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, ClassVar, Literal
 
@@ -249,15 +250,30 @@ class SinkConfig(PartConfig):
     """A sink of another package extends this with its own settings."""
 
     parts: ClassVar[Catalog] = SINKS
+    configured: ClassVar[frozenset[str]] = frozenset({"mlflow", "wandb"})
 
     kind: str
-    """`csv`, `tensorboard`, or a sink of another package (`rlctl plugins`)."""
+    """`csv`, `tensorboard`, `mlflow`, `wandb`, or a sink of another package (`rlctl plugins`)."""
+
+    @classmethod
+    def of_kind(cls, kind: str) -> SinkConfig:
+        """With its default settings."""
+        cfg = cls.config_of(kind)(kind=kind)
+        assert isinstance(cfg, SinkConfig)
+        return cfg
+
+    def destination(self) -> str:
+        """What tells two places apart that a run can be sent to: by default every setting."""
+        return json.dumps(self.model_dump(mode="json", exclude={"kind"}), sort_keys=True)
 
 
 class TrackingConfig(Config):
     sinks: tuple[str | SinkConfig, ...] = Field((), max_length=16)
     """Where metrics go besides the run's own JSONL file, for example [tensorboard, csv]; one that has settings is
     written as {kind: NAME, KEY: VALUE}."""
+
+    finish_seconds: PositiveFloat = Field(30.0, le=3600)
+    """How long the end of a run waits for sinks that are behind; `rlctl send` sends the rest."""
 
     rotate_mb: PositiveInt = Field(64, le=10**6)
     """Size at which the metrics file continues in a new one."""
@@ -275,4 +291,4 @@ class TrackingConfig(Config):
 
     def chosen_sinks(self) -> list[SinkConfig]:
         """Each with its settings, the default ones where none are given."""
-        return [sink if isinstance(sink, SinkConfig) else SinkConfig(kind=sink) for sink in self.sinks]
+        return [sink if isinstance(sink, SinkConfig) else SinkConfig.of_kind(sink) for sink in self.sinks]

@@ -6,8 +6,9 @@ in an address, tokens of known services). A secret under an innocent name passes
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 MASK = "***"
 
@@ -20,6 +21,9 @@ _NAME = r"""(?ix)
 
 _IS_SECRET = re.compile(_NAME)
 _ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)["']?\s*[=:]\s*""")
+SHORTEST_SECRET = 6
+"""Characters of a variable's value that is looked for in texts; a shorter one would be part of common words."""
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ADDRESS = re.compile(r"(?<=://)[^/\s]*@")
 _KNOWN = re.compile(
@@ -52,3 +56,22 @@ def _masked(argument: str) -> str:
 
 def _is_secret(name: str) -> bool:
     return _IS_SECRET.fullmatch(_HUMP.sub("_", name.strip("-."))) is not None
+
+
+def masked_text(text: str) -> str:
+    """A message of other code without its secrets: also those that the variables of this process hold."""
+    for name, value in os.environ.items():
+        if len(value) >= SHORTEST_SECRET and _is_secret(name):
+            text = text.replace(value, MASK)
+    return _masked(text)
+
+
+def masked_settings(value: object, name: str = "") -> object:
+    """Settings as they may leave the machine: what is called like a secret, or looks like one, is masked."""
+    if isinstance(value, Mapping):
+        return {key: masked_settings(inner, str(key)) for key, inner in value.items()}
+    if value is not None and _is_secret(name):
+        return MASK
+    if isinstance(value, list | tuple):
+        return [masked_settings(inner) for inner in value]
+    return masked_text(value) if isinstance(value, str) else value

@@ -117,14 +117,14 @@ def damaged_lines(folder: Folder) -> int:
 def copy_metrics(source: Folder, target: Folder, offset: int) -> None:
     """What a run wrote before `offset`, as files of the same names in another run: positions mean the same in both."""
     with ExitStack() as stack:
-        for name, file in _opened(source, stack).items():
+        for name, file in opened_files(source, stack).items():
             size = min(os.fstat(file.fileno()).st_size, offset)
             if size:
                 target.copy(name, file, size)
             offset -= size
 
 
-def _opened(folder: Folder, stack: ExitStack) -> dict[str, BufferedReader]:
+def opened_files(folder: Folder, stack: ExitStack) -> dict[str, BufferedReader]:
     """All metric files, oldest first; again where a run in training began its next one meanwhile."""
     while True:
         files = {name: stack.enter_context(folder.open(name)) for name in metric_files(folder)}

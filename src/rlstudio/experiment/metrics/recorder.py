@@ -1,4 +1,7 @@
-"""Recorder: one place that every metric of a run passes, on its way to the JSON lines and to each chosen sink."""
+"""Recorder: one place that every metric of a run passes, on its way to the JSON lines and to each chosen sink.
+
+Files of our own are written here. Every other sink is fed from the JSON lines by a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from rlstudio.core.contracts import Lease
 from rlstudio.experiment.config.sections import TrackingConfig
 from rlstudio.experiment.metrics.reader import damaged_lines
 from rlstudio.experiment.metrics.records import CLOCK, records
-from rlstudio.experiment.metrics.sinks import Sink
+from rlstudio.experiment.metrics.sending.process import SinkProcess
+from rlstudio.experiment.metrics.sinks import OWN_FILES, Sink
 from rlstudio.experiment.metrics.writer import MetricsWriter
 from rlstudio.storage.folder import Folder
 
@@ -18,8 +22,12 @@ class Recorder:
     def __init__(self, run_dir: Path, cfg: TrackingConfig, lease: Lease) -> None:
         self._run_dir = run_dir
         self._sinks: dict[str, Sink] = {"jsonl": MetricsWriter(run_dir, lease=lease, rotate_mb=cfg.rotate_mb)}
-        for sink in cfg.chosen_sinks():
-            self._sinks[sink.kind] = sink.build(run_dir)
+        chosen = cfg.chosen_sinks()
+        for sink in chosen:
+            if sink.kind in OWN_FILES:
+                self._sinks[sink.kind] = sink.build(run_dir)
+        others = [sink for sink in chosen if sink.kind not in OWN_FILES]
+        self._others = SinkProcess(run_dir, others, cfg.finish_seconds)
 
     def write(self, step: int, values: Mapping[str, float], tags: Sequence[str] = ()) -> None:
         rows = records(step, values, tags)
@@ -33,13 +41,17 @@ class Recorder:
     def flush(self) -> None:
         for sink in self._sinks.values():
             sink.flush()
+        self._others.look()
 
     def offsets(self) -> dict[str, int]:
         """Where each sink stands, with everything before it safe on disk."""
-        return {name: sink.offset() for name, sink in self._sinks.items()}
+        offsets = {name: sink.offset() for name, sink in self._sinks.items()}
+        self._others.look()
+        return offsets
 
     def cut_back(self, offsets: Mapping[str, int]) -> dict[str, int]:
         """Forget what came after a checkpoint; a sink it does not know begins empty. Returns what is missing."""
+        self._others.drop()
         missing = {name: sink.cut_back(offsets.get(name, 0)) for name, sink in self._sinks.items()}
         return {name: count for name, count in missing.items() if count}
 
@@ -50,3 +62,4 @@ class Recorder:
     def close(self) -> None:
         for sink in self._sinks.values():
             sink.close()
+        self._others.close()

@@ -1,4 +1,5 @@
-"""Where metrics go besides the run's own JSON lines: a CSV file, TensorBoard, or a sink of another package.
+"""Where metrics go besides the run's own JSON lines: a CSV file, TensorBoard, MLflow and Weights & Biases (`sending`),
+or a sink of another package.
 
 `offset` and `cut_back` are the same pair as in `MetricsWriter`: a checkpoint stores where each sink stood, and a
 resumed run cuts each one back to it.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.host.installation import remedy
@@ -20,6 +22,12 @@ from rlstudio.experiment.folder.status import parse_status
 from rlstudio.experiment.metrics.records import Record
 from rlstudio.storage.folder import Folder, ensure_directory
 from rlstudio.storage.jsonl import LineWriter
+
+if TYPE_CHECKING:
+    from rlstudio.experiment.metrics.description import RunDescription
+
+OWN_FILES = ("csv",)
+"""Sinks that the training process writes itself; every other one is fed by a process of its own."""
 
 EVENTS_FOLDER = "artifacts/tensorboard"
 
@@ -40,6 +48,19 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class DescribedSink(Protocol):
+    """A sink that also takes what is known of the run."""
+
+    def describe(self, run: RunDescription, attempt: int) -> None:
+        """Before the first record of each start; `attempt` counts the roll-backs of the run so far."""
+        ...
+
+    def finish(self, run: RunDescription) -> None:
+        """The run has ended, and all its records were written."""
+        ...
 
 
 def csv_sink(cfg: SinkConfig, run_dir: Path) -> CsvSink:
@@ -148,6 +169,20 @@ class TensorBoardSink:
             summary = self._summaries.Summary(value=[value])
             self._writer.add_event(self._events.Event(wall_time=record.ts, step=record.step, summary=summary))
             self._next = max(self._next, record.step + 1)
+
+    def describe(self, run: RunDescription, attempt: int) -> None:
+        """Settings as hyperparameters, to compare runs by; config and origin as texts."""
+        from rlstudio.experiment.metrics.event_summaries import described
+
+        for summary in described(run):
+            self._writer.add_event(self._events.Event(wall_time=time.time(), step=0, summary=summary))
+
+    def finish(self, run: RunDescription) -> None:
+        """The result of the run, beside its hyperparameters. Files stay in the run folder, where the events lie."""
+        from rlstudio.experiment.metrics.event_summaries import ended
+
+        now = time.time()
+        self._writer.add_event(self._events.Event(wall_time=now, step=run.status.env_steps, summary=ended(run, now)))
 
     def flush(self) -> None:
         self._writer.flush()

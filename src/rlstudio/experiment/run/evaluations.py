@@ -3,10 +3,12 @@ After training, on the report seeds, which chose nothing. Environments are made 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from rlstudio.core.contracts import Player, Trainer
+from rlstudio.core.host.phases import PHASES
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
@@ -73,8 +75,10 @@ class RunEvaluations:
             )
             self._evaluators[purpose] = self._opened.enter_context(evaluator)
         self.under_way = f"evaluating{' the result' if purpose == 'report' else ''}, {episodes} episodes"
+        started = time.perf_counter()
         with OWN_METRICS.paused():
             self.latest = self._evaluators[purpose].run(agent)
+        PHASES.evaluate += time.perf_counter() - started
         self.under_way, self.latest_epoch = "", epoch
         self._writer.set_evaluation(self.latest.summary)
         return self.latest

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
+from rlstudio.core.host.phases import PHASES
 from rlstudio.core.host.process import PULSE, this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
@@ -90,6 +91,7 @@ class RunWriter:
             self._has_saved = True
         self._saved_at = self._asked_at = time.monotonic()
         self._save_seconds = self._saved_at - started
+        PHASES.checkpoint += self._save_seconds
         self.stands_at(info)
 
     def publish(self) -> None:

@@ -202,7 +202,7 @@ class Session:
             self._roll_back(report, diverged)
             return False
         self.recorder.write(report.env_steps, report.metrics)
-        self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate})
+        self.recorder.write_clock(report.env_steps, {"time/steps_per_second": rate, **report.clock})
         record_notices(report, self.folder, self.recorder)
         if self.collapse.add(report.metrics):
             self.folder.event("collapsed", epoch=report.epoch, env_steps=report.env_steps, reason=self.collapse.reason)

@@ -30,6 +30,7 @@ class Report:
     bad_row: str | None = None  # the first of this epoch: where it is, and what is wrong with it
     warming: bool = False  # nothing was learned in it: the source still collects what the first update waits for
     curriculum: CurriculumOutcome = NO_CHANGE  # what changed there, or why it ends the run
+    clock: dict[str, float] = field(default_factory=dict)  # metrics that depend on the machine and its speed
 
 
 class Position:
