@@ -16,7 +16,7 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
 from rlstudio.core.host.portable import is_portable, is_possible, restart
 from rlstudio.core.host.process import this_process
-from rlstudio.core.host.process_exit import leave, noticing_exits, report_crashes
+from rlstudio.core.host.process_exit import end_with_parent, leave, noticing_exits, report_crashes
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.folder.run_folder import RunFolder
 
@@ -25,6 +25,7 @@ GRACE_SECONDS = 4.0
 
 def main(run_id: str, token: int, runs_dir: Path) -> int:
     report_crashes()
+    end_with_parent()
     with noticing_exits(_complain):
         return _train(run_id, token, runs_dir)
 

@@ -1,0 +1,74 @@
+"""How Ray is started and reached: one place, so that every part of a run has the same safe settings.
+
+A Ray of our own lives as long as this process. It listens on the loopback address only, has no dashboard, reports to
+nobody and asks every caller for a token that is drawn anew each time. A cluster that is already there (`address`) is
+joined as it is: its address and its token are its owner's affair (`RAY_AUTH_MODE`, `RAY_AUTH_TOKEN`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import secrets
+from types import ModuleType
+
+from rlstudio.core.errors import Incompatible, UserError, message_of
+from rlstudio.core.host.installation import remedy
+
+OBJECT_STORE = 256 << 20
+"""Bytes of a Ray of our own: some rollouts and the newest weights."""
+
+ALWAYS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker that asks for no GPU sees what this process sees
+}
+OWN = {
+    # Ray takes the address of the network card unless it believes that this machine can have no cluster. The variable
+    # is named after the systems where that is so by default.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_worker_niceness": "0",  # at Ray's 15 whatever else runs here comes first, and the learner waits
+}
+
+
+def is_installed() -> bool:
+    return importlib.util.find_spec("ray") is not None
+
+
+def import_ray(field: str, address: str | None = None) -> ModuleType:
+    """The module; Incompatible that names the config's `field` where the extra is missing. What Ray reads when it is
+    imported is set before."""
+    if not is_installed():
+        raise Incompatible(f"{field}: Ray is not installed; {remedy('ray')}")
+    os.environ.update(ALWAYS)
+    if address is None:
+        os.environ.update(OWN)
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    import ray
+
+    return ray
+
+
+def start_ray(
+    field: str, address: str | None = None, *, cpus: int | None = None, object_store: int = OBJECT_STORE
+) -> ModuleType:
+    """Ray, running: the one that this process has already, the cluster at `address` (`auto`: the one that runs on this
+    host), or else a new one of our own with so many `cpus` to give away."""
+    ray = import_ray(field, address)
+    if ray.is_initialized():
+        return ray
+    quiet = {"log_to_driver": True, "logging_level": logging.ERROR, "configure_logging": False}
+    if address is None:
+        # `local`: without it Ray would join whatever cluster another program of this user has started here.
+        ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=object_store, **quiet)
+        return ray
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"{field}: no Ray answers at {address} ({message_of(error)}); start one with `ray start --head`, or give"
+            " another address"
+        ) from error
+    return ray
