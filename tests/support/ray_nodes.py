@@ -1,4 +1,4 @@
-"""Two Ray nodes on this host: no dashboard, on the loopback address, with a token; and an environment that waits."""
+"""Two Ray nodes on this host: no dashboard, on the loopback address, with a token."""
 
 from __future__ import annotations
 
@@ -13,31 +13,6 @@ import pytest
 from rlstudio.scale.ray_start import import_ray
 
 OBJECT_STORE = 80 << 20
-
-PATIENT = """
-import time
-from pathlib import Path
-
-import gymnasium
-from gymnasium.envs.classic_control import CartPoleEnv
-
-HURRY = 200
-
-
-class PatientCartPole(CartPoleEnv):
-    "Steps slowly from step HURRY on until a file `go` lies in the working directory."
-
-    steps = 0
-
-    def step(self, action):
-        self.steps += 1
-        if self.steps > HURRY and not Path("go").exists():
-            time.sleep(0.05)
-        return super().step(action)
-
-
-gymnasium.register("PatientCartPole-v0", PatientCartPole, max_episode_steps=100)
-"""
 
 
 class RayNodes:

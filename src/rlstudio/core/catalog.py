@@ -272,6 +272,7 @@ LAUNCHERS = Catalog(
     "launcher",
     {
         "ray": "rlstudio.control.queue.ray_launcher:ray_launcher",
+        "slurm": "rlstudio.control.queue.slurm:slurm_launcher",
         "subprocess": "rlstudio.control.queue.launchers:subprocess_launcher",
     },
 )

@@ -8,14 +8,26 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_va
 
 from rlstudio.core.config import Config, refuse
 
+SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.,+-]{1,64}$")]
+
 
 class ResourcesConfig(Config):
-    backend: Literal["local", "ray"] = "local"
-    """Who starts the run: `local`, a worker on its own machine; `ray`, on any node of a Ray cluster."""
+    backend: Literal["local", "ray", "slurm"] = "local"
+    """Who starts the run: `local`, a worker on its own machine; `ray`, on a node of a Ray cluster; `slurm`, as a job of
+    Slurm."""
 
     address: str = "auto"
     """HOST:PORT of the Ray cluster's head; `auto`: the cluster that RAY_ADDRESS names or `ray start` started here, else
     one on this machine alone."""
+
+    partition: SlurmName | None = None
+    """Of Slurm; null: its default."""
+
+    account: SlurmName | None = None
+    """Whom Slurm charges; null: its default."""
+
+    time_limit: Annotated[str, Field(pattern=r"^([0-9]{1,4}-)?[0-9]{1,4}(:[0-9]{2}){0,2}$")] | None = None
+    """Of one Slurm job, as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null: Slurm's."""
 
     cpus: PositiveInt = Field(1, le=4096)
     """Processor cores the run asks a scheduler for."""
@@ -49,6 +61,9 @@ class ResourcesConfig(Config):
             refuse(("gpus",), f"{self.gpus:g} of a GPU can be had with backend: ray alone; give a whole number")
         if self.gpus > 1 and self.gpus != int(self.gpus):
             refuse(("gpus",), f"{self.gpus:g}: Ray shares one GPU, not several; give a whole number, or at most 1")
+        for name in ("partition", "account", "time_limit"):
+            if getattr(self, name) is not None and self.backend != "slurm":
+                refuse((name,), f"is for backend: slurm, and the backend is {self.backend}; leave it out")
         if self.address != "auto" and self.backend != "ray":
             refuse(("address",), f"is for backend: ray, and the backend is {self.backend}; leave it out")
         return self

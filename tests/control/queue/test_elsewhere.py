@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rlstudio.cli.app import main
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue import ray_cluster
 from rlstudio.control.queue.backends import Backends
@@ -256,10 +257,15 @@ def test_an_address_where_nothing_listens_is_refused_at_once() -> None:
         ray_cluster.connect("127.0.0.1:1")
 
 
-def test_auto_is_the_cluster_of_this_machine_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_the_cluster_of_this_machine_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert not ray_cluster.is_known("auto")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["cluster", "status"]) == 2
+    assert capsys.readouterr().err.startswith("rlctl: no cluster is known here: there is no squeue on the PATH, and no")
     assert ray_cluster.is_known("head:6379")
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.1:6379")

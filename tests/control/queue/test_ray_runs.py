@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlstudio.cli.app import main
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue import ray_cluster, runner
 from rlstudio.control.queue.backends import Backends
@@ -29,12 +30,10 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.config.imports import import_modules
 from rlstudio.testing import LauncherContract
 from support.deadlines import PATIENCE
-from support.experiments import tiny_data
-from support.ray_nodes import PATIENT, RayNodes
+from support.patient_runs import MODULE, PATIENT, go, patient, until
+from support.ray_nodes import RayNodes
 
 pytestmark = [pytest.mark.real_process, pytest.mark.cold_start]
-
-MODULE = "patient_cartpole"
 
 
 @pytest.fixture(scope="module")
@@ -58,29 +57,6 @@ def workspace(
     workspace = Workspace(tmp_path / "runs")
     yield workspace
     workspace.store.database.close()
-
-
-def patient(**resources: Any) -> dict[str, Any]:
-    """Two epochs that take minutes before `go` is there, and nothing afterwards."""
-    return tiny_data(
-        env={"id": "PatientCartPole-v0", "vectorization": "sync"},
-        train={"epochs": 2, "steps_per_epoch": 1024, "rollout_steps": 16},
-        eval={"every_epochs": 1, "episodes": 1, "final_episodes": 1},
-        resources=resources,
-    )
-
-
-def until(condition: Callable[[], Any], act: Callable[[], Any] = lambda: None) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        act()
-        time.sleep(0.1)
-    return value
-
-
-def go() -> None:
-    Path("go").touch()
 
 
 def scheduler(workspace: Workspace) -> Scheduler:
@@ -152,7 +128,9 @@ def outcome(driver: Driver, workspace: Workspace) -> list[Any]:
     return [(trial.number, trial.params, trial.results, trial.state, hashes[trial.number]) for trial in trials]
 
 
-def test_a_run_in_ray_is_stopped_resumed_and_cancelled(nodes: RayNodes, workspace: Workspace) -> None:
+def test_a_run_in_ray_is_shown_stopped_resumed_and_cancelled(
+    nodes: RayNodes, workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = enqueue(workspace, experiment_from(patient(backend="ray", address=nodes.address), imports=[MODULE]))
     worker = scheduler(workspace)
 
@@ -161,6 +139,11 @@ def test_a_run_in_ray_is_stopped_resumed_and_cancelled(nodes: RayNodes, workspac
         return workspace.store.get(run.id).state
 
     until(lambda: state() == RunState.RUNNING)
+    capsys.readouterr()
+    assert main(["cluster", "status", "--address", nodes.address, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    (busy,) = [node for node in shown["nodes"] if node["runs"]]
+    assert (busy["runs"], busy["total"]["cpus"], shown["waiting"]) == ([run.id], 1.0, [])
     request = EndRequest(workspace, run.id, Desired.STOP)
     until(lambda: request.deliver().status.state == RunState.INTERRUPTED)
     assert workspace.store.get(run.id).reason == Reason.USER

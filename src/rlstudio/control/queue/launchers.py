@@ -49,6 +49,7 @@ class Room(Enum):
 
     NOW = "now"
     LATER = "later"
+    THERE = "there"  # it is in the cluster's own queue already, and is started from there
     NEVER = "never"
 
 
@@ -66,7 +67,7 @@ class LauncherConfig(PartConfig):
     parts: ClassVar[Catalog] = LAUNCHERS
 
     kind: str = "subprocess"
-    """`subprocess`, `ray`, or a launcher of another package (`rlctl plugins`)."""
+    """`subprocess`, `ray`, `slurm`, or a launcher of another package (`rlctl plugins`)."""
 
     address: str = "auto"
     """Of `ray` alone: HOST:PORT of the cluster's head, or `auto`, as for `resources.address`."""

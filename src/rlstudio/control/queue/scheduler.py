@@ -180,6 +180,8 @@ class Scheduler:
             if cluster is None:
                 continue
             room = cluster.room(run, [other for other in (*running, *started) if self._elsewhere(other) is cluster])
+            if room == Room.THERE:
+                continue
             if room == Room.NEVER:
                 never.append(run)
             elif room == Room.LATER or cluster in full:

@@ -35,6 +35,10 @@ WAKE_SECONDS = 5.0
 """A worker that died is replaced after so long."""
 
 
+SLURM_AT_ONCE = 16
+"""Trials that a sweep has in Slurm's queue at once, unless it says otherwise: how many run is Slurm's to decide."""
+
+
 class QueueActions:
     """Implements `driver.RunActions`."""
 
@@ -122,6 +126,8 @@ def _driver(workspace: Workspace, sweep: Sweep, search: SweepSearch, max_concurr
 
 def _fitting(cfg: ExperimentConfig) -> int:
     """How many runs have room at once: in the cluster, or here."""
+    if cfg.resources.backend == "slurm":
+        return SLURM_AT_ONCE
     if cfg.resources.backend == "ray" and ray_cluster.is_known(cfg.resources.address):
         return ray_cluster.fitting(cfg.resources)
     machine, asked = of_this_machine(), asked_for(cfg.resources, cfg.runtime.device)
