@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "cancel": "queue:cancel",
         "queue": "queue:queue",
         "worker": "queue:worker",
+        "cluster": "cluster.status:app",
     },
     "Look": {
         "ls": "runs:ls",

@@ -11,6 +11,7 @@ calls `reap` first, which records the runs whose process is gone, and changes th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -98,8 +99,19 @@ class Entry:
         return [] if self.run is None else self.workspace.records.events(self.id)
 
 
+def _refuse_url(runs_dir: Path) -> None:
+    """`s3://bucket/runs` would become a folder called `s3:`. Runs need locks, fsync and renames that replace."""
+    scheme, separator, rest = str(runs_dir).partition(":/")
+    if separator and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        raise UserError(
+            f"runs folder {scheme}://{rest.lstrip('/')}: is not a path of a POSIX file system, which the locks and"
+            " renames of checkpoints need; mount a shared folder (NFS, Lustre) and name its path"
+        )
+
+
 class Workspace:
     def __init__(self, runs_dir: Path, url: str | None = None) -> None:
+        _refuse_url(runs_dir)
         self.given_dir = runs_dir  # for messages: as the user wrote it
         # As it is now: the code of an environment may change the working directory.
         self.runs_dir = runs_dir.absolute()

@@ -274,7 +274,14 @@ SAMPLERS = Catalog(
         "tpe": "rlstudio.control.sweep.samplers:Tpe",
     },
 )
-LAUNCHERS = Catalog("launcher", {"subprocess": "rlstudio.control.queue.launchers:subprocess_launcher"})
+LAUNCHERS = Catalog(
+    "launcher",
+    {
+        "ray": "rlstudio.control.queue.ray_launcher:ray_launcher",
+        "slurm": "rlstudio.control.queue.slurm:slurm_launcher",
+        "subprocess": "rlstudio.control.queue.launchers:subprocess_launcher",
+    },
+)
 MODELS = Catalog(
     "model",
     {

@@ -373,11 +373,12 @@ def test_workers_come_and_go(store, database):
     (known,) = workers.alive()
     assert (known.id, known.process, known.cpus, known.throughput) == ("w1", this_process(), 2, 12.5)
     run = store.create(request())
-    assert not workers.remove_if_idle("w1", Slots(2))
+    assert not workers.remove_if_idle("w1", [])
     large = store.create(replace(request(), cpus=64))
     assert [worker.id for worker in workers.alive()] == ["w1"]
     store.ask(run.id, Desired.CANCEL)
-    assert workers.remove_if_idle("w1", Slots(2))  # what could never run here keeps nobody
+    assert not workers.remove_if_idle("w1", [])
+    assert workers.remove_if_idle("w1", [large.id])  # what could never run here keeps nobody
     store.ask(large.id, Desired.CANCEL)
     assert workers.alive() == []
     workers.remove("w1")

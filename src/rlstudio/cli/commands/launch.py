@@ -96,7 +96,8 @@ def launch(
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
-    if detach or key is not None:
+    # Runs of a cluster are started by a worker, wherever they are launched.
+    if detach or key is not None or chosen.experiments[0].resources.backend != "local":
         return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
     from rlstudio.cli.watch import run_alone, run_group
     from rlstudio.control.runs.start import enqueue_seeds, start_session

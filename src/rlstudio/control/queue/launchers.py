@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from enum import Enum
+from typing import ClassVar, Protocol, runtime_checkable
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.store.records import RunRow
@@ -19,11 +20,19 @@ from rlstudio.storage.folder import Folder
 
 
 class Process(Protocol):
-    """A started run. `poll` is None while it lives, and its exit code afterwards."""
+    """A started run. `poll` is None while it lives, and its exit code afterwards. `pid` is that of a process here, at
+    whose end the worker looks again; a launcher of other machines gives the worker's own."""
 
     pid: int
 
     def poll(self) -> int | None: ...
+
+
+@runtime_checkable
+class WaitingProcess(Process, Protocol):
+    """One that a cluster may let wait. Until it has begun the worker answers for the run, and it can be withdrawn."""
+
+    def withdraw(self) -> None: ...
 
 
 class Launcher(Protocol):
@@ -35,13 +44,33 @@ class Launcher(Protocol):
         ...
 
 
+class Room(Enum):
+    """Whether a cluster has room for a run."""
+
+    NOW = "now"
+    LATER = "later"
+    THERE = "there"  # it is in the cluster's own queue already, and is started from there
+    NEVER = "never"
+
+
+class ClusterLauncher(Launcher, Protocol):
+    """A launcher that starts runs beyond this machine, whose slots then decide nothing."""
+
+    def room(self, run: RunRow, beside: Sequence[RunRow]) -> Room:
+        """For this run, beside those that run there already."""
+        ...
+
+
 class LauncherConfig(PartConfig):
     """A launcher of another package extends this with its own settings."""
 
     parts: ClassVar[Catalog] = LAUNCHERS
 
     kind: str = "subprocess"
-    """`subprocess`, or a launcher of another package (`rlctl plugins`)."""
+    """`subprocess`, `ray`, `slurm`, or a launcher of another package (`rlctl plugins`)."""
+
+    address: str = "auto"
+    """Of `ray` alone: HOST:PORT of the cluster's head, or `auto`, as for `resources.address`."""
 
 
 class _Settings(Config):
@@ -69,7 +98,7 @@ class SubprocessLauncher:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
+    def launch(self, run: RunRow, devices: Sequence[int]) -> subprocess.Popen[bytes]:
         folder = folder_of(self._workspace, run)
         log = Folder(folder.path).output(folder.log_path.name)
         try:

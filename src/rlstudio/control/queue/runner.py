@@ -1,4 +1,5 @@
-"""The process of a run that a worker started: `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR`.
+"""The process of a run that a worker started: `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR`. Where a
+cluster starts it again after that, without a worker, TOKEN is `again`.
 
 It takes the run over from the worker that claimed it, trains it to its end and records in the store how it ended. What
 it prints goes to the run's `stdout.log`. It outlives the worker.
@@ -9,29 +10,41 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
+from rlstudio.control.store.reaper import TTL_SECONDS
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
 from rlstudio.core.host.portable import is_portable, is_possible, restart
 from rlstudio.core.host.process import this_process
-from rlstudio.core.host.process_exit import leave, noticing_exits, report_crashes
+from rlstudio.core.host.process_exit import end_with_parent, leave, noticing_exits, report_crashes
 from rlstudio.core.parsing.yaml_file import read_file
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
 
 GRACE_SECONDS = 4.0
+AGAIN = "again"
+LOOK_SECONDS = 1.0
+OWNER_SECONDS = TTL_SECONDS + 5.0
+"""For so long a process that was started again waits for the end of the one before it."""
 
 
-def main(run_id: str, token: int, runs_dir: Path) -> int:
+def main(run_id: str, token: int | None, runs_dir: Path) -> int:
+    """`token`: of the worker's claim; None: the run is claimed here."""
     report_crashes()
+    end_with_parent()
     with noticing_exits(_complain):
         return _train(run_id, token, runs_dir)
 
 
-def _train(run_id: str, token: int, runs_dir: Path) -> int:
+def _train(run_id: str, token: int | None, runs_dir: Path) -> int:
     workspace = Workspace(runs_dir)
     try:
+        token = _claimed_again(workspace, run_id) if token is None else token
+        if token is None:
+            return 0
         run = workspace.store.hand_over(run_id, token, this_process())
     except RLStudioError as error:
         return _report(error)
@@ -55,6 +68,22 @@ def _train(run_id: str, token: int, runs_dir: Path) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _claimed_again(workspace: Workspace, run_id: str) -> int | None:
+    """The token of a new claim; None where the run is not to go on. The process that had it may have died with its
+    machine, which is certain only after a while without heartbeats."""
+    reaper = workspace.reaper()
+    until = time.monotonic() + OWNER_SECONDS
+    while (run := workspace.store.get(run_id)).is_owned and time.monotonic() < until:
+        reaper.look()
+        time.sleep(LOOK_SECONDS)
+    if run.may_retry:
+        run = workspace.store.resume(run_id, Reason.RETRY)
+    if run.state != RunState.QUEUED:
+        _complain(f"run {run_id}: is {run.state}; this start does nothing")
+        return None
+    return workspace.store.claim(run_id, this_process()).token
 
 
 def _enter_directory(workspace: Workspace, run_id: str) -> None:
@@ -98,4 +127,5 @@ def _leave_soon() -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))
+    given = None if sys.argv[2] == AGAIN else int(sys.argv[2])
+    raise SystemExit(main(sys.argv[1], given, Path(sys.argv[3])))

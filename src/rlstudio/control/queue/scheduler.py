@@ -11,10 +11,11 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from rlstudio.control.lifecycle import backoff_seconds
-from rlstudio.control.queue.launchers import Launcher, Process
+from rlstudio.control.lifecycle import Desired, backoff_seconds
+from rlstudio.control.queue.launchers import ClusterLauncher, Launcher, Process, Room, WaitingProcess
 from rlstudio.control.store.reaper import Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots, left
@@ -22,6 +23,12 @@ from rlstudio.control.store.store import Store
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import OWNED, Reason, RunState
+
+KEEP_SECONDS = 5.0
+"""So often a run that waits in a cluster gets a heartbeat from its worker."""
+
+Elsewhere = Callable[[RunRow], ClusterLauncher | None]
+"""Who starts a run on other machines; None for a run of this machine."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,8 @@ class Observed:
     started: list[RunRow] = field(default_factory=list)
     reaped: list[RunRow] = field(default_factory=list)
     retried: list[RunRow] = field(default_factory=list)
-    never: list[RunRow] = field(default_factory=list)  # queued, but larger than this machine
-    waits: bool = False  # something will be retried after its pause
+    never: list[RunRow] = field(default_factory=list)  # queued, but larger than this machine, or any of its cluster
+    waits: bool = False  # something will be retried after its pause, or was lost and is not recorded yet
 
 
 class Scheduler:
@@ -45,6 +52,7 @@ class Scheduler:
         slots: Slots,
         launcher: Launcher,
         *,
+        elsewhere: Elsewhere = lambda run: None,
         reaper: Reaper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -52,7 +60,10 @@ class Scheduler:
         self.slots = slots
         self.processes: dict[str, Process] = {}
         self._claims: dict[str, int] = {}  # run -> token: what we claimed, until its own process has it
+        self._ended: dict[str, int] = {}  # run -> token: ours whose process ended, until the store knows
+        self._kept_at: dict[str, float] = {}
         self._launcher = launcher
+        self._elsewhere = elsewhere
         self._reaper = reaper or Reaper(store)
         self._clock = clock
         self._ended_at: dict[tuple[str, int], float] = {}  # (run, version) that may be retried -> when we first saw it
@@ -63,6 +74,7 @@ class Scheduler:
         reaped = self._reaper.look()
         retried, waits = self._retry()
         running = self.store.runs(states=OWNED)
+        self._keep(running)
         queued = self.store.runs(states={RunState.QUEUED})
         started, never = self._start(queued, running)
         return Observed(
@@ -73,7 +85,7 @@ class Scheduler:
             reaped=reaped,
             retried=retried,
             never=never,
-            waits=waits,
+            waits=waits or self._loses(running),
         )
 
     def _collect(self) -> None:
@@ -83,6 +95,7 @@ class Scheduler:
         self.processes = {run_id: process for run_id, process in self.processes.items() if run_id not in ended}
         for run_id, token in list(self._claims.items()):
             if run_id not in self.processes:
+                self._ended[run_id] = token
                 code = ended.get(run_id)
                 failure = "could not be started" if code is None else f"ended with code {code} before it began"
                 self._give_back(
@@ -98,6 +111,30 @@ class Scheduler:
         except (Conflict, LeaseLost, RunNotFound):
             pass  # it was taken from us, ended or removed meanwhile
         self._claims.pop(run_id, None)
+
+    def _keep(self, running: Sequence[RunRow]) -> None:
+        """A run that waits in a cluster has no process yet: until then this worker sends its heartbeats, and withdraws
+        it where its user wants it to stop."""
+        now = self._clock()
+        waiting = [run for run in running if not run.has_process and self._claims.get(run.id) == run.token]
+        for run in waiting:
+            process = self.processes.get(run.id)
+            if not isinstance(process, WaitingProcess):
+                continue
+            if run.desired != Desired.RUN:
+                process.withdraw()
+            elif now - self._kept_at.setdefault(run.id, now) >= KEEP_SECONDS:
+                self._kept_at[run.id] = now
+                with suppress(LeaseLost, Conflict):  # it begins, or was taken, just now
+                    self.store.beat(run.id, run.token, run.progress + 1, {})
+        self._kept_at = {run.id: self._kept_at[run.id] for run in waiting if run.id in self._kept_at}
+
+    def _loses(self, running: Sequence[RunRow]) -> bool:
+        """Whether a run of ours still counts as running although its process ended: one of another machine is missed
+        only after a while, and somebody must be there then."""
+        tokens = {run.id: run.token for run in running}
+        self._ended = {run_id: token for run_id, token in self._ended.items() if tokens.get(run_id) == token}
+        return bool(self._ended)
 
     # -- retries ----------------------------------------------------------------------------------------------------
 
@@ -118,8 +155,9 @@ class Scheduler:
 
     def _start(self, queued: Sequence[RunRow], running: Sequence[RunRow]) -> tuple[list[RunRow], list[RunRow]]:
         here = [run for run in running if run.host == os.uname().nodename]
-        never = [run for run in queued if not self.slots.fits(run)]
-        waiting = [run for run in queued if self.slots.fits(run)]
+        local = [run for run in queued if self._elsewhere(run) is None]
+        never = [run for run in local if not self.slots.fits(run)]
+        waiting = [run for run in local if self.slots.fits(run)]
         started: list[RunRow] = []
         for run in in_order(waiting, running):
             if not left(self.slots, [*here, *started]).fits(run):
@@ -127,9 +165,32 @@ class Scheduler:
             claimed = self._claim(run, [*here, *started])
             if claimed is not None:
                 started.append(claimed)
+        started_there, never_there = self._start_elsewhere(queued, running)
+        return [*started, *started_there], [*never, *never_there]
+
+    def _start_elsewhere(
+        self, queued: Sequence[RunRow], running: Sequence[RunRow]
+    ) -> tuple[list[RunRow], list[RunRow]]:
+        """In the same order, each cluster for itself: the first that waits for room there is waited for."""
+        started: list[RunRow] = []
+        never: list[RunRow] = []
+        full: list[ClusterLauncher] = []
+        for run in in_order([run for run in queued if self._elsewhere(run)], running):
+            cluster = self._elsewhere(run)
+            if cluster is None:
+                continue
+            room = cluster.room(run, [other for other in (*running, *started) if self._elsewhere(other) is cluster])
+            if room == Room.THERE:
+                continue
+            if room == Room.NEVER:
+                never.append(run)
+            elif room == Room.LATER or cluster in full:
+                full.append(cluster)
+            elif (claimed := self._claim(run, (), cluster)) is not None:
+                started.append(claimed)
         return started, never
 
-    def _claim(self, run: RunRow, beside: Sequence[RunRow]) -> RunRow | None:
+    def _claim(self, run: RunRow, beside: Sequence[RunRow], cluster: ClusterLauncher | None = None) -> RunRow | None:
         """The run is ours until its new process takes it over: if we die before that, it is reaped and retried."""
         try:
             claimed = self.store.claim(run.id, this_process())
@@ -137,8 +198,8 @@ class Scheduler:
             return None  # another worker has it, or it was cancelled
         self._claims[run.id] = claimed.token
         try:
-            devices = self._devices(claimed, beside)
-            self.processes[run.id] = self._launcher.launch(claimed, devices)
+            devices = [] if cluster else self._devices(claimed, beside)
+            self.processes[run.id] = (cluster or self._launcher).launch(claimed, devices)
         except Exception as error:  # of whatever kind: the run must not stay claimed by a worker that goes on
             message = f"its process could not be started: {error}"
             self._give_back(run.id, claimed.token, Reason.STORAGE, message)

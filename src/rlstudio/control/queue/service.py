@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rlstudio.control.queue.backends import Backends
 from rlstudio.control.queue.launchers import Launcher, LauncherConfig
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
@@ -54,7 +55,7 @@ def worker(
     complain: Callable[[str], None] = lambda text: None,
 ) -> Worker:
     starts: Launcher = (launcher or LauncherConfig()).build(workspace)
-    scheduler = Scheduler(workspace.store, slots, starts, reaper=workspace.reaper())
+    scheduler = Scheduler(workspace.store, slots, starts, elsewhere=Backends(workspace), reaper=workspace.reaper())
     return Worker(scheduler, until_idle=until_idle, tell=tell, complain=complain)
 
 

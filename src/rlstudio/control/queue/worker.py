@@ -64,7 +64,7 @@ class Worker:
                     self._beat(observed)
                     beat_at = time.monotonic() + BEAT_SECONDS
                 self._tell(observed)
-                if self._until_idle and self._is_idle(observed) and self._leaves():
+                if self._until_idle and self._is_idle(observed) and self._leaves(observed):
                     return
             except StorageError as error:
                 self._complain(str(error))
@@ -79,8 +79,8 @@ class Worker:
             self._workers.register(self.id, this_process(), self._scheduler.slots)
         self._workers.alive()
 
-    def _leaves(self) -> bool:
-        return self._workers.remove_if_idle(self.id, self._scheduler.slots)
+    def _leaves(self, observed: Observed) -> bool:
+        return self._workers.remove_if_idle(self.id, [run.id for run in observed.never])
 
     def _is_idle(self, observed: Observed) -> bool:
         return not (self._scheduler.processes or observed.waits or observed.queue_depth > len(observed.never))

@@ -10,9 +10,9 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import parse
 from rlstudio.core.errors import CheckpointError, ConfigError, Conflict, RunBusy, RunNotFound, StorageError, UserError
 from rlstudio.core.parsing.yaml_file import Document, read_text
+from rlstudio.core.resources import ResourcesConfig
 from rlstudio.core.run_state import OWNED, Reason
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
-from rlstudio.experiment.config.sections import ResourcesConfig
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
 from rlstudio.storage.folder import Folder, ensure_directory, temporary
 

@@ -11,6 +11,7 @@ from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
+from rlstudio.control.runs.place import check_place
 from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.workspace import Workspace
@@ -65,6 +66,7 @@ def enqueue(
 ) -> RunRow:
     """Put a run into the queue, after everything that can be refused was refused."""
     refuse_elsewhere(cfg.env.id)
+    check_place(workspace, cfg.resources)
     check(cfg)
     return workspace.store.create(request_of(cfg, notify, **origin), key=key)
 

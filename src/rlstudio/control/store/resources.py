@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -14,7 +15,7 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.host.ram import usable_ram
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.config.sections import ResourcesConfig
+    from rlstudio.core.resources import ResourcesConfig
 
 KINDS = {"cpu": "cpus", "gpu": "gpus", "memory_mb": "memory_mb"}
 
@@ -56,7 +57,7 @@ def asked_for(resources: ResourcesConfig, device: str) -> AskedFor:
     return {
         "priority": resources.priority,
         "cpus": resources.cpus,
-        "gpus": max(resources.gpus, int(device.startswith("cuda"))),
+        "gpus": max(ceil(resources.gpus), int(device.startswith("cuda"))),
         "memory_mb": resources.memory_mb or 0,
         "max_retries": resources.retries,
         "stall_seconds": resources.stall_seconds,

@@ -112,12 +112,12 @@ class Workers:
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
 
-    def remove_if_idle(self, worker_id: str, slots: Slots) -> bool:
-        """Remove the row of a worker, unless a run that fits it is queued; returns whether it was removed."""
-        fits = (runs.c.cpus <= slots.cpus) & (runs.c.gpus <= slots.gpus) & (runs.c.memory_mb <= slots.memory_mb)
+    def remove_if_idle(self, worker_id: str, never: Sequence[str]) -> bool:
+        """Remove the row of a worker, unless another run is queued than those that it can `never` start; returns
+        whether it was removed."""
         with self._database.write() as connection:
             connection.execute(delete(workers).where(workers.c.id == worker_id))
-            waiting = exists().where(runs.c.state == str(RunState.QUEUED), fits)
+            waiting = exists().where(runs.c.state == str(RunState.QUEUED), runs.c.id.not_in(never))
             queued = connection.execute(select(waiting)).scalar_one()
             if queued:
                 connection.rollback()

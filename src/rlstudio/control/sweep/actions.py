@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from rlstudio.control.queue import ray_cluster
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.fork import fork
+from rlstudio.control.runs.place import check_place
 from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import check, request_of
 from rlstudio.control.store.records import RunRow
@@ -31,6 +33,10 @@ LOOK_SECONDS = 2.0
 
 WAKE_SECONDS = 5.0
 """A worker that died is replaced after so long."""
+
+
+SLURM_AT_ONCE = 16
+"""Trials that a sweep has in Slurm's queue at once, unless it says otherwise: how many run is Slurm's to decide."""
 
 
 class QueueActions:
@@ -86,6 +92,7 @@ def _setting_at(data: object, path: str) -> object:
 def create_sweep(workspace: Workspace, search: SweepSearch) -> Sweep:
     """A new sweep of this process, after everything that can be refused was refused."""
     _require_numerics(search)
+    check_place(workspace, search.base.resources)
     check(search.base)
     cfg, sweeps = search.cfg, Sweeps(workspace.store.database)
     return sweeps.create(cfg.name, search.to_json(), this_process(), deterministic=cfg.deterministic)
@@ -118,6 +125,11 @@ def _driver(workspace: Workspace, sweep: Sweep, search: SweepSearch, max_concurr
 
 
 def _fitting(cfg: ExperimentConfig) -> int:
+    """How many runs have room at once: in the cluster, or here."""
+    if cfg.resources.backend == "slurm":
+        return SLURM_AT_ONCE
+    if cfg.resources.backend == "ray" and ray_cluster.is_known(cfg.resources.address):
+        return ray_cluster.fitting(cfg.resources)
     machine, asked = of_this_machine(), asked_for(cfg.resources, cfg.runtime.device)
     fitting: list[int] = [machine.cpus // asked["cpus"], *([machine.gpus // asked["gpus"]] if asked["gpus"] else [])]
     return max(1, min(fitting))

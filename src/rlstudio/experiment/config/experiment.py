@@ -27,6 +27,7 @@ from rlstudio.algos.parts.config import RunLength, TrainConfig
 from rlstudio.core.config import Config, apply_overrides, config_hash, parse, to_yaml
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.parsing.yaml_file import Document, read_file
+from rlstudio.core.resources import ResourcesConfig
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.seats.config import SelfPlayConfig
@@ -44,7 +45,6 @@ from rlstudio.experiment.config.sections import (
     GuardrailsConfig,
     PolicyConfig,
     RegisterConfig,
-    ResourcesConfig,
     RolloutConfig,
     RuntimeConfig,
     TrackingConfig,

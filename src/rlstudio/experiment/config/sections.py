@@ -188,26 +188,6 @@ class GuardrailsConfig(Config):
         return value
 
 
-class ResourcesConfig(Config):
-    cpus: PositiveInt = Field(1, le=4096)
-    """Processor cores the run asks a scheduler for."""
-
-    gpus: NonNegativeInt = Field(0, le=64)
-    """GPUs the run asks a scheduler for."""
-
-    memory_mb: PositiveInt | None = Field(None, le=10**8)
-    """Memory the run asks a scheduler for; null: not stated."""
-
-    priority: int = Field(0, ge=-1000, le=1000)
-    """Queued runs with a higher one start first."""
-
-    retries: NonNegativeInt = Field(3, le=1000)
-    """Times a scheduler resumes the run after a crash without any progress in between."""
-
-    stall_seconds: PositiveFloat = Field(600.0, le=10**6)
-    """Seconds without an environment step, an update or a checkpoint after which a scheduler takes the run for hung."""
-
-
 class RegisterConfig(Config):
     model: Annotated[str, Field(pattern=f"^{MODEL_NAME}$")] | None = None
     """Name of the model whose next version the policy becomes when the run completes; null: none."""

@@ -1,0 +1,1 @@
+"""Commands for clusters: what they have, and which runs are where."""

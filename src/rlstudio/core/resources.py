@@ -1,0 +1,69 @@
+"""What a run asks for, and who starts it: the section `resources` of an experiment. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+
+from rlstudio.core.config import Config, refuse
+
+SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.,+-]{1,64}$")]
+
+
+class ResourcesConfig(Config):
+    backend: Literal["local", "ray", "slurm"] = "local"
+    """Who starts the run: `local`, a worker on its own machine; `ray`, on a node of a Ray cluster; `slurm`, as a job of
+    Slurm."""
+
+    address: str = "auto"
+    """HOST:PORT of the Ray cluster's head; `auto`: the cluster that RAY_ADDRESS names or `ray start` started here, else
+    one on this machine alone."""
+
+    partition: SlurmName | None = None
+    """Of Slurm; null: its default."""
+
+    account: SlurmName | None = None
+    """Whom Slurm charges; null: its default."""
+
+    time_limit: Annotated[str, Field(pattern=r"^([0-9]{1,4}-)?[0-9]{1,4}(:[0-9]{2}){0,2}$")] | None = None
+    """Of one Slurm job, as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null: Slurm's."""
+
+    cpus: PositiveInt = Field(1, le=4096)
+    """Processor cores the run asks a scheduler for."""
+
+    gpus: Annotated[int, Field(ge=0, le=64)] | Annotated[float, Field(ge=0, le=64)] = 0
+    """GPUs the run asks a scheduler for; with `backend: ray` a share of one too, as 0.5."""
+
+    memory_mb: PositiveInt | None = Field(None, le=10**8)
+    """Memory the run asks a scheduler for; null: not stated."""
+
+    priority: int = Field(0, ge=-1000, le=1000)
+    """Queued runs with a higher one start first."""
+
+    retries: NonNegativeInt = Field(3, le=1000)
+    """Times a scheduler resumes the run after a crash without any progress in between."""
+
+    stall_seconds: PositiveFloat = Field(600.0, le=10**6)
+    """Seconds without an environment step, an update or a checkpoint after which a scheduler takes the run for hung."""
+
+    @field_validator("address")
+    @classmethod
+    def _reachable(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if value != "auto" and not (host and "/" not in host and port.isdecimal() and 0 < int(port) < 1 << 16):
+            raise ValueError(f"expected auto or HOST:PORT of the cluster's head, got {value!a}")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_backend(self) -> ResourcesConfig:
+        if self.gpus != int(self.gpus) and self.backend != "ray":
+            refuse(("gpus",), f"{self.gpus:g} of a GPU can be had with backend: ray alone; give a whole number")
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            refuse(("gpus",), f"{self.gpus:g}: Ray shares one GPU, not several; give a whole number, or at most 1")
+        for name in ("partition", "account", "time_limit"):
+            if getattr(self, name) is not None and self.backend != "slurm":
+                refuse((name,), f"is for backend: slurm, and the backend is {self.backend}; leave it out")
+        if self.address != "auto" and self.backend != "ray":
+            refuse(("address",), f"is for backend: ray, and the backend is {self.backend}; leave it out")
+        return self
