@@ -48,12 +48,17 @@ def words(identifier: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", plain)}
 
 
+@cache
+def identifying(kind: type[ast.AST]) -> list[str]:
+    return [field for field in IDENTIFIERS if field in kind._fields]
+
+
 def identifiers(parsed: ast.Module) -> Iterator[tuple[str, int]]:
     """Every identifier that is defined, imported or used, and its line."""
     line = 1
     for node in ast.walk(parsed):
         line = getattr(node, "lineno", line)
-        names = [getattr(node, field, None) for field in IDENTIFIERS]
+        names = [getattr(node, field) for field in identifying(type(node))]
         if isinstance(node, ast.Global | ast.Nonlocal):
             names = [*node.names]
         for name in names:

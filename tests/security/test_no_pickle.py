@@ -25,6 +25,7 @@ CALLS = {"eval", "exec", "compile", "__import__"}  # by bare name; methods of th
 METHODS = {"torch.load", "torch.save", "torch.jit.load", "yaml.load", "yaml.load_all", "yaml.unsafe_load"}
 METHODS |= {"yaml.full_load", "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 NUMPY = {"np.load", "numpy.load", "np.save", "numpy.save"}
+LAST = {name.rpartition(".")[2] for name in METHODS | NUMPY}
 
 
 def forbidden(tree: ast.AST) -> Iterator[str]:
@@ -38,7 +39,9 @@ def forbidden(tree: ast.AST) -> Iterator[str]:
                     yield ast.unparse(node)
             case ast.Call(func=ast.Name(id=name)) if name in CALLS:
                 yield ast.unparse(node)
-            case ast.Call(func=ast.Attribute(), keywords=keywords):
+            case ast.Call(func=ast.Attribute(attr=last), keywords=keywords) if last in LAST or any(
+                k.arg == "shell" for k in keywords
+            ):
                 called = ast.unparse(node.func)
                 unsafe_numpy = called in NUMPY and not any(
                     k.arg == "allow_pickle" and isinstance(k.value, ast.Constant) and k.value.value is False
