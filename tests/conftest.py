@@ -1,11 +1,10 @@
 """What holds for every test: one thread, no deadline decided by a clock, no display, signals as in a terminal."""
 
+import functools
 import gc
 import os
 import re
-import sqlite3
 import sys
-from functools import wraps
 
 import pytest
 
@@ -70,18 +69,18 @@ def _own_modules():
 
 @pytest.fixture(autouse=True, scope="session")
 def _instant_sync():
-    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out, also that
-    of SQLite: the same statements and locks. Processes that tests start do wait."""
+    """A kill does not need the disk, and a power cut is modelled: syncs are counted, the waiting is left out, that of
+    the store too (18 ms for each of its transactions). Processes that tests start do wait."""
     set_up = database._set_up_sqlite
 
-    @wraps(set_up)
-    def without_waiting(connection: sqlite3.Connection, record: object) -> None:
+    @functools.wraps(set_up)
+    def without_syncs(connection, record):
         set_up(connection, record)
         connection.execute("PRAGMA synchronous=OFF")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setattr(database, "_set_up_sqlite", without_waiting)
+        patch.setattr(database, "_set_up_sqlite", without_syncs)
         yield
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import event
 
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
@@ -36,10 +35,7 @@ def url(request, tmp_path) -> str:
 
 @pytest.fixture(scope="module")
 def sqlite_database(tmp_path_factory) -> Iterator[Database]:
-    """Nothing is cut off from power here: the same statements and locks, without waiting for the disk."""
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('state')}/store.db")
-    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    database.engine.dispose()
     yield database
     database.close()
 

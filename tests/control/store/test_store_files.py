@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sqlite3
@@ -71,8 +72,8 @@ def test_file_and_folders_are_private(tmp_path, umask):
 
 
 def test_settings_of_sqlite(path, monkeypatch):
-    set_up = database_module._set_up_sqlite.__wrapped__  # tests do not wait for disks otherwise
-    monkeypatch.setattr(database_module, "_set_up_sqlite", set_up)
+    """As it is outside of the tests, which leave out the waiting for the disk."""
+    monkeypatch.setattr(database_module, "_set_up_sqlite", inspect.unwrap(database_module._set_up_sqlite))
     with opened(path).database.read() as connection:
         pragmas = {
             name: connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("synchronous", "foreign_keys")
