@@ -248,8 +248,8 @@ def test_a_file_that_is_cut_off_or_damaged_is_one_line(tmp_path: Path, flips: in
         path, good = folder / name, (folder / name).read_bytes()
         cuts = [good[:length] for length in (0, 1, 8, 100, len(good) // 2, len(good) * 9 // 10, len(good) - 1)]
         generator = np.random.default_rng(0)
-        bits = generator.integers(8, size=flips)
-        for place, bit in zip(generator.integers(len(good), size=flips), bits, strict=True):
+        places, bits = generator.integers(len(good), size=flips), generator.integers(8, size=flips)
+        for place, bit in zip(places, bits, strict=True):
             flipped = bytearray(good)
             flipped[place] ^= 1 << bit
             cuts.append(bytes(flipped))
