@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import ray
 import torch
 
 from rlstudio.experiment.training.build import build
@@ -69,6 +68,8 @@ def test_a_run_goes_on_from_its_midst_on_another_backend(algo):
 def own_ray():
     """Started by the first run that asks for it, ended once."""
     yield
+    import ray  # what it reads at its import is set by the first run
+
     ray.shutdown()
 
 
@@ -79,6 +80,8 @@ def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst(algo):
     with opened(cfg) as built:
         assert built.runtime.crew.backend.name == "ray"
     assert run_in_two(cfg, with_workers(algo, "local", **SHORT)) == run(with_workers(algo, "local", **SHORT)).state_hash
+    import ray
+
     assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
 
 

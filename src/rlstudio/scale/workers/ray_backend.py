@@ -59,7 +59,9 @@ class RayBackend:
     def __init__(self, workers: int, address: str | None = None) -> None:
         """At `address`, or in a Ray of our own with a CPU for each worker."""
         self._ray = start_ray(FIELD, address, cpus=workers)
-        options: Any = {"num_cpus": 1, "max_restarts": 0, "max_concurrency": 2}
+        self._ray.method(concurrency_group="requests")(RayWorker.answer)  # one after the other,
+        self._ray.method(concurrency_group="beats")(RayWorker.beat)  # and meanwhile these
+        options: Any = {"num_cpus": 1, "max_restarts": 0, "concurrency_groups": {"requests": 1, "beats": 1}}
         self._actor = self._ray.remote(**options)(RayWorker)
         self.weights: Any = None
 
