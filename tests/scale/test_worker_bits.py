@@ -1,11 +1,14 @@
 """Rollout workers give the same bits wherever they are, and each environment what it gets without them."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import torch
 
 from rlstudio.experiment.training.build import build
-from support.worker_runs import opened, run, run_in_two, with_workers
+from support.worker_runs import opened, pids, run, run_in_two, with_workers
 
 ALGOS = ("ppo", "a2c", "dqn", "sac")
 SHORT = {"train": {"epochs": 2}}
@@ -83,6 +86,21 @@ def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst(algo):
     import ray
 
     assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_ray")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_killed_and_stopped_actors_are_replaced_and_no_bit_changes(number):
+    def strike(step, built):
+        if step == 1:
+            for pid in pids(built):
+                os.kill(pid, number)
+
+    ended = run(with_workers("ppo", "ray"), strike)
+    assert ended.state_hash == run(with_workers("ppo", "local")).state_hash
+    assert len(ended.restarts) == 2
+    assert ended.exact is None
 
 
 def test_the_topology_names_the_workers_but_not_where_they_are():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import deque
@@ -125,5 +124,5 @@ class RayHost:
 
     def end(self, grace: float = 0.0) -> None:
         self._ray.kill(self._actor, no_restart=True)
-        if self._owner is not None and self._owner.pid != os.getpid():
-            send(self._owner, signal.SIGKILL)  # one that was stopped does not listen to Ray
+        if self._owner is not None and is_here(self._owner) and is_stopped(self._owner.pid):
+            send(self._owner, signal.SIGKILL)  # it does not listen to Ray
