@@ -1,12 +1,15 @@
 """Rollout workers give the same bits wherever they are, and each environment what it gets without them."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
-import ray
 import torch
 
 from rlstudio.experiment.training.build import build
-from support.worker_runs import opened, run, run_in_two, with_workers
+from support.processes import in_child
+from support.worker_runs import opened, pids, run, run_in_two, with_workers
 
 ALGOS = ("ppo", "a2c", "dqn", "sac")
 SHORT = {"train": {"epochs": 2}}
@@ -65,21 +68,49 @@ def test_a_run_goes_on_from_its_midst_on_another_backend(algo):
     assert run_in_two(with_workers(algo, "process", env={"vectorization": "sync"}), cfg) == whole
 
 
-@pytest.fixture(scope="module")
-def own_ray():
-    """Started by the first run that asks for it, ended once."""
-    yield
-    ray.shutdown()
+def on_ray(check):
+    """Whether `check` goes well in a child of this process: a process that had a Ray once should fork no others."""
+
+    def act():
+        check()
+        import ray  # by now its settings are in place
+
+        assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
+        ray.shutdown()
+
+    return in_child(act) == 0
 
 
-@pytest.mark.usefixtures("own_ray")
-@pytest.mark.parametrize("algo", ["ppo", *(pytest.param(algo, marks=pytest.mark.slow) for algo in ALGOS[1:])])
-def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst(algo):
-    cfg = with_workers(algo, "ray", **SHORT)
-    with opened(cfg) as built:
-        assert built.runtime.crew.backend.name == "ray"
-    assert run_in_two(cfg, with_workers(algo, "local", **SHORT)) == run(with_workers(algo, "local", **SHORT)).state_hash
-    assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
+def same_on_ray(*algos):
+    for algo in algos:
+        cfg, local = (with_workers(algo, backend, **SHORT) for backend in ("ray", "local"))
+        assert run_in_two(cfg, local) == run(local).state_hash
+
+
+def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst():
+    assert on_ray(lambda: same_on_ray("ppo"))
+
+
+@pytest.mark.slow
+def test_ray_gives_the_bits_of_one_process_for_other_algorithms():
+    assert on_ray(lambda: same_on_ray("a2c", "dqn", "sac"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_killed_and_stopped_actors_are_replaced_and_no_bit_changes(number):
+    def strike(step, built):
+        if step == 1:
+            for pid in pids(built):
+                os.kill(pid, number)
+
+    def check():
+        ended = run(with_workers("ppo", "ray"), strike)
+        assert ended.state_hash == run(with_workers("ppo", "local")).state_hash
+        assert len(ended.restarts) == 2
+        assert ended.exact is None
+
+    assert on_ray(check)
 
 
 def test_the_topology_names_the_workers_but_not_where_they_are():

@@ -1,5 +1,5 @@
-"""Acting: lets an agent act in a vector of environments and writes what happens into a block. Collector: the same, and
-every block is inspected.
+"""VectorActor lets an agent act in a vector of environments and writes what happens into a block; a Collector does the
+same and inspects every block.
 
 They own everything that travels with acting: the observations to act on next, the carry, the noise, exploration, the
 count of steps, and in a Collector episode statistics. All of it is state, so a run can be cut anywhere between two
@@ -24,7 +24,7 @@ from rlstudio.data.collect.noise import NoiseBlocks, Share
 from rlstudio.data.collect.packer import Packer
 
 
-class Acting:
+class VectorActor:
     """`first_env` and `run_envs`: in the whole run these environments are those from that number on, of so many, which
     is how exploration counts. `share`: of the environments that draw their noise together, where they are not all."""
 
@@ -106,7 +106,7 @@ class Acting:
                 self._forget(np.array(self.env.restarted))
 
 
-class Collector(Acting):
+class Collector(VectorActor):
     """`column`: where the rows of these environments begin among all that are collected for the same learner."""
 
     def __init__(

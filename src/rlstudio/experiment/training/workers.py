@@ -16,7 +16,7 @@ from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.scale.workers.backends import Backend, LocalBackend
 from rlstudio.scale.workers.crew import Crew
 from rlstudio.scale.workers.job import RolloutJob, slices
-from rlstudio.scale.workers.probe import Choice, Work, choose
+from rlstudio.scale.workers.probe import BackendChoice, Work, choose
 from rlstudio.scale.workers.runtime import WorkersRuntime
 
 RAY_ADDRESS = "RAY_ADDRESS"
@@ -38,7 +38,7 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
     spaces = job.spaces()
     refuse_changed_torch(cfg.env.id)
     spans = slices(cfg.env.num_envs, cfg.rollout.workers)
-    choice = Choice(cfg.rollout.backend, "as configured")
+    choice = BackendChoice(cfg.rollout.backend, "as configured")
     if cfg.rollout.backend == "auto":
         work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
         choice = choose(job, work)

@@ -31,7 +31,7 @@ CLEARLY = 0.9
 """Another backend than `local` must be expected to need less than this share of its time."""
 
 
-class Choice(NamedTuple):
+class BackendChoice(NamedTuple):
     backend: str
     reason: str
 
@@ -43,12 +43,12 @@ class Work(NamedTuple):
     cluster: str | None = None  # where a Ray is that others started
 
 
-def choose(job: RolloutJob, work: Work, cores: int | None = None) -> Choice:
+def choose(job: RolloutJob, work: Work, cores: int | None = None) -> BackendChoice:
     seconds = step_seconds(job, work)
     return fastest(seconds, work, cores or len(os.sched_getaffinity(0)))
 
 
-def fastest(seconds: float, work: Work, cores: int) -> Choice:
+def fastest(seconds: float, work: Work, cores: int) -> BackendChoice:
     """By the model above, from the seconds of a vector step."""
     acting = work.steps * seconds
     expected = {
@@ -60,7 +60,7 @@ def fastest(seconds: float, work: Work, cores: int) -> Choice:
     best = min(expected, key=lambda name: expected[name])
     name = best if expected[best] < CLEARLY * expected["local"] else "local"
     times = ", ".join(f"{name} {1e3 * time:.3g} ms" for name, time in expected.items())
-    return Choice(name, f"auto, a rollout is expected to take: {times}")
+    return BackendChoice(name, f"auto, a rollout is expected to take: {times}")
 
 
 def step_seconds(job: RolloutJob, work: Work) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import deque
@@ -59,7 +58,9 @@ class RayBackend:
     def __init__(self, workers: int, address: str | None = None) -> None:
         """At `address`, or in a Ray of our own with a CPU for each worker."""
         self._ray = start_ray(FIELD, address, cpus=workers)
-        options: Any = {"num_cpus": 1, "max_restarts": 0, "max_concurrency": 2}
+        self._ray.method(concurrency_group="requests")(RayWorker.answer)  # one after the other,
+        self._ray.method(concurrency_group="beats")(RayWorker.beat)  # and meanwhile these
+        options: Any = {"num_cpus": 1, "max_restarts": 0, "concurrency_groups": {"requests": 1, "beats": 1}}
         self._actor = self._ray.remote(**options)(RayWorker)
         self.weights: Any = None
 
@@ -123,5 +124,5 @@ class RayHost:
 
     def end(self, grace: float = 0.0) -> None:
         self._ray.kill(self._actor, no_restart=True)
-        if self._owner is not None and self._owner.pid != os.getpid():
-            send(self._owner, signal.SIGKILL)  # one that was stopped does not listen to Ray
+        if self._owner is not None and is_here(self._owner) and is_stopped(self._owner.pid):
+            send(self._owner, signal.SIGKILL)  # it does not listen to Ray

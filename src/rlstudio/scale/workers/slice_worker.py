@@ -10,7 +10,7 @@ from torch import nn
 
 from rlstudio.core.contracts import State
 from rlstudio.core.rng import Rng
-from rlstudio.data.collect.collector import Acting
+from rlstudio.data.collect.collector import VectorActor
 from rlstudio.data.collect.noise import Share
 from rlstudio.models.weights import load_weights
 from rlstudio.scale.workers.acting_parts import acting_parts
@@ -24,7 +24,7 @@ class SliceWorker:
         self._job = job
         self._share = Share(first, total)
         self._env = job.make_envs(first, count)
-        self._acting: Acting | None = None
+        self._acting: VectorActor | None = None
         self._version = -1
 
     @classmethod
@@ -50,7 +50,7 @@ class SliceWorker:
         raise ValueError(f"a worker knows no {request['op']!r}")
 
     @property
-    def acting(self) -> Acting:
+    def acting(self) -> VectorActor:
         assert self._acting is not None, "begin comes first"
         return self._acting
 
@@ -59,7 +59,7 @@ class SliceWorker:
         parts = acting_parts(self._job, self._env.spaces)
         rng = Rng(request["seed"], request["path"])
         place = {"first_env": request["first_env"], "run_envs": request["run_envs"], "share": self._share}
-        self._acting = Acting(self._env, parts.agent, rng, parts.explore, **place)
+        self._acting = VectorActor(self._env, parts.agent, rng, parts.explore, **place)
         self._version = -1
         return self._facts()
 
