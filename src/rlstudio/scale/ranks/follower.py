@@ -14,10 +14,10 @@ from rlstudio.core.contracts import Runtime, Segment, State, Trainer, WarmsUp
 from rlstudio.core.errors import message_of, traceback_of
 from rlstudio.core.host.process_exit import leave
 from rlstudio.core.own_metrics import OWN_METRICS
-from rlstudio.scale.ranks.beats import Beats, keep_beating
 from rlstudio.scale.ranks.commands import Command, Order, receive
 from rlstudio.scale.ranks.group import RankGroup, averaged
-from rlstudio.scale.ranks.link import Link, file_store
+from rlstudio.scale.ranks.lifeline import end_with
+from rlstudio.scale.ranks.link import Link, announce, file_store
 from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
 from rlstudio.scale.ranks.shared import digest, load, own_state
 from rlstudio.scale.ranks.tallies import to_state
@@ -50,11 +50,10 @@ def serve(argument: str, build: Build) -> int:
     given = Given(**json.loads(argument))
     ignore_stops()
     folder = Path(given.folder)
-    beats = Beats(folder, given.size)
-    keep_beating(beats, given.rank, given.lifeline)
+    end_with(given.lifeline)
 
     def meet() -> Link:
-        beats.ready[given.rank] = 1
+        announce(folder, given.rank)
         return Link(file_store(folder, given.size), given.rank, given.size, nccl=given.nccl)
 
     try:
