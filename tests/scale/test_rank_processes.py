@@ -31,6 +31,7 @@ DATA = tiny_data(
     runtime={"learners": 2},
     train={"epochs": 6, "steps_per_epoch": 32},
     ckpt={"every_seconds": None, "every_epochs": 1},
+    rollout={"step_timeout": PATIENCE},
 )
 CONFIG = experiment_from(DATA)
 
@@ -69,7 +70,7 @@ def wait_until_gone(*processes):
 
 
 def test_a_run_whose_processes_die_goes_on_bit_for_bit(tmp_path, started, monkeypatch):
-    monkeypatch.setattr(children, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(children, "STOPPED_SECONDS", 0.5)
     with monkeypatch.context() as patched:
         patched.setattr(build, "other_ranks", ThreadRanks(tmp_path).of)
         whole = run_to_the_end(CONFIG, tmp_path / "whole")

@@ -11,7 +11,7 @@ import pytest
 
 from rlstudio.experiment.training import build
 from rlstudio.experiment.training.rank_process import Builder
-from rlstudio.scale.ranks.follow import Parts, follow
+from rlstudio.scale.ranks.follower import Parts, follow
 from rlstudio.scale.ranks.group import RankGroup
 from rlstudio.scale.ranks.link import Link, file_store
 from rlstudio.scale.ranks.other_ranks import OtherRanks

@@ -24,7 +24,7 @@ from support.mutants import MUTANTS
 
 STEPS = 40
 OPEN = ("STARTING", "RUNNING", "STOPPING")
-HOPEFUL = {"orphaned", "hung", "storage", "signal", "env_fault"}
+HOPEFUL = {"orphaned", "hung", "rank_lost", "storage", "signal", "env_fault"}
 ROWS = [{"step": 1, "state_hash": "h", "manifest_sha256": "m"}]
 
 

@@ -187,11 +187,21 @@ def _is_hidden(pid: int) -> bool:
     return pid > 0
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal (SIGSTOP, SIGTSTP) or a debugger holds it."""
+    return _stat(pid)[0] in ("T", "t")
+
+
 def _start(pid: int | str) -> int | None:
     """Start time of a living process; None for one that is gone or only waits to be collected by its parent."""
+    state, *fields = _stat(pid)
+    return None if state in "ZX" else int(fields[18])
+
+
+def _stat(pid: int | str) -> list[str]:
+    """The state of a process and the fields after it; of one that is gone, that it is dead."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return None
-    state, *fields = text.rpartition(")")[2].split()  # the command before it may hold spaces and brackets
-    return None if state in "ZX" else int(fields[18])
+        return ["X"]
+    return text.rpartition(")")[2].split()  # the command before it may hold spaces and brackets

@@ -24,10 +24,10 @@ MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
 
 ALONE_ONLY = ("teams", "self_play", "curriculum")
-"""Sections that several learners cannot have: their state would have to be the same in all ranks."""
+"""SharedSections that several learners cannot have: their state would have to be the same in all ranks."""
 
 
-class Sections(Protocol):
+class SharedSections(Protocol):
     """Those of an experiment that learners share."""
 
     @property
@@ -110,7 +110,7 @@ def check_batch(train: RunLength, num_envs: int, capacity: int | None) -> None:
         refuse(("train", "batch_size"), f"{batch} rows, but {what} has only {rows}; lower it to {rows} or less")
 
 
-def check_learners(cfg: Sections) -> None:
+def check_learners(cfg: SharedSections) -> None:
     runtime, ranks = cfg.runtime, cfg.runtime.learners
     if runtime.backend == "nccl" and not runtime.device.startswith("cuda"):
         refuse(("runtime", "backend"), f"nccl is for GPUs, and runtime.device is {runtime.device}; use gloo, or cuda")
@@ -129,7 +129,7 @@ def check_learners(cfg: Sections) -> None:
             refuse((section, field), f"{size} cannot be divided among {ranks} learners (runtime.learners); {near} can")
 
 
-def divided_sizes(cfg: Sections) -> dict[tuple[str, str], int]:
+def divided_sizes(cfg: SharedSections) -> dict[tuple[str, str], int]:
     """What is divided among the ranks, by section and field."""
     sizes = {("env", "num_envs"): cfg.env.num_envs, ("buffer", "capacity"): cfg.buffer.capacity}
     batch = getattr(cfg.train, "batch_size", None)

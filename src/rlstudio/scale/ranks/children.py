@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 from rlstudio.core import errors
 from rlstudio.core.errors import RankLost, RLStudioError
-from rlstudio.scale.ranks.beats import Beats
-from rlstudio.scale.ranks.link import CLOSING, SLICE, Link, file_store, within
+from rlstudio.core.host.process import is_stopped
+from rlstudio.scale.ranks.link import CLOSING, Link, announced, file_store, within
 
 START_SECONDS = 120.0
-"""A rank that is not ready by then never will be; importing everything takes a few seconds."""
+"""A rank that is not there by then never will be; importing everything takes a few seconds."""
 
-SILENT_SECONDS = 10.0
-"""Without a sign of life for so long, while rank 0 waits for it, a rank counts as stopped."""
+STOPPED_SECONDS = 5.0
+"""A rank that is stopped (SIGSTOP) for so long while rank 0 waits for it is not waited for."""
 
 END_SECONDS = 2.0
 """How long ranks that were asked to end may take, all of them together."""
@@ -48,7 +48,8 @@ class Children:
         self._module, self._size, self._patience, self._nccl = module, size, patience, nccl
         self._children: list[_Child] = []
         self._error: Exception | None = None
-        self._last = [(0, 0.0)] * size  # of each rank: its last beat, and how long rank 0 had waited then
+        self._folders: list[Path] = []
+        self._going = 0.0  # how long rank 0 had waited when it last saw all of them going
 
     @property
     def processes(self) -> Sequence[subprocess.Popen[bytes]]:
@@ -56,22 +57,27 @@ class Children:
 
     def meet(self) -> Link:
         """Start them and connect to them. Their meeting point is a file in a folder of this user's own, which is gone
-        once they have met; they listen on the loopback address alone."""
+        once they have met; they listen on the loopback address alone. NCCL looks into the file only with the first
+        tensor."""
         folder = Path(tempfile.mkdtemp(prefix="rlstudio-ranks-"))
+        self._folders.append(folder)
         try:
-            self._beats = Beats(folder, self._size)
             for rank in range(1, self._size):
                 self._children.append(self._started(rank, folder))
-            self._wait_until_ready()
+            self._wait_for_all(folder)
             store = file_store(folder, self._size)
             timeout = timedelta(seconds=self._patience) + CLOSING
             link = Link(store, 0, self._size, nccl=self._nccl, timeout=timeout, check=self.check, failure=self._cause)
         except BaseException:
             self.end(asked=False)
             raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        if not self._nccl:
+            self._remove_folders()
         return link
+
+    def _remove_folders(self) -> None:
+        while self._folders:
+            shutil.rmtree(self._folders.pop(), ignore_errors=True)
 
     def _started(self, rank: int, folder: Path) -> _Child:
         theirs, lifeline = os.pipe()
@@ -94,15 +100,15 @@ class Children:
                 os.close(number)
         return _Child(process, lifeline, report)
 
-    def _wait_until_ready(self) -> None:
+    def _wait_for_all(self, folder: Path) -> None:
         until = time.monotonic() + START_SECONDS
-        while not self._beats.ready[1:].all():
-            if (error := self._failure()) is not None:
-                raise error
-            if time.monotonic() >= until:
-                late = int((self._beats.ready[1:] == 0).argmax()) + 1
-                raise RankLost(f"rank {late} did not start within {START_SECONDS:g} s")
-            time.sleep(0.01)
+        for rank in range(1, self._size):
+            while not announced(folder, rank):
+                if (error := self._failure()) is not None:
+                    raise error
+                if time.monotonic() >= until:
+                    raise RankLost(f"rank {rank} did not start within {START_SECONDS:g} s")
+                time.sleep(0.01)
 
     # -- while they work ----------------------------------------------------------------------------------------------
 
@@ -110,14 +116,12 @@ class Children:
         """Raise where one of them is gone, stopped, or has not come to an operation for too long."""
         if (error := self._failure()) is not None:
             raise error
-        for rank, child in enumerate(self._children, 1):
-            beat, (last, since) = int(self._beats.counts[rank]), self._last[rank]
-            if beat != last or waited <= SLICE.total_seconds():
-                self._last[rank] = (beat, waited)
-            elif waited - since >= SILENT_SECONDS:
-                raise RankLost(
-                    f"rank {rank} (process {child.process.pid}) is stopped: no sign of life for {SILENT_SECONDS:g} s"
-                )
+        stopped = [rank for rank, child in enumerate(self._children, 1) if is_stopped(child.process.pid)]
+        if not stopped or waited < self._going:  # which is of an earlier operation
+            self._going = waited
+        elif waited - self._going >= STOPPED_SECONDS:
+            pid = self._children[stopped[0] - 1].process.pid
+            raise RankLost(f"rank {stopped[0]} (process {pid}) is stopped (SIGSTOP); resume the run to go on")
         within(self._patience, waited)
 
     def _cause(self) -> Exception | None:
@@ -146,6 +150,7 @@ class Children:
             os.close(child.lifeline)
             os.close(child.report)
         self._children = []
+        self._remove_folders()
 
 
 def rank_arguments(rank: int, size: int, folder: Path, lifeline: int, report: int, *, nccl: bool) -> list[str]:

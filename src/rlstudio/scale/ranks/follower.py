@@ -1,4 +1,4 @@
-"""The process of a rank other than 0: how it begins and ends. What it does in between is `follow`."""
+"""A rank other than 0: its process, and what it does there, which is whatever rank 0 says until it says END."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import Runtime, Segment, State, Trainer, WarmsUp
 from rlstudio.core.errors import message_of, traceback_of
 from rlstudio.core.host.process_exit import leave
-from rlstudio.scale.ranks.beats import Beats, keep_beating
-from rlstudio.scale.ranks.follow import Parts, follow
-from rlstudio.scale.ranks.group import RankGroup
-from rlstudio.scale.ranks.link import Link, file_store
+from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.scale.ranks.commands import Command, Order, receive
+from rlstudio.scale.ranks.group import RankGroup, averaged
+from rlstudio.scale.ranks.lifeline import end_with
+from rlstudio.scale.ranks.link import Link, announce, file_store
+from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
+from rlstudio.scale.ranks.shared import digest, load, own_state
+from rlstudio.scale.ranks.tallies import to_state
 
 LONGEST_TRACEBACK = 8_000
 """Characters: with its message it fits into a pipe, so that nobody has to read while it is written."""
+
+
+class Parts(NamedTuple):
+    runtime: Runtime
+    trainer: Trainer
+
 
 Build = Callable[[RankGroup, State], Parts]
 
@@ -40,15 +50,15 @@ def serve(argument: str, build: Build) -> int:
     given = Given(**json.loads(argument))
     ignore_stops()
     folder = Path(given.folder)
-    beats = Beats(folder, given.size)
-    keep_beating(beats, given.rank, given.lifeline)
+    end_with(given.lifeline)
 
     def meet() -> Link:
-        beats.ready[given.rank] = 1
+        announce(folder, given.rank)
         return Link(file_store(folder, given.size), given.rank, given.size, nccl=given.nccl)
 
     try:
-        run(RankGroup(given.rank, given.size, meet), build)
+        group = RankGroup(given.rank, given.size, meet)
+        follow(group, lambda plan: build(group, plan))
     except BaseException as error:
         traceback = traceback_of(error)[-LONGEST_TRACEBACK:]
         report = {"kind": type(error).__name__, "message": message_of(error), "traceback": traceback}
@@ -58,11 +68,55 @@ def serve(argument: str, build: Build) -> int:
     return 0
 
 
-def run(group: RankGroup, build: Build) -> None:
-    follow(group, lambda plan: build(group, plan))
-
-
 def ignore_stops() -> None:
     """By handlers that do nothing: what this process starts does not inherit them."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda number, frame: None)
+
+
+def follow(group: RankGroup, build: Callable[[State], Parts]) -> None:
+    """`build` makes the parts of this rank from the plan of rank 0, as often as that wants others."""
+    link, parts = group.link, None
+    segments: dict[str, Segment] = {}  # of the last state that was asked for
+    while (command := receive(link)).order != Order.END:
+        if command.order == Order.BUILD:
+            assert command.content is not None
+            parts = build(command.content)
+            OWN_METRICS.start({})
+            link.answer(b"")
+            continue
+        assert parts is not None, "BUILD comes first"
+        if command.order == Order.STATE:
+            state = {"parts": own_state(parts.trainer), "logged": OWN_METRICS.open_sums()}
+            segments = segments_of(state)
+            link.answer(encode({**state, "exact": parts.runtime.exact}))
+        elif command.order == Order.SEGMENT:
+            assert command.content is not None
+            is_mine = command.number == group.rank
+            link.share_bytes(encode(segments[command.content["name"]].columns()) if is_mine else None, command.number)
+        else:
+            _do(command, parts.trainer, group)
+
+
+def _do(command: Command, trainer: Trainer, group: RankGroup) -> None:
+    match command.order:
+        case Order.STEP:
+            trainer.progress(command.fraction)
+            averaged(trainer.train_step(), group)
+        case Order.WARM_UP:
+            trainer.progress(command.fraction)
+            source = trainer.source
+            assert isinstance(source, WarmsUp)
+            source.warm_up(command.number)
+        case Order.TAKE:
+            tally = to_state(trainer.source.take())
+            logged = OWN_METRICS.open_sums()
+            OWN_METRICS.start({})
+            group.link.answer(encode({"tally": tally, "logged": logged, "digest": digest(trainer)}))
+        case Order.LOAD:
+            load(trainer, command.content or {})
+        case Order.LOAD_OWN:
+            states = [group.link.share_bytes(None) for _ in range(1, group.size)]
+            state = decode_whole(states[group.rank - 1])
+            load(trainer, state["parts"])
+            OWN_METRICS.start(state["logged"])

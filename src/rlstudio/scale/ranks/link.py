@@ -54,6 +54,7 @@ class Link:
         for this machine's. `failure` is asked why a connection was lost, as far as that is known."""
         self.rank, self.size = rank, size
         self._check, self._failure = check, failure
+        self.grace = 0.0  # seconds that the others get beyond those that `check` counts
         gloo: Any = c10d.ProcessGroupGloo
         options = gloo._Options()
         options._timeout = CONNECTING
@@ -68,6 +69,7 @@ class Link:
                 self._nccl = c10d.ProcessGroupNCCL(c10d.PrefixStore("nccl", store), rank, size, more)
         except RuntimeError as error:
             raise self._lost(error) from error
+        self.reduce(torch.zeros(1))  # then all ranks have read what the others left in the store
 
     def reduce(self, tensor: Tensor, op: Any = dist.ReduceOp.SUM) -> None:
         """In place, over all ranks; all of them get the same bits."""
@@ -102,7 +104,7 @@ class Link:
 
     def _finish(self, start: Callable[[], Any]) -> None:
         """Begin an operation and wait for it."""
-        waited = 0.0
+        waited = -self.grace
         try:
             work = start()
             while not _is_done(work):
@@ -136,6 +138,15 @@ def _as_tensor(data: bytes) -> Tensor:
 def file_store(folder: Path, size: int) -> Any:
     """A meeting point of the ranks of one machine that opens no port."""
     return c10d.FileStore(str(folder / "store"), size)
+
+
+def announce(folder: Path, rank: int) -> None:
+    """This rank is about to connect."""
+    (folder / f"rank-{rank}").touch()
+
+
+def announced(folder: Path, rank: int) -> bool:
+    return (folder / f"rank-{rank}").exists()
 
 
 def within(patience: float, waited: float) -> None:

@@ -15,6 +15,9 @@ from rlstudio.scale.ranks.group import RankGroup
 from rlstudio.scale.ranks.link import Link
 from rlstudio.scale.ranks.messages import decode, encode_whole
 
+BUILD_SECONDS = 120.0
+"""To import what an experiment needs and to make its environments."""
+
 
 class OtherRanks:
     """`meet` connects to them when they are first needed, having started them perhaps. `end` makes sure that those
@@ -44,7 +47,9 @@ class OtherRanks:
     def answers(self, command: Command) -> list[bytes]:
         """What each of them answers, in the order of the ranks."""
         with self.doing(command):
-            return self.group.link.answers()
+            link = self.group.link
+            link.grace = BUILD_SECONDS if command.order == Order.BUILD else 0.0
+            return link.answers()
 
     def load_own(self, states: list[State]) -> None:
         with self.doing(Command(Order.LOAD_OWN)):

@@ -6,13 +6,13 @@ import os
 from typing import NamedTuple
 
 
-class Seat(NamedTuple):
+class TorchrunRank(NamedTuple):
     rank: int
     size: int
 
 
-def seat() -> Seat | None:
+def seat() -> TorchrunRank | None:
     """What the variables of torchrun say; None where this process is alone."""
     rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     alone = not (rank.isdecimal() and size.isdecimal() and int(size) > 1)
-    return None if alone else Seat(int(rank), int(size))
+    return None if alone else TorchrunRank(int(rank), int(size))

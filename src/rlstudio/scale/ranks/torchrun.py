@@ -8,13 +8,13 @@ from datetime import timedelta
 from torch.distributed.rendezvous import rendezvous
 
 from rlstudio.scale.ranks.link import CLOSING, FOR_EVER, LOOPBACK, Link, within
-from rlstudio.scale.ranks.seat import Seat
+from rlstudio.scale.ranks.seat import TorchrunRank
 
 MEETING = timedelta(minutes=5)
 """For the other processes of torchrun to start."""
 
 
-def meet(place: Seat, *, nccl: bool, patience: float | None = None) -> Link:
+def meet(place: TorchrunRank, *, nccl: bool, patience: float | None = None) -> Link:
     """`patience`: for so many seconds this rank waits in one operation; None: for ever."""
     store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=MEETING))
     store.set(_here(place.rank), "")
