@@ -215,7 +215,7 @@ def test_event_files_are_made_afterwards(rlctl: Rlctl, place: Path) -> None:
     assert (again.code, "is there already" in again.err) == (2, True)
 
 
-# -- send ---------------------------------------------------------------------------------------------------------------
+# -- send -------------------------------------------------------------------------------------------------------------
 
 
 def test_send_says_what_went_where_and_sends_nothing_twice(rlctl: Rlctl) -> None:

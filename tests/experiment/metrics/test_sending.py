@@ -3,6 +3,7 @@ full, which the run does not notice."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import socket
@@ -225,6 +226,19 @@ def test_the_process_ends_when_the_run_is_gone(tmp_path: Path) -> None:
     process.stdin.close()
     assert process.wait(PATIENCE) == 0
     process.stdout.close()
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_process_that_cannot_be_started_is_an_event(
+    tmp_path: Path, plain: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("rlstudio.experiment.metrics.sending.process.subprocess.Popen", refused)
+    run = run_to_the_end(experiment("kept"), tmp_path)
+    assert run.read_status().state_hash == plain.read_status().state_hash
+    assert failures(run)["kept"]["reason"] == "its process cannot be started: Resource temporarily unavailable"
 
 
 def test_a_missing_library_is_one_line_before_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlstudio.core.catalog import SINKS
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.host.extras import Extra
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -40,7 +40,12 @@ class SinkProcess:
         if not self._sinks:
             return
         if self._process is None:
-            self._process = self._start()
+            try:
+                self._process = self._start()
+            except OSError as error:  # no more processes, or no memory for one
+                for sink in self._sinks:
+                    self._record(sink.kind, f"its process cannot be started: {error.strerror or error}")
+                return
         for kind, reason in self._complaints():
             self._record(kind, reason)
 
@@ -59,9 +64,15 @@ class SinkProcess:
         complaints = self._end(self._seconds)
         for sink in self._sinks:
             reasons = [reason for kind, reason in complaints if kind == sink.kind]
-            missing = 0 if sink.kind in self._reported else unsent(self._run_dir, sink)
+            missing = 0 if sink.kind in self._reported else self._missing(sink)
             if reasons or missing:
                 self._record(sink.kind, (reasons or [otherwise])[-1], missing)
+
+    def _missing(self, sink: SinkConfig) -> int:
+        try:
+            return unsent(self._run_dir, sink)
+        except StorageError:  # the run has ended well, and stays so
+            return 0
 
     def _start(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -120,6 +131,10 @@ class SinkProcess:
         if kind in self._reported:
             return
         self._reported.add(kind)
+        with suppress(StorageError):  # a disk that is full is the run's own trouble, and told there
+            self._write_event(kind, reason, missing)
+
+    def _write_event(self, kind: str, reason: str, missing: int | None) -> None:
         folder = RunFolder(self._run_dir)
         amount = {} if missing is None else {"unsent": missing}
         send = f"the run goes on without it; send the rest with: rlctl send {folder.id} --to {kind}"
