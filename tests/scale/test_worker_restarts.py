@@ -68,7 +68,7 @@ def test_a_worker_that_fails_in_the_midst_of_a_rollout_collects_it_anew(fault, t
     ended = run(faulty(fault, at=50, once=once))
     (tmp_path / "once").touch()
     assert ended.state_hash == run(faulty(fault, "local", at=50, once=once)).state_hash
-    assert len(ended.restarts) == 1
+    assert len(ended.restarts) in (1, 2), "both slices may come there before the file is seen"
     said = {"exit": "exited with code 3", "raise": "raised", "nan": "gave next_observations that are not finite"}
     assert said[fault] in ended.restarts[0]
 
