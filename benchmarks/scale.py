@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import benchmarks.sleeping_env  # noqa: F401, the environments below are named by it
@@ -62,25 +63,27 @@ def rate(cfg: ExperimentConfig, seconds: float) -> tuple[float, float]:
         built.close()
 
 
-def speedups(backends: list[str], seconds: float) -> list[list[str]]:
-    rows = []
+def speedups(backends: list[str], seconds: float) -> Iterator[list[str]]:
     for algo, env_id in SLOW.items():
         for backend in backends:
             one, two = (rate(experiment(algo, env_id, workers, backend), seconds)[0] for workers in (1, 2))
-            rows.append([algo, backend, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"])
-    return rows
+            yield [algo, backend, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"]
 
 
-def exchanges(backends: list[str], seconds: float) -> list[list[str]]:
-    rows = []
+def exchanges(backends: list[str], seconds: float) -> Iterator[list[str]]:
     for algo, env_id in FAST.items():
         local = rate(experiment(algo, env_id, 1, "local"), seconds)[1]
         for backend in backends:
             elsewhere = rate(experiment(algo, env_id, 1, backend), seconds)[1]
-            rows.append(
-                [algo, backend, f"{1e3 * local:.2f}", f"{1e3 * elsewhere:.2f}", f"{1e3 * (elsewhere - local):.2f}"]
-            )
-    return rows
+            times = (f"{1e3 * taken:.2f}" for taken in (local, elsewhere, elsewhere - local))
+            yield [algo, backend, *times]
+
+
+def print_rows(header: list[str], rows: Iterator[list[str]]) -> None:
+    """A table, each row as soon as it is measured."""
+    print(table(header, []))
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def main() -> None:
@@ -91,9 +94,9 @@ def main() -> None:
     backends = given.backends.split(",")
     print(f"5 ms a step, {ENVS} environments, layers 64 and 64, environment steps per second:\n")
     header = ["algorithm", "backend", "1 worker", "2 workers", "ratio"]
-    print(table(header, speedups(backends, given.seconds)))
+    print_rows(header, speedups(backends, given.seconds))
     print("\nA fast world, one worker, milliseconds of a rollout with its updates:\n")
-    print(table(["algorithm", "backend", "local", "elsewhere", "difference"], exchanges(backends, given.seconds)))
+    print_rows(["algorithm", "backend", "local", "elsewhere", "difference"], exchanges(backends, given.seconds))
 
 
 if __name__ == "__main__":

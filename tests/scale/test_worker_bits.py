@@ -39,7 +39,9 @@ def test_a_single_worker_is_as_no_worker(env):
     assert torch.equal(*weights)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize(
+    "workers", [3, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_slices_do_not_change_what_an_environment_is_given(workers):
     """In a warm-up actions are random and nothing is learned: seeds and noise alone decide, to the last bit."""
     rollouts = []
@@ -60,7 +62,7 @@ def test_an_agent_that_remembers_keeps_its_memory_in_the_worker():
     assert ended[0].state_hash == ended[1].state_hash
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac"])
+@pytest.mark.parametrize("algo", ["sac", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_a_run_goes_on_from_its_midst_on_another_backend(algo):
     cfg = with_workers(algo, "local", env={"vectorization": "sync"})
     whole = run(cfg).state_hash

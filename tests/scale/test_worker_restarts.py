@@ -27,9 +27,9 @@ def _at_once(monkeypatch):
     register_toys()
 
 
-def faulty(fault, backend="process", **kwargs):
+def faulty(fault, backend="process", max_restarts=3, **kwargs):
     env = {"id": "toys/Faulty-v0", "kwargs": {"fault": fault, **kwargs}}
-    return with_workers("ppo", backend, env=env, train={"epochs": 4})
+    return with_workers("ppo", backend, env=env, train={"epochs": 4}, rollout={"max_restarts": max_restarts})
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,15 @@ def undisturbed():
     return {algo: run(with_workers(algo, "local", **SYNC)).state_hash for algo in ("ppo", "sac")}
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("algo", "number"),
+    [
+        ("ppo", signal.SIGKILL),
+        ("sac", signal.SIGSTOP),
+        pytest.param("ppo", signal.SIGSTOP, marks=pytest.mark.slow),
+        pytest.param("sac", signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
 def test_killed_and_stopped_workers_are_replaced_and_no_bit_changes(algo, number, undisturbed, monkeypatch):
     monkeypatch.setattr(process_backend, "SILENT", 0.2)
 
@@ -61,7 +68,7 @@ def test_a_worker_that_fails_in_the_midst_of_a_rollout_collects_it_anew(fault, t
     ended = run(faulty(fault, at=50, once=once))
     (tmp_path / "once").touch()
     assert ended.state_hash == run(faulty(fault, "local", at=50, once=once)).state_hash
-    assert len(ended.restarts) == 1
+    assert len(ended.restarts) in (1, 2), "both slices may come there before the file is seen"
     said = {"exit": "exited with code 3", "raise": "raised", "nan": "gave next_observations that are not finite"}
     assert said[fault] in ended.restarts[0]
 
@@ -74,8 +81,8 @@ def test_an_environment_that_always_gives_nan_is_left_to_the_row_guard():
 
 
 def test_a_worker_that_fails_again_and_again_ends_the_run():
-    with pytest.raises(EnvFault, match=r"raised .*; gave up after 3 restarts"):
-        run(faulty("raise", at=50))
+    with pytest.raises(EnvFault, match=r"raised .*; gave up after 1 restarts"):
+        run(faulty("raise", at=50, max_restarts=1))
 
 
 def test_a_worker_that_cannot_start_fails_the_run_with_its_traceback(tmp_path, monkeypatch):

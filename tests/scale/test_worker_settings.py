@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from rlstudio.cli.screen.describe import run_document
+from rlstudio.cli.screen.summary import header
 from rlstudio.core.config import config_hash
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.experiment.training.build import build
@@ -83,8 +85,11 @@ def test_auto_keeps_a_fast_world_in_the_training_process_and_the_run_says_so(tmp
     with start(cfg, tmp_path) as session:
         list(session)
         facts = session.folder.rollout_workers()
+        lines = [*header(session, "a test"), str(run_document(session.status, session.folder)["rollout_workers"])]
     assert (facts["workers"], facts["backend"]) == (2, "local")
     assert facts["reason"].startswith("auto, a rollout is expected to take: local ")
+    assert f"workers     2, local ({facts['reason']})" in lines
+    assert str(facts) in lines
 
 
 def test_the_probe_measures_a_step_of_a_slice():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -42,7 +43,8 @@ class RolloutJob:
             recipe = Recipe(env).to_json()
         world = WORLDS.find(env.id).target if kind == "native" else None
         section = env.model_dump(mode="json", exclude={"workers"})
-        return cls(section, kind, recipe, world, path=tuple(filter(None, sys.path)), **settings)
+        path = tuple(os.path.abspath(place) for place in sys.path)  # in a notebook the first is empty: where we are
+        return cls(section, kind, recipe, world, path=path, **settings)
 
     def to_json(self) -> State:
         return asdict(self)

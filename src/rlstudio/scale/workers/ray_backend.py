@@ -56,11 +56,13 @@ class RayBackend:
     replaces = True
 
     def __init__(self, workers: int, address: str | None = None) -> None:
-        """At `address`, or in a Ray of our own with a CPU for each worker."""
+        """At `address`, where each worker asks for a CPU, or in a Ray of our own, which may be from an earlier run of
+        this process with fewer of them."""
         self._ray = start_ray(FIELD, address, cpus=workers)
         self._ray.method(concurrency_group="requests")(RayWorker.answer)  # one after the other,
         self._ray.method(concurrency_group="beats")(RayWorker.beat)  # and meanwhile these
-        options: Any = {"num_cpus": 1, "max_restarts": 0, "concurrency_groups": {"requests": 1, "beats": 1}}
+        groups = {"requests": 1, "beats": 1}
+        options: Any = {"num_cpus": 0 if address is None else 1, "max_restarts": 0, "concurrency_groups": groups}
         self._actor = self._ray.remote(**options)(RayWorker)
         self.weights: Any = None
 
