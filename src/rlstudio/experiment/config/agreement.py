@@ -10,7 +10,14 @@ from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Algorithm
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
-from rlstudio.experiment.config.sections import BufferConfig, EvalConfig, GatesConfig, PolicyConfig, RuntimeConfig
+from rlstudio.experiment.config.sections import (
+    BufferConfig,
+    EvalConfig,
+    GatesConfig,
+    PolicyConfig,
+    RolloutConfig,
+    RuntimeConfig,
+)
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""
@@ -24,6 +31,9 @@ class SharedSections(Protocol):
 
     @property
     def env(self) -> EnvConfig: ...
+
+    @property
+    def rollout(self) -> RolloutConfig: ...
 
     @property
     def buffer(self) -> BufferConfig: ...
@@ -86,6 +96,8 @@ def check_learners(cfg: SharedSections) -> None:
     for name in ALONE_ONLY:
         if getattr(cfg, name):
             refuse(("runtime", "learners"), f"{ranks} learners cannot train with {name} yet; leave one of them out")
+    if getattr(cfg.rollout, "workers", None):
+        refuse(("runtime", "learners"), f"{ranks} learners cannot have rollout.workers yet; leave one of them out")
     if is_pettingzoo(cfg.env.id):
         refuse(("runtime", "learners"), f"{cfg.env.id} is PettingZoo's, which learners cannot share yet; leave it out")
     if runtime.lane != "eager":
