@@ -1,15 +1,18 @@
 """Runs that several ranks learn, in threads: what they write, how they go on, what they refuse."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer
+from rlstudio.experiment.config.agreement import check_learners
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.scale.ranks.shared import digest
 from support.experiments import tiny
@@ -87,6 +90,7 @@ def test_what_is_reported_is_of_all_ranks(tmp_path, thread_ranks):
     assert reports[-1].env_steps == 256
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_diverged_run_of_two_ranks_rolls_back_in_both(tmp_path, thread_ranks):
     cfg = tiny(
         "a2c",
@@ -97,7 +101,7 @@ def test_a_diverged_run_of_two_ranks_rolls_back_in_both(tmp_path, thread_ranks):
         poisoned = False
         for tick in session:
             if tick.epoch == 1 and not poisoned and tick.report is not None:
-                thread_ranks.parts[1].trainer.source.collector.env = Nan(thread_ranks.parts[1].runtime.env)
+                thread_ranks.parts[1].trainer.source.collector.env = Overflowing(thread_ranks.parts[1].runtime.env)
                 poisoned = True
         assert [event["kind"] for event in session.folder.events()].count("rolled_back") == 1
         assert session.attempt == 1
@@ -105,8 +109,8 @@ def test_a_diverged_run_of_two_ranks_rolls_back_in_both(tmp_path, thread_ranks):
     assert session.status.state == RunState.COMPLETED
 
 
-class Nan:
-    """Its observations make the loss of this rank, and so the gradient of all, not finite."""
+class Overflowing:
+    """Its rewards make the loss of this rank, and so the gradient of all, not finite."""
 
     def __init__(self, env) -> None:
         self.env = env
@@ -154,3 +158,9 @@ def test_what_ranks_cannot_share_is_refused_by_name(changes, line):
     with pytest.raises(ConfigError) as refused:
         tiny("dqn", **{**changes, **settings})
     assert line in str(refused.value)
+
+
+def test_learners_have_no_rollout_workers():
+    cfg = tiny("dqn", runtime=TWO)
+    with pytest.raises(ValidationError, match=r"2 learners cannot have rollout.workers yet"):
+        check_learners(cfg.model_copy(update={"rollout": SimpleNamespace(workers=2)}))

@@ -12,9 +12,11 @@ from pathlib import Path
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.scale.ranks.children import Children
 from support.sessions import start
+from support.warm_python import fork_from_here_on
 
 
 def main(runs_dir: Path, config: str, epoch: int) -> None:
+    fork_from_here_on()
     runs_dir.mkdir()
     original = Children._started
 
