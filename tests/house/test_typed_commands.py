@@ -72,6 +72,7 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
+    "docs/howto/tracking.md": "needs servers of others; tests/experiment/metrics/test_sending.py",
     "docs/reference/cli.md": "a synopsis; tests/house/test_hints.py",
 }
 """Pages whose lines another test types."""
