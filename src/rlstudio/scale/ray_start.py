@@ -11,6 +11,7 @@ import importlib.util
 import logging
 import os
 import secrets
+import sys
 from types import ModuleType
 
 from rlstudio.core.errors import Incompatible, UserError, message_of
@@ -39,9 +40,17 @@ def is_installed() -> bool:
 
 def import_ray(field: str, address: str | None = None) -> ModuleType:
     """The module; Incompatible that names the config's `field` where the extra is missing. What Ray reads when it is
-    imported is set before."""
+    imported must be set before."""
     if not is_installed():
         raise Incompatible(f"{field}: Ray is not installed; {remedy('ray')}")
+    imported = sys.modules.get("ray")
+    if imported is not None and address is None and os.environ.keys() & OWN.keys() != OWN.keys():
+        if imported.is_initialized():
+            return imported
+        raise Incompatible(
+            f"{field}: Ray was imported before its address and token could be set; import it later, or start it"
+            " yourself with ray.init"
+        )
     os.environ.update(ALWAYS)
     if address is None:
         os.environ.update(OWN)
@@ -59,7 +68,7 @@ def start_ray(
     ray = import_ray(field, address)
     if ray.is_initialized():
         return ray
-    quiet = {"log_to_driver": True, "logging_level": logging.ERROR, "configure_logging": False}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     if address is None:
         # `local`: without it Ray would join whatever cluster another program of this user has started here.
         ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=object_store, **quiet)
