@@ -53,6 +53,7 @@ has ended and one version."""
 
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
+    "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
     "docs/reference/cli.md": "a synopsis; tests/house/test_hints.py",

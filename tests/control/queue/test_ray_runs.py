@@ -12,6 +12,7 @@ import pytest
 CASES = Path(__file__).with_name("ray_cases.py")
 
 
+@pytest.mark.slow  # a cluster and eight runs: a minute of a core
 @pytest.mark.real_process
 def test_every_case_passes_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", str(CASES)]
