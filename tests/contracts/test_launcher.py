@@ -1,5 +1,5 @@
 """Every launcher in the catalog keeps the contract of launchers; `ray` and `slurm` where their clusters are, in
-tests/control/queue/test_ray_runs.py and test_slurm_runs.py."""
+tests/control/queue/ray_cases.py and test_slurm_runs.py."""
 
 from __future__ import annotations
 

@@ -182,9 +182,7 @@ def test_a_start_without_a_claim_takes_only_what_is_to_go_on(
 def test_slurm_needs_its_commands_and_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, asked = Workspace(tmp_path / "runs"), ResourcesConfig(backend="slurm")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        UserError, match=r"^resources\.backend: slurm needs sbatch, which is not on the PATH; run rlctl"
-    ):
+    with pytest.raises(UserError, match=r"^resources\.backend: slurm needs sbatch, which is not on the PATH; launch"):
         check_place(workspace, asked)
     monkeypatch.setenv("PATH", SlurmStandIn(tmp_path / "slurm").path + os.pathsep + os.defpath)
     with pytest.raises(UserError, match=r"store\.db: resources\.backend: Slurm starts runs on other machines, and a"):

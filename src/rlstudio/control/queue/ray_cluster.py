@@ -107,7 +107,7 @@ def _refuse_silent(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{FIELD}: no Ray answers at {address} ({error}); start it there with `ray start --head`, or give another"
+            f"{FIELD}: no Ray answers at {address} ({error}); start it there (docs/howto/cluster.md), or give another"
             " address"
         ) from error
 

@@ -192,7 +192,7 @@ def _ask(command: Sequence[str], given: str = "", variables: dict[str, str] | No
         )
     except FileNotFoundError:
         needed = f"resources.backend: slurm needs {command[0]}, which is not on the PATH"
-        raise UserError(f"{needed}; run rlctl on a machine of the cluster") from None
+        raise UserError(f"{needed}; launch on a machine of the cluster") from None
     except subprocess.TimeoutExpired:
         raise StorageError(f"{command[0]}: Slurm has not answered for {COMMAND_SECONDS:g} s; try again") from None
     if done.returncode != 0:

@@ -33,7 +33,7 @@ def check_place(workspace: Workspace, resources: ResourcesConfig) -> None:
 def _check_slurm(workspace: Workspace) -> None:
     if shutil.which("sbatch") is None:
         raise UserError(
-            "resources.backend: slurm needs sbatch, which is not on the PATH; run rlctl on a machine of the cluster"
+            "resources.backend: slurm needs sbatch, which is not on the PATH; launch on a machine of the cluster"
         )
     if workspace.store_file is not None:
         refuse_file(str(workspace.store_file), "Slurm starts runs on other machines")

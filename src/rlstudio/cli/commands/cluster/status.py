@@ -36,7 +36,7 @@ def status(
     has_ray, has_slurm = ray_cluster.is_known(address), shutil.which("squeue") is not None
     if not has_ray and not has_slurm:
         raise UserError(
-            "no cluster is known here: there is no squeue on the PATH, and no Ray; start one with `ray start --head`,"
+            "no cluster is known here: there is no squeue on the PATH, and no Ray; start one (docs/howto/cluster.md),"
             " or name it with --address HOST:PORT or RAY_ADDRESS"
         )
     nodes, waiting = _ray_nodes(address) if has_ray else ([], [])
