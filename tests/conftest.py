@@ -12,7 +12,7 @@ from hypothesis import settings
 from rlstudio.control.store import database
 from rlstudio.envs.own_modules import IMPORTED
 from support.deadlines import TEST_LIMIT
-from support.processes import signals_as_in_a_terminal
+from support.processes import failure_in_child, signals_as_in_a_terminal
 from support.warm_python import cold_starts, know_the_numerics, warm_starts
 
 # Before anything imports NumPy, torch or pygame.
@@ -64,6 +64,18 @@ def _own_modules():
     yield
     IMPORTED.clear()
     IMPORTED.update(before)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test that is marked `own_process` runs in a forked child; its fixtures are made and ended here."""
+    if pyfuncitem.get_closest_marker("own_process") is None:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    failure = failure_in_child(lambda: pyfuncitem.obj(**arguments))
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
+    return True
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,6 +10,8 @@ from rlstudio.scale.ranks.shared import digest, load, shared_state
 from support.ranks import in_gloo_ranks
 from support.runtimes import trainer_over, world
 
+pytestmark = pytest.mark.own_process  # gloo is used here
+
 UPDATES = 20
 RELATIVE = 1e-6
 SETTINGS = {

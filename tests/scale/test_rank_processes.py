@@ -26,6 +26,8 @@ from support.ranks import ThreadRanks
 from support.sessions import resume, start
 from support.tiny_runs import assert_same_result, only_run, run_to_the_end
 
+pytestmark = pytest.mark.own_process  # gloo is used here
+
 DATA = tiny_data(
     "sac",
     runtime={"learners": 2},

@@ -19,6 +19,8 @@ from support.experiments import tiny
 from support.sessions import resume, start
 from support.tiny_runs import assert_same_result
 
+pytestmark = pytest.mark.own_process  # gloo is used here
+
 TWO = {"learners": 2}
 
 

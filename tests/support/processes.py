@@ -39,6 +39,25 @@ def in_child(act: Callable[[], object], starts_workers: bool = False) -> int:
     return os.waitpid(fork(act, starts_workers), 0)[1]
 
 
+def failure_in_child(act: Callable[[], object]) -> str | None:
+    """Run `act` in a forked child that may start workers: None, or the traceback of what it raised."""
+    ours, theirs = os.pipe()
+
+    def reported() -> None:
+        os.close(ours)
+        try:
+            act()
+        except BaseException:
+            os.write(theirs, traceback.format_exc().encode()[-60_000:])  # what a pipe holds before anybody reads it
+            raise
+
+    pid = fork(reported, starts_workers=True)
+    os.close(theirs)
+    with open(ours, "rb") as pipe:
+        status = os.waitpid(pid, 0)[1]
+        return None if status == 0 else pipe.read().decode() or f"the child ended with wait status {status}"
+
+
 def has_ended(pid: int) -> bool:
     """Whether the child is gone; its wait status is still there to be asked for."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
