@@ -35,6 +35,12 @@ class Part(NamedTuple):
 
 
 START = "algos.ppo"
+COLLECTOR = ("Collector.__init__", "Collector.collect")
+PACKER = tuple(
+    f"Packer.{name}"
+    for name in ("__init__", "write_before", "write_carry", "_add_carry", "write_after", "_write_active", "batch")
+)
+STATE = ("state_dict", "load_state_dict")
 
 # The one place that knows where PPO's parts lie: update it when a module moves or a definition is renamed.
 READING: dict[str, tuple[Part, ...]] = {
@@ -52,10 +58,10 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("ops.schedules"),
         Part("ops.optimizer", ("Optimizer",)),
         Part("ops.flat"),
-        Part("data.runtime"),
+        Part("data.runtime", tuple(f"LocalRuntime.{name}" for name in ("__init__", "run_envs", "stream", "_collector"))),
         Part("data.env_facts"),
-        Part("data.collect.collector"),
-        Part("data.collect.packer"),
+        Part("data.collect.collector", ("VectorActor.__init__", "VectorActor.fill", "VectorActor._forget", *COLLECTOR)),
+        Part("data.collect.packer", (*PACKER, "_allocate", "_leaf", "_write")),
         Part("data.collect.noise"),
         Part("data.collect.stream", ("StreamSource",)),
         Part("data.collect.batcher", ("Batcher",)),
@@ -91,6 +97,11 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("models.networks.normalizer"),
         Part("models.networks.tanh_on_cpu"),
         Part("experiment.training.position", ("Report", "Position.report", "Position._means")),
+        # What is saved of collecting, and what another process fills.
+        Part("data.runtime", tuple(f"LocalRuntime.{name}" for name in ("replay", "set_draw", "topology", "close"))),
+        Part("data.collect.collector", tuple(f"VectorActor.{name}" for name in ("progress", "state_at", *STATE))),
+        Part("data.collect.collector", tuple(f"Collector.{name}" for name in ("env_steps", "fragments", "take", *STATE))),
+        Part("data.collect.packer", ("Packer.write_columns", "Packer.columns")),
     ),
 }
 

@@ -1,18 +1,15 @@
 """Runs that several ranks learn, in threads: what they write, how they go on, what they refuse."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer
-from rlstudio.experiment.config.agreement import check_learners
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.scale.ranks.shared import digest
 from support.experiments import tiny
@@ -148,6 +145,7 @@ def test_a_run_goes_on_with_as_many_ranks_as_before(tmp_path, thread_ranks):
         ({"train": {"batch_size": 15}}, "train.batch_size: 15 cannot be divided among 2 learners"),
         ({"buffer": {"capacity": 255}}, "buffer.capacity: 255 cannot be divided among 2 learners"),
         ({"runtime": {"backend": "nccl"}}, "runtime.backend: nccl is for GPUs, and runtime.device is auto"),
+        ({"rollout": {"workers": 2}}, "runtime.learners: 2 learners cannot have rollout.workers yet"),
         ({"env": {"id": "mpe2/simple_spread_v3"}}, "runtime.learners: mpe2/simple_spread_v3 is PettingZoo's"),
         (
             {"curriculum": {"anneal": {"start": {"gravity": 9}, "end": {"gravity": 5}}}},
@@ -160,9 +158,3 @@ def test_what_ranks_cannot_share_is_refused_by_name(changes, line):
     with pytest.raises(ConfigError) as refused:
         tiny("dqn", **{**changes, **settings})
     assert line in str(refused.value)
-
-
-def test_learners_have_no_rollout_workers():
-    cfg = tiny("dqn", runtime=TWO)
-    with pytest.raises(ValidationError, match=r"2 learners cannot have rollout.workers yet"):
-        check_learners(cfg.model_copy(update={"rollout": SimpleNamespace(workers=2)}))

@@ -77,7 +77,7 @@ def start_ray(
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"{field}: no Ray answers at {address} ({message_of(error)}); start one with `ray start --head`, or give"
-            " another address"
+            f"{field}: no Ray answers at {address} ({message_of(error)}); start one (docs/howto/cluster.md), or"
+            " give another address"
         ) from error
     return ray

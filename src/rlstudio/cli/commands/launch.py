@@ -101,7 +101,7 @@ def launch(
         return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
     from rlstudio.cli.watch import run_alone, run_group
     from rlstudio.control.runs.start import enqueue_seeds, start_session
-    from rlstudio.experiment.training.ranks import is_follower
+    from rlstudio.experiment.training.elsewhere.ranks import is_follower
 
     if seeds > 1:
         queued = enqueue_seeds(workspace, chosen.experiments, notify=command)
@@ -197,7 +197,7 @@ def _continue(
 ) -> int:
     from rlstudio.cli.watch import run_alone
     from rlstudio.control.runs.start import resume_session
-    from rlstudio.experiment.training.ranks import is_follower
+    from rlstudio.experiment.training.elsewhere.ranks import is_follower
 
     if is_follower() and _follow_resumed(workspace, run):
         return 0
@@ -212,7 +212,7 @@ def _continue(
 
 def _follow_launched(cfg: ExperimentConfig) -> bool:
     """As a rank of torchrun other than 0: what rank 0 wants. False where the run has one learner."""
-    from rlstudio.experiment.training.rank_process import follow_torchrun
+    from rlstudio.experiment.training.elsewhere.rank_process import follow_torchrun
 
     return follow_torchrun(cfg)
 

@@ -122,7 +122,7 @@ def check_learners(cfg: SharedSections) -> None:
     for name in ALONE_ONLY:
         if getattr(cfg, name):
             refuse(("runtime", "learners"), f"{ranks} learners cannot train with {name} yet; leave one of them out")
-    if getattr(cfg.rollout, "workers", None):
+    if cfg.rollout.workers is not None:
         refuse(("runtime", "learners"), f"{ranks} learners cannot have rollout.workers yet; leave one of them out")
     if is_pettingzoo(cfg.env.id):
         refuse(("runtime", "learners"), f"{cfg.env.id} is PettingZoo's, which learners cannot share yet; leave it out")

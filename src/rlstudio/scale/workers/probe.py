@@ -7,9 +7,9 @@ cores and T steps a rollout, a rollout takes about
     process  ceil(W / C) T t + W * 0.3 ms
     ray      ceil(W / C) T t + W * 2.5 ms
 
-The last terms are what a rollout costs besides acting: `python -m benchmarks.scale` measures them. Ray is considered
-only where a cluster is named, since on one machine it never beats processes; its cores are not known, so it is taken to
-have one for each worker.
+The last terms are rough estimates of what a rollout costs besides acting. Ray is considered only
+where a cluster is named, since on one machine it never beats processes; its cores are not known, so it is taken to have
+one for each worker.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Runs that train beyond their own process: the parts of `scale` as the config asks for them."""
