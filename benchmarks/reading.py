@@ -58,7 +58,7 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("ops.schedules"),
         Part("ops.optimizer", ("Optimizer",)),
         Part("ops.flat"),
-        Part("data.runtime", tuple(f"LocalRuntime.{name}" for name in ("__init__", "run_envs", "stream", "_collector"))),
+        Part("data.runtime", tuple(f"LocalRuntime.{name}" for name in ("__init__", "stream", "_collector"))),
         Part("data.env_facts"),
         Part("data.collect.collector", ("VectorActor.__init__", "VectorActor.fill", "VectorActor._forget", *COLLECTOR)),
         Part("data.collect.packer", (*PACKER, "_allocate", "_leaf", "_write")),
@@ -100,7 +100,7 @@ READING: dict[str, tuple[Part, ...]] = {
         # What is saved of collecting, and what another process fills.
         Part("data.runtime", tuple(f"LocalRuntime.{name}" for name in ("replay", "set_draw", "topology", "close"))),
         Part("data.collect.collector", tuple(f"VectorActor.{name}" for name in ("progress", "state_at", *STATE))),
-        Part("data.collect.collector", tuple(f"Collector.{name}" for name in ("env_steps", "fragments", "take", *STATE))),
+        Part("data.collect.collector", tuple(f"Collector.{name}" for name in ("env_steps", "take", *STATE))),
         Part("data.collect.packer", ("Packer.write_columns", "Packer.columns")),
     ),
 }

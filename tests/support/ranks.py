@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlstudio.experiment.training import build
-from rlstudio.experiment.training.elsewhere.rank_process import Builder
+from rlstudio.experiment.training.rank_process import Builder
 from rlstudio.scale.ranks.follower import Parts, follow
 from rlstudio.scale.ranks.group import RankGroup
 from rlstudio.scale.ranks.link import Link, file_store

@@ -43,7 +43,7 @@ IMPORTED = {
         "rlstudio.algos.dqn",
         "rlstudio.algos.ppo",
         "rlstudio.algos.parts.eager",
-        "rlstudio.experiment.training.elsewhere.rank_process",
+        "rlstudio.experiment.training.rank_process",
         "rlstudio.scale.workers.acting_parts",
         "rlstudio.experiment.run.hang_watch",
         "rlstudio.experiment.run.session",
@@ -58,7 +58,7 @@ MODULES = {
     "rlstudio.control.queue.runner": COMMANDS,
     "rlstudio.scale.workers.process_worker": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
-    "rlstudio.experiment.training.elsewhere.rank_process": COMMANDS,
+    "rlstudio.experiment.training.rank_process": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

@@ -212,7 +212,7 @@ def _continue(
 
 def _follow_launched(cfg: ExperimentConfig) -> bool:
     """As a rank of torchrun other than 0: what rank 0 wants. False where the run has one learner."""
-    from rlstudio.experiment.training.elsewhere.rank_process import follow_torchrun
+    from rlstudio.experiment.training.rank_process import follow_torchrun
 
     return follow_torchrun(cfg)
 

@@ -138,12 +138,8 @@ def end_with(lifeline: int) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process of this host was stopped by a signal and waits to be continued."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] in "Tt"
+    """Whether a signal (SIGSTOP, SIGTSTP) or a debugger holds it."""
+    return _stat(pid)[0] in ("T", "t")
 
 
 def call_in_children(function: Callable[[], None]) -> None:
@@ -185,11 +181,6 @@ def _is_hidden(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return pid > 0
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a signal (SIGSTOP, SIGTSTP) or a debugger holds it."""
-    return _stat(pid)[0] in ("T", "t")
 
 
 def _start(pid: int | str) -> int | None:

@@ -15,12 +15,12 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
-from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.elsewhere.ranks import device_of, led, other_ranks, part_of
+from rlstudio.experiment.training.elsewhere.workers import workers_runtime
+from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
-from rlstudio.experiment.training.elsewhere.workers import workers_runtime
 from rlstudio.ops.group import ALONE
 
 

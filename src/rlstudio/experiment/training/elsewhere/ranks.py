@@ -15,7 +15,7 @@ from rlstudio.scale.ranks.seat import seat
 if TYPE_CHECKING:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
 
-PROCESS = "rlstudio.experiment.training.elsewhere.rank_process"
+PROCESS = "rlstudio.experiment.training.rank_process"
 """What the process of another rank runs."""
 
 
