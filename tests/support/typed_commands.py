@@ -21,7 +21,7 @@ SOURCE = ROOT / "src/rlstudio"
 SAMPLE = "7"
 """Stands for what a message fills in: a run, a name, a number."""
 
-PROGRAMS = ("rlctl", "rlstudio", "pip", "make", "python", "minari", "tensorboard", "pre-commit")
+PROGRAMS = ("rlctl", "rlstudio", "pip", "make", "python", "minari", "tensorboard", "pre-commit", "torchrun")
 BUILTINS = ("cd", "source", "export", "curl")
 COMMAND = rf"(?:\w+=\S+ )*(?:\.venv/bin/)?(?:{'|'.join(PROGRAMS)}) \S"
 QUOTED = re.compile(rf"`({COMMAND}[^`]*|rlctl)`")
