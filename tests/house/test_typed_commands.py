@@ -71,7 +71,7 @@ BEFORE = {
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
     "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
-    "docs/howto/learners.md": "tests/scale/test_rank_processes.py and test_rank_torchrun.py",
+    "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
     "docs/howto/tracking.md": "needs servers of others; tests/experiment/metrics/test_sending.py",
