@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from rlstudio.cli.app import COMMANDS, application, main
 from rlstudio.cli.commands import sweep
+from rlstudio.cli.commands.cluster import status
 from rlstudio.control.workspace import Workspace
 from support.cli_scenario import Rlctl
 from support.golden_store import GOLDEN
@@ -38,11 +39,12 @@ ACTING = {
     "rm",
     "tag",
     "note",
+    "send",
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
-ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init"}
-"""They write films, datasets, bundles, backups and configurations where they are told to."""
+ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init", "cluster", "cluster status"}
+"""They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
 
 READING = {
     "ls": ["", "--json", "--limit 1", "--limit 0", "tiny", "--state completed --tag none"],
@@ -105,8 +107,13 @@ def world(place: Path, filled: tuple[Path, ReadingWorld]) -> ReadingWorld:
 def test_every_command_is_known_to_read_or_to_act() -> None:
     """A new command is written down here, and tried below if it reads."""
     program = application(COMMANDS)
-    assert [group.name for group in program.registered_groups] == ["sweep"]
-    further = {f"sweep {name}" for name in get_command(sweep.app).commands}  # type: ignore[attr-defined]
+    groups = {"sweep": sweep.app, "cluster": status.app}
+    assert [group.name for group in program.registered_groups] == [*groups]
+    further = {
+        f"{group} {name}"
+        for group, app in groups.items()
+        for name in get_command(app).commands  # type: ignore[attr-defined]
+    }
     assert sorted([*COMMANDS, *further]) == sorted([*READING, *ACTING, *ELSEWHERE])
 
 

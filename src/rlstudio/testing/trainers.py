@@ -124,6 +124,7 @@ class TrainerContract:
             for _ in range(2):  # some parts learn only every other time
                 trainer.update(batch.with_(**{column: torch.full_like(getattr(batch, column), torch.nan)}))
             assert weights_of(trainer) == weights
+            assert all(value.isfinite().all() for value in _statistics(trainer))
         assert trainer.lr is None or trainer.skipped > 0
 
     def test_its_class_says_what_it_is(self) -> None:
@@ -157,13 +158,20 @@ def hash_of(trainer: Trainer) -> str:
 
 
 def weights_of(trainer: Trainer) -> dict[str, bytes]:
-    """Every weight of every Model."""
-    models = {name: part for name, part in trainer.stateful().items() if isinstance(part, torch.nn.Module)}
+    """Every weight of every Model; statistics of observations are none."""
     return {
-        f"{name}.{key}": value.numpy().tobytes()
-        for name, model in models.items()
-        for key, value in model.state_dict().items()
+        f"{name}.{key}": value.detach().numpy().tobytes()
+        for name, model in _models(trainer).items()
+        for key, value in model.named_parameters()
     }
+
+
+def _statistics(trainer: Trainer) -> list[torch.Tensor]:
+    return [value for model in _models(trainer).values() for value in model.buffers()]
+
+
+def _models(trainer: Trainer) -> dict[str, torch.nn.Module]:
+    return {name: part for name, part in trainer.stateful().items() if isinstance(part, torch.nn.Module)}
 
 
 def as_loaded(state: S) -> S:

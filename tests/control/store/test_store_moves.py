@@ -493,6 +493,7 @@ def test_resumed_here_it_is_ours_at_once(store):
 RETRIED = {
     (S.INTERRUPTED, Reason.ORPHANED),
     (S.INTERRUPTED, Reason.HUNG),
+    (S.INTERRUPTED, Reason.RANK_LOST),
     (S.INTERRUPTED, Reason.STORAGE),
     (S.INTERRUPTED, Reason.SIGNAL),
     (S.FAILED, Reason.ENV_FAULT),

@@ -12,9 +12,13 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
+from rlstudio.control.runs.starting import heartbeats
 from rlstudio.control.store.reaper import TTL_SECONDS
+from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LeaseLost, RLStudioError
 from rlstudio.core.host.portable import is_portable, is_possible, restart
@@ -51,6 +55,12 @@ def _train(run_id: str, token: int | None, runs_dir: Path) -> int:
     if _asks_for_portable(workspace.folder(run_id)) and is_possible() and not is_portable():
         restart()  # as the same process, which may take the run over again
     _enter_directory(workspace, run_id)
+    with ExitStack() as until_ready:
+        until_ready.enter_context(heartbeats(workspace.store, run))
+        return _serve(workspace, run, until_ready.close)
+
+
+def _serve(workspace: Workspace, run: RunRow, ready: Callable[[], None]) -> int:
     # Only now: importing torch takes a second, in which the store would not know the run's process.
     from rlstudio.control.runs.start import serve
     from rlstudio.experiment.run.hang_watch import HangWatch
@@ -58,6 +68,7 @@ def _train(run_id: str, token: int | None, runs_dir: Path) -> int:
 
     try:
         with serve(workspace, run, on_lost=_leave_soon) as session, HangWatch(session, _complain):
+            ready()
             for _ in session:
                 pass
     except Interrupted as stop:

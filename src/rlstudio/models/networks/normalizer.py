@@ -42,9 +42,14 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, rows: Tensor, weights: Tensor | None = None, group: Group = ALONE) -> None:
-        """Fold rows [N, size] of all ranks in. Buffers change in place: acting kernels hold views of them."""
+        """Fold rows [N, size] of all ranks in, but for those that are not finite. Buffers change in place: acting
+        kernels hold views of them."""
         if group.size == 1 and not len(rows):
             return
+        is_finite = rows.isfinite().all(-1)
+        if not is_finite.all():  # one such row would spoil the statistics for ever
+            weights = is_finite.to(rows.dtype) if weights is None else weights * is_finite
+            rows = torch.where(is_finite[:, None], rows, 0.0)
         before = (self.count, self.running_mean, self.running_square)
         count, mean, square = merge_moments(*before, rows, weights, group)
         self.count.copy_(count)
