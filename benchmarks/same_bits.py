@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import table
-from benchmarks.trees import CommandFailed, Tree, metric_records, run_folder, two_trees
+from benchmarks.trees import STATED, CommandFailed, Tree, metric_records, run_folder, two_trees
 
 CLOCK = "clock"
 DATASET = "same/bits-v0"
@@ -53,7 +53,7 @@ class ShortRun:
         return {
             "name": self.name,
             "env": {**self.env, "vectorization": self.vectorization, "seed": 7},
-            "policy": {"algo": self.algo, "network": {"hidden_sizes": [16, 16], "activation": "tanh"}},
+            "policy": {"algo": self.algo, "network": {"hidden_sizes": [16, 16], **STATED}},
             "train": self.train,
             "buffer": {"capacity": 100_000},
             "eval": {"every_epochs": 2, "episodes": 2, "final_episodes": 2},

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.page import table
-from benchmarks.trees import CommandFailed, Tree, metric_records, run_folder, two_trees
+from benchmarks.trees import STATED, CommandFailed, Tree, metric_records, run_folder, two_trees
 
 LEAST = 0.97
 """Median ratio below which the working tree counts as slower."""
@@ -37,7 +37,7 @@ def experiment(algo: str, env: dict[str, Any], hidden_sizes: list[int], train: d
     return {
         "name": algo,
         "env": {**env, "vectorization": "native", "seed": 1},
-        "policy": {"algo": algo, "network": {"hidden_sizes": hidden_sizes, "activation": "tanh"}},
+        "policy": {"algo": algo, "network": {"hidden_sizes": hidden_sizes, **STATED}},
         "train": train,
         "buffer": {"capacity": 100_000},
         "eval": NO_EVALUATION,

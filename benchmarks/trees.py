@@ -25,6 +25,8 @@ from benchmarks.venvs import ROOT
 
 MAIN = "main"
 TIMEOUT_S = 600.0
+STATED = {"activation": "tanh", "normalize_observations": False}
+"""Settings of a network that are the same in both trees, whatever their defaults are."""
 
 
 class CommandFailed(Exception):
