@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rlstudio.core.catalog import ALGOS
+from rlstudio.core.catalog import ALGOS, Catalog
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.config.fitting import taken
 from rlstudio.experiment.config.presets import described_presets
@@ -35,6 +35,11 @@ def env_documents() -> list[Document]:
     from rlstudio.experiment.training.environments import known_envs
 
     return [asdict(env) for env in known_envs()]
+
+
+def part_documents(catalog: Catalog) -> list[Document]:
+    """The parts of one kind, ours and those of other packages."""
+    return [{"name": name, "summary": catalog.summary(name)} for name in catalog.names()]
 
 
 def preset_documents(text: str = "") -> list[Document]:
