@@ -1,4 +1,4 @@
-"""How long a look at a long run takes, with the index of its metrics: `python -m benchmarks.metric_index [--values N]`."""
+"""How long a look at a long run takes, with the index of its metrics: `python -m benchmarks.metric_index`."""
 
 from __future__ import annotations
 
