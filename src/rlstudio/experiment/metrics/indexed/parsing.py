@@ -47,11 +47,11 @@ class ParsedLines(NamedTuple):
 def parse_lines(lines: bytes, names: Names) -> ParsedLines:
     """The records of whole lines, in their order."""
     count = lines.count(b"\n")
-    found = _LINE.findall(lines)
-    if not found:
+    matches = _LINE.findall(lines)
+    if not matches:
         return _one_by_one(lines, names)
-    above, ts, step, key, value, tags, crc = zip(*found, strict=True)
-    if len(found) != count or not _match(above, crc):
+    above, ts, step, key, value, tags, crc = zip(*matches, strict=True)
+    if len(matches) != count or not _match(above, crc):
         return _one_by_one(lines, names)
     codes = {name: names.code(name.decode()) for name in dict.fromkeys(key)}
     for name, listed in dict.fromkeys(zip(key, tags, strict=True)):
