@@ -28,10 +28,13 @@ def row_etag(run: RunRow) -> str:
     return _digest([run.version, run.desired, list(run.tags), run.note, run.priority, run.config_hash])
 
 
-def unchanged(run_id: str, etag: str) -> Fence:
-    """For a change of the store: refuses it, inside its transaction, where the run is not the one that was looked at."""
+def unchanged(run_id: str, etag: str | None) -> Fence:
+    """For a change of the store: refuses it inside its transaction where the run is not what was looked at any more;
+    with None it refuses nothing."""
 
     def fence(connection: Connection) -> None:
+        if etag is None:
+            return
         run = get_run(connection, run_id, lock=True)
         if row_etag(run) != etag:
             raise Changed(f"run {run_id}: has changed since it was looked at; it is {run.state} now")

@@ -37,12 +37,11 @@ def fork(
     *,
     empty_replay: bool = False,
     key: str | None = None,
-    fingerprint: str | None = None,
     **origin: Unpack[SweepOrigin],
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
-    if that is damaged. `key` and `fingerprint`: as `Store.create` takes them. `origin`: its sweep and trial. Without `name=...` among the overrides the child gets a name of
-    its own: its parent's goes on to mean its parent."""
+    if that is damaged. `key`: as `Store.create` takes it. `origin`: its sweep and trial. Without `name=...` among the
+    overrides the child gets a name of its own: its parent's goes on to mean its parent."""
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, parent.name))}"]
@@ -51,7 +50,7 @@ def fork(
     if cfg.register.model is not None:
         check(cfg)
     request = request_of(cfg, parent_id=parent.id, **origin)
-    child = workspace.store.create(request, owner=this_process(), key=key, fingerprint=fingerprint)
+    child = workspace.store.create(request, owner=this_process(), key=key)
     with recording_failure(workspace.store, child):
         folder = folder_of(workspace, child)
         lease = StoreLease(workspace.store, child, folder.path)
@@ -101,18 +100,16 @@ def fork_later(
     *,
     empty_replay: bool = False,
     key: str | None = None,
-    fingerprint: str | None = None,
 ) -> RunRow:
-    """The child in the queue. A `key` makes it once, and `fingerprint` is what was asked for with it; what a process
-    left half-made that was killed is made anew."""
+    """The child in the queue. A `key` makes it once; what a process that was killed left half-made is made anew."""
     refuse_elsewhere(parent.env_id)
-    known = None if key is None else workspace.store.run_of_key(key, fingerprint or "")
+    known = None if key is None else workspace.store.run_of_key(key)
     if known is not None:
         if known.is_managed or (known.is_owned and not is_gone(known.process)):
             return known
         workspace.reap()
         remove(workspace, workspace.find(known.id))
-    child = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay, key=key, fingerprint=fingerprint)
+    child = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay, key=key)
     return queued(workspace, child)
 
 

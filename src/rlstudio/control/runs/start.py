@@ -72,18 +72,15 @@ def enqueue(
     return workspace.store.create(request_of(cfg, notify, **origin), key=key)
 
 
-def enqueue_once(
-    workspace: Workspace, experiments: Sequence[ExperimentConfig], *, key: str | None, fingerprint: str | None
-) -> list[RunRow]:
+def enqueue_once(workspace: Workspace, experiments: Sequence[ExperimentConfig], *, key: str | None) -> list[RunRow]:
     """Put experiments that differ in their seeds alone into the queue. A key makes them once: where this was killed
-    half-way, the same call makes those that are missing. `fingerprint` stands for what was asked for with the key."""
+    half-way, the same call makes those that are missing."""
     first = experiments[0]
     refuse_elsewhere(first.env.id)
     check_place(workspace, first.resources)
     check(first)
     return [
-        workspace.store.create(request_of(cfg), key=key and f"{key}/{place}", fingerprint=fingerprint)
-        for place, cfg in enumerate(experiments)
+        workspace.store.create(request_of(cfg), key=key and f"{key}/{place}") for place, cfg in enumerate(experiments)
     ]
 
 

@@ -51,12 +51,12 @@ def owned_run(connection: Connection, run_id: str, token: int) -> RunRow:
     return run
 
 
-def run_of_key(connection: Connection, key: str, asked: str) -> RunRow | None:
-    """The run that a key stands for; refused where it stands for something else than what is `asked` for now."""
+def run_of_key(connection: Connection, key: str, config_hash: str | None = None) -> RunRow | None:
+    """The run that a key stands for; refused where that is another experiment than this one."""
     row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
     if row is None:
         return None
-    if row["config_hash"] != asked:
+    if config_hash is not None and row["config_hash"] != config_hash:
         raise UserError(
             f"key {key!r}: was used for another experiment, run {row['run_id']}; one key stands for one launch"
         )
@@ -66,12 +66,11 @@ def run_of_key(connection: Connection, key: str, asked: str) -> RunRow | None:
 def insert_run(
     connection: Connection,
     request: RunRequest,
-    key: tuple[str, str] | None = None,
+    key: str | None = None,
     owner: Owner | None = None,
     run_id: str | None = None,
     token: int = 0,
 ) -> RunRow:
-    """`key`: the key it is to have, and what was asked for with it."""
     if run_id is not None and connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).first():
         raise taken(run_id)
     run_id = run_id or _unused_id(connection, request)
@@ -82,7 +81,7 @@ def insert_run(
     first = {"run_id": run_id, "version": 1, "state": str(RunState.QUEUED), "token": token, "at": moment}
     connection.execute(insert(events), first)
     if key is not None:
-        connection.execute(insert(keys).values(key=key[0], run_id=run_id, config_hash=key[1]))
+        connection.execute(insert(keys).values(key=key, run_id=run_id, config_hash=request.config_hash))
     run = get_run(connection, run_id)
     return run if owner is None else claim_run(connection, run, owner, has_process=True)
 

@@ -92,7 +92,7 @@ class Order:
         if (place.value is None) != (last.value is None):
             return place.value is None
         here, there = (place.value, place.id), (last.value, last.id)
-        return here < there if self.descending else here > there  # type: ignore[operator]
+        return here < there if self.descending else here > there
 
 
 def unowned_page(database: Database, wanted: RunFilter, order: Order, after: Place | None, limit: int) -> list[RunRow]:

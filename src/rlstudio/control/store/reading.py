@@ -90,10 +90,10 @@ class StoreReader:
         lineage: Lineage = json.loads(self._large(run_id, "lineage"))
         return lineage
 
-    def run_of_key(self, key: str, asked: str) -> RunRow | None:
-        """The run that a key stands for, if it has been used; refused where it was used for something else."""
+    def run_of_key(self, key: str) -> RunRow | None:
+        """The run that a key stands for, if it has been used."""
         with self.database.read() as connection:
-            return run_of_key(connection, key, asked)
+            return run_of_key(connection, key)
 
     def consent(self, run_id: str) -> Consent:
         """What the user let a run import: nothing, for one that was not launched here."""

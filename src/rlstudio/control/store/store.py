@@ -53,20 +53,17 @@ class Store(StoreReader):
         owner: Owner | None = None,
         run_id: str | None = None,
         fence: Fence = lambda connection: None,
-        fingerprint: str | None = None,
     ) -> RunRow:
         """A new run, QUEUED; with an owner it starts at once. The same key twice is the same run, made once,
-        whatever its state is now; with another `fingerprint` of what was asked for (else: another config) it is
-        refused. `fence` raises inside the transaction where this may not be done any more."""
+        whatever its state is now. `fence` raises inside the transaction where this may not be done any more."""
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
             raise UserError(f"key: has {len(key)} characters; give 1 to {LONGEST_KEY}")
         for _ in range(ID_ATTEMPTS):
             try:
                 with self.database.write() as connection:
                     fence(connection)
-                    asked = fingerprint or request.config_hash
-                    known = None if key is None else run_of_key(connection, key, asked)
-                    return known or insert_run(connection, request, key and (key, asked), owner, run_id)
+                    known = None if key is None else run_of_key(connection, key, request.config_hash)
+                    return known or insert_run(connection, request, key, owner, run_id)
             except IntegrityError as error:  # another process took the id or the key: try again
                 refused = error
         raise refused

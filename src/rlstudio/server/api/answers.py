@@ -15,8 +15,8 @@ from rlstudio.control.references import References
 from rlstudio.control.runs.documents import entry_document
 from rlstudio.control.runs.etag import etag_of
 from rlstudio.control.workspace import Entry
-from rlstudio.core.errors import RunNotFound, UnknownName, UserError
-from rlstudio.server.http.problems import RequestRefused
+from rlstudio.core.errors import UserError
+from rlstudio.server.http.problems import RequestRefused, without_paths
 
 Document = dict[str, Any]
 
@@ -52,10 +52,10 @@ def run_row(entry: Entry, references: References) -> Document:
     return {**entry_document(entry), "handle": references.handle(entry.id), "etag": etag_of(entry)}
 
 
-def without_paths(document: Mapping[str, Any]) -> Document:
+def without_places(document: Mapping[str, Any]) -> Document:
     """Where a file lies is the server's own business."""
     return {
-        name: [without_paths(inner) for inner in value]
+        name: [without_places(inner) for inner in value]
         if isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value)
         else value
         for name, value in document.items()
@@ -68,7 +68,5 @@ def unknown_is_404() -> Iterator[None]:
     """A name in the path of a request that nothing has."""
     try:
         yield
-    except (RunNotFound, UnknownName) as error:
-        raise RequestRefused(HTTPStatus.NOT_FOUND, str(error)) from error
     except UserError as error:
-        raise RequestRefused(HTTPStatus.NOT_FOUND, str(error)) from error
+        raise RequestRefused(HTTPStatus.NOT_FOUND, without_paths(str(error))) from error

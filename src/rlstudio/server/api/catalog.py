@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from rlstudio.control.choices import algo_documents, env_documents, part_documents, preset_documents
-from rlstudio.core.catalog import ALGOS, PLANNERS, SINKS
+from rlstudio.control.choices import preset_name
+from rlstudio.core.catalog import ALGOS
 from rlstudio.core.parsing.yaml_file import read_text
-from rlstudio.experiment.config.presets import presets, shipped_name
-from rlstudio.experiment.config.schema import experiment_schema
-from rlstudio.server.api.answers import Document, answer
+from rlstudio.experiment.config.presets import shipped_files, shipped_name
+from rlstudio.server.api.answers import answer
 from rlstudio.server.api.schemas import CatalogAnswer, PresetAnswer, SchemaAnswer
+from rlstudio.server.api.service import Served
 from rlstudio.server.http.callers import Reader
 from rlstudio.server.http.problems import RequestRefused
 
@@ -22,53 +21,32 @@ router = APIRouter(tags=["catalog"])
 
 
 @router.get("/catalog", response_model=CatalogAnswer)
-def catalog(caller: Reader) -> Response:
-    """Everything that an experiment can be made of."""
-    return answer(_catalog())
-
-
-@cache
-def _catalog() -> Document:
-    return {
-        "algos": algo_documents(),
-        "envs": env_documents(),
-        "planners": part_documents(PLANNERS),
-        "sinks": part_documents(SINKS),
-        "presets": [{"name": name_of(preset["file"]), **preset} for preset in preset_documents()],
-    }
-
-
-def name_of(file: str) -> str:
-    """`configs/ppo/cartpole.yaml` is called `ppo/cartpole` here."""
-    return file.removeprefix("configs/").removesuffix(".yaml")
+def catalog(caller: Reader, service: Served) -> Response:
+    """Everything that an experiment can be made of here."""
+    return answer(service.described("catalog"))
 
 
 def preset_text(name: str) -> str:
     """The file of a preset; names are compared, and never used as a path."""
-    for path in presets():
-        if name_of(shipped_name(path)) == name:
+    for path in shipped_files():
+        if preset_name(shipped_name(path)) == name:
             return path.read_text()
     raise RequestRefused(HTTPStatus.NOT_FOUND, f"preset {name[:100]!a}: there is none; GET /api/v1/catalog lists them")
 
 
 @router.get("/presets/{name:path}", response_model=PresetAnswer)
 def preset(caller: Reader, name: Annotated[str, Path(max_length=200)]) -> Response:
-    """An experiment that ships with RLStudio."""
+    """An experiment, or a sweep, that ships with RLStudio."""
     text = preset_text(name)
     return answer({"name": name, "yaml": text, "config": read_text(text, name).data})
 
 
 @router.get("/schema", response_model=SchemaAnswer)
-def schema(caller: Reader, algo: Annotated[str | None, Query(max_length=100)] = None) -> Response:
+def schema(caller: Reader, service: Served, algo: Annotated[str | None, Query(max_length=100)] = None) -> Response:
     """The JSON schema of an experiment, for one algorithm or for all, as `rlctl schema`."""
     if algo is not None:
         ALGOS.find(algo)
-    return answer(_schema(algo))
-
-
-@cache
-def _schema(algo: str | None) -> Document:
-    return experiment_schema(algo)
+    return answer(service.described("schema", algo=algo))
 
 
 @router.get("/schema/sweep", response_model=SchemaAnswer)

@@ -1,5 +1,5 @@
-"""A file as the body of an answer: always as an attachment, never guessed at by a browser, in parts where a `Range` asks
-for one. It is opened through `Folder`, which follows no link, and read from that descriptor alone."""
+"""A file as the body of an answer: an attachment whose kind no browser guesses, in parts where a `Range` asks for one.
+It is opened through `Folder`, which follows no link, and read from that descriptor alone."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
@@ -60,12 +59,6 @@ class ExperimentBody(Body):
         return self.yaml if self.yaml is not None else json.dumps(self.config, ensure_ascii=False)
 
 
-def fingerprint(body: BaseModel, *more: str) -> str:
-    """What was asked for, so that a key is not used for something else."""
-    text = json.dumps([body.model_dump(mode="json"), *more], sort_keys=True)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 @router.post(
     "/experiments",
     status_code=HTTPStatus.CREATED,
@@ -77,8 +70,7 @@ def launch(caller: Actor, service: Served, body: ExperimentBody) -> Response:
     same runs, also where the server was killed before it could answer."""
     if body.validate_only:
         return answer(service.workbench.do("validate", body.asked()))
-    once = {"key": caller.key or None, "fingerprint": fingerprint(body)}
-    ids = service.workbench.do("launch", {**body.asked(), **once})
+    ids = service.workbench.do("launch", {**body.asked(), "key": caller.key or None})
     references = service.listing.references()
     runs = [run_row(service.listing.find(run_id), references) for run_id in ids]
     location = {"Location": f"/api/v1/runs/{ids[0]}"}

@@ -15,7 +15,7 @@ from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.parsing.yaml_text import write_text
 from rlstudio.experiment.analysis.compare_runs import differences
 from rlstudio.experiment.lineage.secrets import masked_settings
-from rlstudio.server.api.answers import Document, answer, without_paths
+from rlstudio.server.api.answers import Document, answer, without_places
 from rlstudio.server.api.download import attachment, type_of
 from rlstudio.server.api.runs import LONGEST_WORD, Ref, found
 from rlstudio.server.api.schemas import Artifacts, Checkpoints, ConfigAnswer, Events, LogText
@@ -97,7 +97,7 @@ def events_of(entry: Entry, after: int) -> Iterator[Document]:
         if seq > after:
             masked = masked_settings({name: value for name, value in event.items() if name not in ("ts", "kind")})
             fields = masked if isinstance(masked, dict) else {}
-            yield {**without_paths(fields), "seq": seq, "time": event.get("ts"), "kind": str(event.get("kind"))}
+            yield {**without_places(fields), "seq": seq, "time": event.get("ts"), "kind": str(event.get("kind"))}
 
 
 @router.get("/runs/{ref}/log", response_model=LogText)
@@ -105,9 +105,7 @@ def log(
     caller: Reader,
     service: Served,
     ref: Ref,
-    offset: Annotated[int, Query(ge=-(10**15), le=10**15, description="In bytes; negative: from the end.")] = -(
-        1 << 16
-    ),
+    offset: Annotated[int, Query(ge=-(10**15), le=10**15, description="Bytes; negative: from the end.")] = -(1 << 16),
     limit: Annotated[int, Query(ge=1, le=MOST_BYTES)] = 1 << 16,
 ) -> Response:
     """A piece of what the run and its environment printed."""
@@ -128,7 +126,7 @@ def checkpoints(caller: Reader, service: Served, ref: Ref) -> Response:
     """The checkpoints of a run, oldest first."""
     entry = found(service, ref)
     items = checkpoint_documents(entry.folder) if entry.has_folder else []
-    return answer({"items": [without_paths(item) for item in items]})
+    return answer({"items": [without_places(item) for item in items]})
 
 
 @router.get("/runs/{ref}/artifacts", response_model=Artifacts)

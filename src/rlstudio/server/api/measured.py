@@ -17,11 +17,13 @@ from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.analysis.compare_groups import compare_groups
 from rlstudio.experiment.analysis.groups import curve_metric, curves_of
+from rlstudio.experiment.metrics.indexed.downsampling import FEWEST_POINTS
+from rlstudio.experiment.metrics.indexed.snapshot import Range
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.server.api.answers import answer
 from rlstudio.server.api.runs import Ref, found
 from rlstudio.server.api.schemas import Comparison, Curves, MetricNames, SeriesAnswer
-from rlstudio.server.api.series import group_curve, names_of, series_of
+from rlstudio.server.api.series import group_document, name_documents, series_document
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 from rlstudio.server.http.problems import RequestRefused
@@ -32,7 +34,7 @@ LONGEST_LIST = 20_000
 CSV_ROWS = 2000
 
 router = APIRouter(tags=["metrics"])
-Points = Annotated[int, Query(ge=2, le=MOST_POINTS, description="At most so many, extremes kept.")]
+Points = Annotated[int, Query(ge=FEWEST_POINTS, le=MOST_POINTS, description="At most so many, extremes kept.")]
 Listed = Annotated[str, Query(max_length=LONGEST_LIST, description="Separated by commas.")]
 
 
@@ -40,7 +42,7 @@ Listed = Annotated[str, Query(max_length=LONGEST_LIST, description="Separated by
 def metric_names(caller: Reader, service: Served, ref: Ref) -> Response:
     """Which metrics a run has."""
     entry = found(service, ref)
-    return answer({"names": names_of(entry), "steps": entry.status.env_steps})
+    return answer({"names": name_documents(service.measured(entry)), "steps": entry.status.env_steps})
 
 
 @router.get("/runs/{ref}/series", response_model=SeriesAnswer)
@@ -50,14 +52,17 @@ def series(
     ref: Ref,
     names: Listed = "",
     points: Points = 500,
-    start: Annotated[int | None, Query(alias="from", ge=0, description="First step.")] = None,
-    to: Annotated[int | None, Query(ge=0, description="Last step.")] = None,
+    start: Annotated[float | None, Query(alias="from", description="First step, or second since 1970.")] = None,
+    to: Annotated[float | None, Query(description="Last step, or second.")] = None,
     x: Literal["env_steps", "time"] = "env_steps",
     after: Annotated[str, Query(max_length=100, description="`next` of an earlier answer: only what is new.")] = "",
 ) -> Response:
-    """Metrics over steps or time. With more points than asked for, each bucket has its mean, lowest and highest."""
-    entry = found(service, ref)
-    return answer(series_of(entry, _listed(names, MOST_NAMES), points, start, to, x, after))
+    """Metrics over steps or time. Of more points than asked for, those that keep the extremes; full buckets stay as
+    they are while a run goes on."""
+    snapshot, keys = service.measured(found(service, ref)), _listed(names, MOST_NAMES) or None
+    if after:
+        return answer(series_document(snapshot.since(after, keys, points=points), x))
+    return answer(series_document(snapshot.series(keys, points=points, within=Range(start, to, x)), x))
 
 
 @router.get("/runs/{ref}/metrics.csv", response_class=StreamingResponse)
@@ -111,8 +116,9 @@ def curves(
     """One learning curve for each group: the interquartile mean of its runs and its 95 % bootstrap band."""
     groups = measured_groups(_selected(service, runs))
     key, notes = curve_metric(groups, metric)
-    drawn, more = curves_of(groups, key)
-    return answer({"metric": key, "groups": [group_curve(curve, points) for curve in drawn], "notes": [*notes, *more]})
+    _, more = curves_of(groups, key)
+    drawn = [group_document(group, key, points) for group in groups]
+    return answer({"metric": key, "groups": drawn, "notes": [*notes, *more]})
 
 
 def _selected(service: Service, words: str) -> tuple[Entry, ...]:

@@ -29,12 +29,13 @@ def queue_document(service: Service) -> Document:
         {
             "id": worker.id,
             "host": worker.process.host,
+            "pid": worker.process.pid,
             "cpus": worker.cpus,
             "gpus": worker.gpus,
             "memory_mb": worker.memory_mb,
-            "steps_per_second": worker.throughput,
+            "throughput": worker.throughput,
         }
         for worker in view.workers
     ]
-    slots = {name: sum(int(worker[name]) for worker in workers) for name in ("cpus", "gpus", "memory_mb")}
+    slots = {name: sum(getattr(worker, name) for worker in view.workers) for name in ("cpus", "gpus", "memory_mb")}
     return {**documents, "workers": workers, "slots": slots}

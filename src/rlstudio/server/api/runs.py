@@ -15,10 +15,9 @@ from rlstudio.control.store.pages import Order, Place, RunFilter
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import RunState
-from rlstudio.server.api.answers import Document, answer, run_row, unknown_is_404, without_paths
+from rlstudio.server.api.answers import Document, answer, run_row, unknown_is_404, without_places
 from rlstudio.server.api.schemas import RunPage, WholeRun
 from rlstudio.server.api.service import Served, Service
-from rlstudio.server.api.sparks import sparks
 from rlstudio.server.http.callers import Reader
 
 MOST_RUNS = 500
@@ -46,9 +45,7 @@ def list_runs(
     algo: Words = [],  # noqa: B006
     tag: Words = [],  # noqa: B006
     name: Words = [],  # noqa: B006
-    q: Annotated[
-        str, Query(max_length=LONGEST_WORD, description="In the id, name, algo, env, a tag or the note.")
-    ] = "",
+    q: Annotated[str, Query(max_length=LONGEST_WORD, description="In id, name, algo, env, tags or note.")] = "",
     sort: Annotated[str, Query(max_length=32, description="A field of a run; `-` before it: largest first.")] = "-id",
     limit: Annotated[int, Query(ge=1, le=MOST_RUNS)] = 100,
     cursor: Annotated[str, Query(max_length=1000, description="`next_cursor` of the page before.")] = "",
@@ -64,8 +61,8 @@ def list_runs(
     references = service.listing.references()
     items = [run_row(entry, references) for entry in page.entries]
     if spark:
-        for item, values in zip(items, sparks(page.entries, spark), strict=True):
-            item["spark"] = values
+        for item, entry in zip(items, page.entries, strict=True):
+            item["spark"] = service.sparks.of(entry, spark)
     return answer({"items": items, "next_cursor": _cursor(page.last, order), "total": page.total})
 
 
@@ -80,7 +77,7 @@ def whole_run(service: Service, entry: Entry) -> Document:
     lineage = lineage_document(service.looking, entry)
     document = whole_document(entry, service.listing.references())
     return {
-        **without_paths(document),
+        **without_places(document),
         "etag": etag_of(entry),
         **{part: lineage[part] for part in ("lineage", "relatives", "history")},
     }

@@ -106,13 +106,11 @@ class MetricNames(Answer):
 
 
 class Series(Answer):
-    """`low` and `high` are there where a point stands for several values, `clock` holds epoch seconds."""
+    """`clock`: when each point was measured, in seconds since 1970."""
 
     x: list[float]
     y: list[float | None]
-    clock: list[float] = []
-    low: list[float | None] | None = None
-    high: list[float | None] | None = None
+    clock: list[float]
 
 
 class SeriesAnswer(Answer):
@@ -258,6 +256,7 @@ class CatalogAnswer(Answer):
     planners: list[dict[str, Any]]
     sinks: list[dict[str, Any]]
     presets: list[dict[str, Any]]
+    sweeps: list[dict[str, Any]]
 
 
 class PresetAnswer(Answer):
@@ -280,3 +279,13 @@ class Validated(Answer):
     config: dict[str, Any] | None
     yaml: str | None
     problems: list[dict[str, Any]]
+
+
+class Health(Answer):
+    status: str
+    version: str
+
+
+class Me(Answer):
+    name: str
+    role: str

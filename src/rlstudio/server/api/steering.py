@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from pydantic import Field
 
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.runs.etag import etag_of, row_etag, unchanged
+from rlstudio.control.runs.etag import etag_of, unchanged
 from rlstudio.control.runs.labels import LONGEST_NOTE, check_tags
 from rlstudio.control.runs.remove import refuse_referred, remove
 from rlstudio.control.runs.stop import EndRequest
@@ -19,7 +19,7 @@ from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import Changed, Conflict
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.server.api.answers import answer, run_row
-from rlstudio.server.api.experiments import LONGEST_OVERRIDE, MOST_OVERRIDES, Body, fingerprint
+from rlstudio.server.api.experiments import LONGEST_OVERRIDE, MOST_OVERRIDES, Body
 from rlstudio.server.api.runs import Ref, found
 from rlstudio.server.api.schemas import Run
 from rlstudio.server.api.service import Served, Service
@@ -28,7 +28,9 @@ from rlstudio.server.http.callers import Actor, Caller
 router = APIRouter(tags=["runs"])
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=200, description="The `etag` that was looked at.")]
 Override = Annotated[str, Field(max_length=LONGEST_OVERRIDE)]
-TAKES_EFFECT = {202: {"model": Run, "description": "It is on its way: the run ends at its next safe point."}}
+TAKES_EFFECT: dict[int | str, dict[str, Any]] = {
+    202: {"model": Run, "description": "It is on its way: the run ends at its next safe point."}
+}
 
 
 def answered(service: Service, run_id: str, status: int = HTTPStatus.OK) -> Response:
@@ -67,9 +69,9 @@ def _end(
 ) -> Response:
     etag = wanted_etag(if_match)
     refuse_changed(entry, etag)
-    fence = {} if etag is None or entry.run is None else {"fence": unchanged(entry.id, etag)}
+    fence = unchanged(entry.id, etag if entry.run is not None else None)
     try:
-        after = EndRequest(service.acting, entry.id, desired, pause=pause, **fence).deliver()
+        after = EndRequest(service.acting, entry.id, desired, pause=pause, fence=fence).deliver()
     except Changed:
         raise
     except Conflict:
@@ -130,7 +132,6 @@ def fork(caller: Actor, service: Served, ref: Ref, body: ForkBody | None = None)
         "seed": given.seed,
         "name": given.name,
         "key": caller.key or None,
-        "fingerprint": fingerprint(given, entry.id),
     }
     return answered(service, service.workbench.do("fork", arguments), HTTPStatus.CREATED)
 
@@ -150,15 +151,15 @@ def change(caller: Actor, service: Served, ref: Ref, body: ChangeBody, if_match:
     if body.tags is not None:
         check_tags(body.tags)
     run = known_run(service.acting, entry.id)
-    # A run that was adopted just now, or reaped, is what the caller looked at, under a new ETag.
-    fence = {} if etag is None else {"fence": unchanged(run.id, etag if entry.run is not None else row_etag(run))}
-    service.acting.store.annotate(run.id, tags=body.tags, note=body.note, priority=body.priority, **fence)
+    # One that was adopted just now is what the caller looked at.
+    fence = unchanged(run.id, etag if entry.run is not None else None)
+    service.acting.store.annotate(run.id, tags=body.tags, note=body.note, priority=body.priority, fence=fence)
     return answered(service, run.id)
 
 
 @router.delete("/runs/{ref}", status_code=HTTPStatus.NO_CONTENT, response_class=Response)
 def delete(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
-    """Delete a run with all it holds. Refused: a running one, one that others were forked from or that a sweep needs."""
+    """Delete a run with all it holds. Refused: a running one, one that others descend from or that a sweep needs."""
     entry = found(service, ref)
     refuse_changed(entry, wanted_etag(if_match))
     service.acting.reap()

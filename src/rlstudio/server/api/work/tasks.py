@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlstudio.control.choices import catalog_document
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.etag import unchanged
@@ -15,6 +16,7 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import apply_overrides, config_hash, to_yaml
 from rlstudio.core.errors import ConfigError, RLStudioError
 from rlstudio.core.parsing.yaml_file import read_text
+from rlstudio.experiment.config.schema import experiment_schema
 from rlstudio.server.api.work.refusals import problems_of
 from rlstudio.server.api.work.remote import refuse_places, refuse_unknown_env
 
@@ -34,7 +36,14 @@ class Tasks:
         self._imports = import_modules(imports, runs_dir=runs_dir)
 
     def known(self) -> Mapping[str, Callable[..., Any]]:
-        return {"validate": self.validate, "launch": self.launch, "fork": self.fork, "resume": self.resume}
+        return {
+            "validate": self.validate,
+            "launch": self.launch,
+            "fork": self.fork,
+            "resume": self.resume,
+            "catalog": catalog_document,
+            "schema": experiment_schema,
+        }
 
     # -- experiments ------------------------------------------------------------------------------------------------
 
@@ -59,11 +68,11 @@ class Tasks:
             "problems": [],
         }
 
-    def launch(self, key: str | None, fingerprint: str | None, **asked: Any) -> list[str]:
+    def launch(self, key: str | None, **asked: Any) -> list[str]:
         """The ids of the queued runs, one for each seed. All of them are checked before the first is there."""
         from rlstudio.control.runs.start import enqueue_once
 
-        queued = enqueue_once(self._workspace, self._experiments(**asked), key=key, fingerprint=fingerprint)
+        queued = enqueue_once(self._workspace, self._experiments(**asked), key=key)
         ensure_worker(self._workspace)
         return [run.id for run in queued]
 
@@ -109,7 +118,6 @@ class Tasks:
         seed: int | None,
         name: str | None,
         key: str | None,
-        fingerprint: str | None,
     ) -> str:
         """The id of the child in the queue."""
         from rlstudio.control.runs.fork import fork_later
@@ -117,7 +125,7 @@ class Tasks:
         parent = known_run(self._workspace, run_id)
         changes = [*overrides, *_named(seed, name)]
         self._check_overrides(changes)
-        child = fork_later(self._workspace, parent, at, changes, key=key, fingerprint=fingerprint)
+        child = fork_later(self._workspace, parent, at, changes, key=key)
         ensure_worker(self._workspace)
         return child.id
 
@@ -126,8 +134,8 @@ class Tasks:
         from rlstudio.control.runs.start import requeue
 
         self._check_overrides(overrides)
-        fence = {} if etag is None else {"fence": unchanged(run_id, etag)}
-        run = requeue(self._workspace, known_run(self._workspace, run_id), overrides, **fence)
+        run = known_run(self._workspace, run_id)
+        run = requeue(self._workspace, run, overrides, fence=unchanged(run_id, etag))
         ensure_worker(self._workspace)
         return run.id
 

@@ -24,6 +24,7 @@ from rlstudio.core.host.portable import native_environment
 from rlstudio.server.http.problems import FieldProblem, RequestRefused
 from rlstudio.storage.folder import Folder, ensure_directory
 
+PROGRAM = "rlstudio.server.api.work.process"
 LOG = "server-work.log"
 TASK_SECONDS = 300.0
 MOST_TASKS = 200
@@ -41,6 +42,10 @@ class Workbench:
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._done = 0
+        ensure_directory(workspace.state_dir)
+        self._log = Folder(workspace.state_dir).output(
+            LOG
+        )  # now: later a GET may start the process, and writes nothing
 
     def do(self, task: str, arguments: Mapping[str, object]) -> Any:
         """The result of a task of `work.tasks`; what it refuses is raised here."""
@@ -56,6 +61,7 @@ class Workbench:
     def close(self) -> None:
         with self._turn:
             self._end()
+            os.close(self._log)
 
     def _exchange(self, order: Mapping[str, object]) -> bytes:
         process = self._running()
@@ -93,28 +99,16 @@ class Workbench:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._end()
-        ensure_directory(self._workspace.state_dir)
-        log = Folder(self._workspace.state_dir).output(LOG)
         url = self._workspace.url
         variables = {} if url.startswith("sqlite:") else {DATABASE_VARIABLE: url}
-        try:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "rlstudio.server.api.work.process",
-                    str(self._workspace.runs_dir),
-                    *self._imports,
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C of the server's terminal is the server's
-                env={**native_environment(os.environ), **variables},
-            )
-        finally:
-            os.close(log)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", PROGRAM, str(self._workspace.runs_dir), *self._imports],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,  # Ctrl-C of the server's terminal is the server's
+            env={**native_environment(os.environ), **variables},
+        )
         self._done = 0
         return self._process
 
