@@ -48,7 +48,7 @@ class Connection(Protocol):
     """The connection that a request came on, as the protocol puts it into `scope["state"]`."""
 
     def admit(self) -> bool:
-        """It showed a token: it no longer counts among strangers. False where there is no place for it."""
+        """It showed a token: it no longer counts among the unproven. False where there is no place for it."""
         ...
 
 

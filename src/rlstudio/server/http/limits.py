@@ -22,7 +22,7 @@ class Limits:
     idle_seconds: float = 30.0
     """Between two requests of a kept connection."""
 
-    strangers: int = 128
+    unproven: int = 128
     """Connections that have shown no token. Where there are more, the one that has been here longest is closed."""
 
     callers: int = 512
@@ -34,5 +34,5 @@ class Limits:
         if soft == resource.RLIM_INFINITY:
             return self
         return replace(
-            self, strangers=max(8, min(self.strangers, soft // 6)), callers=max(8, min(self.callers, soft // 3))
+            self, unproven=max(8, min(self.unproven, soft // 6)), callers=max(8, min(self.callers, soft // 3))
         )

@@ -81,11 +81,11 @@ class Tokens:
     def find(self, secret: str) -> Token | None:
         """The active token with this secret."""
         given = digest(secret)
-        found = None
+        match = None
         for token in self._current():  # all of them, whichever fits: the time tells nothing
             if hmac.compare_digest(token.sha256, given):
-                found = token
-        return found if found is not None and found.state(self._clock()) == "active" else None
+                match = token
+        return match if match is not None and match.state(self._clock()) == "active" else None
 
     def is_active(self, token: Token) -> bool:
         """Whether a token that was found earlier may still call."""
