@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rlstudio.server.api.routes import PREFIX, routers
+from rlstudio.server.api.routers import PREFIX, routers
 from rlstudio.server.api.service import Service
 from support.http_app import ACT, Answer, ask, made
 

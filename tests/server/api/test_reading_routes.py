@@ -12,7 +12,7 @@ import pytest
 
 from rlstudio.cli.app import main
 from rlstudio.control.store.records import RunRequest
-from rlstudio.server.api.routes import PREFIX
+from rlstudio.server.api.routers import PREFIX
 from support.api_world import api_over, quoted
 from support.path_vectors import TEXTS
 from support.reading_world import tree

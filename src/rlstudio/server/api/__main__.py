@@ -5,7 +5,7 @@ from pathlib import Path
 
 import uvicorn
 
-from rlstudio.server.api.routes import routers
+from rlstudio.server.api.routers import routers
 from rlstudio.server.api.service import Service
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.app import create_app

@@ -21,7 +21,7 @@ from rlstudio.experiment.metrics.indexed.downsampling import FEWEST_POINTS
 from rlstudio.experiment.metrics.indexed.snapshot import Range
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.server.api.answers import answer
-from rlstudio.server.api.runs import Ref, found
+from rlstudio.server.api.routes.runs import Ref, found
 from rlstudio.server.api.schemas import Comparison, Curves, MetricNames, SeriesAnswer
 from rlstudio.server.api.series import group_document, name_documents, series_document
 from rlstudio.server.api.service import Served, Service

@@ -17,7 +17,7 @@ from rlstudio.experiment.analysis.compare_runs import differences
 from rlstudio.experiment.lineage.secrets import masked_settings
 from rlstudio.server.api.answers import Document, answer, without_places
 from rlstudio.server.api.download import attachment, type_of
-from rlstudio.server.api.runs import LONGEST_WORD, Ref, found
+from rlstudio.server.api.routes.runs import LONGEST_WORD, Ref, found
 from rlstudio.server.api.schemas import Artifacts, Checkpoints, ConfigAnswer, Events, LogText
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader

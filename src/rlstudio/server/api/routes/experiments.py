@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlstudio.server.api.answers import answer, run_row
-from rlstudio.server.api.catalog import preset_text
+from rlstudio.server.api.routes.catalog import preset_text
 from rlstudio.server.api.schemas import Launched, Validated
 from rlstudio.server.api.service import Served
 from rlstudio.server.http.callers import Actor

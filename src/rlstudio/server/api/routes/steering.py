@@ -19,8 +19,8 @@ from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import Changed, Conflict
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.server.api.answers import answer, run_row
-from rlstudio.server.api.experiments import LONGEST_OVERRIDE, MOST_OVERRIDES, Body
-from rlstudio.server.api.runs import Ref, found
+from rlstudio.server.api.routes.experiments import LONGEST_OVERRIDE, MOST_OVERRIDES, Body
+from rlstudio.server.api.routes.runs import Ref, found
 from rlstudio.server.api.schemas import Run
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Actor, Caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from rlstudio.core.version import __version__
-from rlstudio.server.api import (
+from rlstudio.server.api.routes import (
     catalog,
     experiments,
     files,
