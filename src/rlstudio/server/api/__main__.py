@@ -1,4 +1,4 @@
-"""Until `rlctl serve` is there: `python -m rlstudio.server.api RUNS_DIR PORT`, with the token `dev` on loopback."""
+"""For trying the API: `python -m rlstudio.server.api RUNS_DIR PORT`, with the token `dev` on loopback."""
 
 import sys
 from pathlib import Path
