@@ -1,4 +1,4 @@
-"""For trying the API: `python -m rlstudio.server.api RUNS_DIR PORT`, with the token `dev` on loopback."""
+"""For trying the API by hand: a server on loopback, of a runs folder and at a port, with the token `dev`."""
 
 import sys
 from pathlib import Path
