@@ -100,7 +100,7 @@ class Run:
         dict of metric -> (steps, values) as arrays. `keys` chooses; without any, everything."""
         import numpy as np
 
-        from rlstudio.experiment.metrics.reader import read_series
+        from rlstudio.experiment.metrics.indexed.index import read_series
 
         series = read_series(self._workspace.folder_to_read(self.id).path, set(keys) or None)
         missing = [key for key in keys if key not in series]
