@@ -1,4 +1,4 @@
-"""Does a change leave RLStudio as fast as it was? `python -m benchmarks.same_speed [--base REV] [--pairs N] [--algos A...]`.
+"""Does a change leave RLStudio as fast as it was? `python -m benchmarks.same_speed [--base REV] [--pairs N]`.
 
 The commit REV is checked out in a temporary worktree; without --base it is the one where this branch left `main`, or on
 `main` itself HEAD~1. PPO, DQN and SAC are trained by that tree and by the working tree in pairs, who goes first

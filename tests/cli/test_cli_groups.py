@@ -64,7 +64,7 @@ def test_newcomer_s4_the_list_fits_80_columns_and_has_seed_algorithm_and_live_re
     )
     assert lines[20].split()[:4] == [ids[0][-4:], lines[20].split()[1], "qrdqn", "0"]
     assert lines[20].split()[1].startswith("qrdqn_A")
-    assert lines[20].split()[1].endswith("…")
+    assert "…" in lines[20].split()[1]
     documents = rlctl("ls", "--json").document
     assert [document["handle"] for document in documents] == [run_id[-4:] for run_id in reversed(ids)]
     assert documents[0]["train_return"] == -12345.678

@@ -20,7 +20,7 @@ NOT_RECORDED = "*"
 
 
 def print_runs(out: Terminal, entries: Sequence[Entry], references: References) -> None:
-    """One line for each: its handle; `train`, the return of its training episodes; `eval`, that of its last evaluation."""
+    """One line each: its handle; `train`, the return of its training episodes; `eval`, of its last evaluation."""
     out.table(HEADER, [_row(entry, references.handle(entry.id)) for entry in entries], shrinking=SHRINKING)
     if not all(entry.recorded for entry in entries):
         out.line(
