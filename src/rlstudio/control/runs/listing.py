@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from rlstudio.control.references import References
-from rlstudio.control.store.pages import Order, Place, RunFilter, unowned_count, unowned_page
+from rlstudio.control.store.pages import RowPlace, RunFilter, RunOrder, unowned_count, unowned_page
 from rlstudio.control.store.schema import runs
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.run_state import OWNED
@@ -27,7 +27,7 @@ SETTLED_SECONDS = 2.0
 class RunPage:
     entries: list[Entry]
     total: int  # of all pages
-    last: Place | None  # where the next page begins; None where there is none
+    last: RowPlace | None  # where the next page begins; None where there is none
 
 
 class Listing:
@@ -57,7 +57,7 @@ class Listing:
         known = [] if workspace.is_empty else workspace.records.runs(ids=[ref])
         return workspace.entry(known[0]) if known else workspace.entries_of([self.references().one_of(ref)])[0]
 
-    def page(self, wanted: RunFilter, order: Order, after: Place | None, limit: int) -> RunPage:
+    def page(self, wanted: RunFilter, order: RunOrder, after: RowPlace | None, limit: int) -> RunPage:
         workspace = self._workspace
         if workspace.is_empty:
             return RunPage([], 0, None)
@@ -101,9 +101,9 @@ class Listing:
         return changed, count, newest
 
 
-def _place(entry: Entry, order: Order) -> Place:
+def _place(entry: Entry, order: RunOrder) -> RowPlace:
     source = entry.run if entry.run is not None and not hasattr(entry.status, order.field) else entry.status
-    return Place(getattr(source, order.field, None), entry.id)
+    return RowPlace(getattr(source, order.field, None), entry.id)
 
 
 def _passes(entry: Entry, wanted: RunFilter) -> bool:

@@ -42,7 +42,7 @@ Value = str | int | float | None
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPlace:
     """The last run of a page."""
 
     value: Value
@@ -62,12 +62,12 @@ class RunFilter:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunOrder:
     field: str = "id"
     descending: bool = True
 
     @classmethod
-    def parse(cls, text: str) -> Order:
+    def parse(cls, text: str) -> RunOrder:
         """`-eval_return`: the best first."""
         field = text.removeprefix("-")
         if field not in SORTABLE:
@@ -79,13 +79,13 @@ class Order:
         return f"{'-' if self.descending else ''}{self.field}"
 
     def sorted(self, rows: Collection[Any], value: Any) -> list[Any]:
-        """In Python what the database does, for runs that it does not have. `value(row)` gives a `Place`."""
+        """In Python what the database does, for runs that it does not have. `value(row)` gives a `RowPlace`."""
         ordered = sorted(rows, key=lambda row: value(row).id, reverse=self.descending)
         known = [row for row in ordered if value(row).value is not None]
         known.sort(key=lambda row: value(row).value, reverse=self.descending)
         return known + [row for row in ordered if value(row).value is None]
 
-    def is_behind(self, place: Place, last: Place | None) -> bool:
+    def is_behind(self, place: RowPlace, last: RowPlace | None) -> bool:
         """Whether a run comes after the last one of the page before."""
         if last is None:
             return True
@@ -95,7 +95,9 @@ class Order:
         return here < there if self.descending else here > there
 
 
-def unowned_page(database: Database, wanted: RunFilter, order: Order, after: Place | None, limit: int) -> list[RunRow]:
+def unowned_page(
+    database: Database, wanted: RunFilter, order: RunOrder, after: RowPlace | None, limit: int
+) -> list[RunRow]:
     """Rows that no process owns: what they are is what the store says. At most `limit`."""
     column = runs.c[order.field]
     ways = [column.is_(None), column.desc() if order.descending else column.asc()]
@@ -115,7 +117,7 @@ def _owned() -> list[str]:
     return [str(state) for state in OWNED]
 
 
-def _behind(column: ColumnElement[Any], order: Order, after: Place | None) -> ColumnElement[bool]:
+def _behind(column: ColumnElement[Any], order: RunOrder, after: RowPlace | None) -> ColumnElement[bool]:
     if after is None:
         return runs.c.id.is_not(None)
     same_later = runs.c.id < after.id if order.descending else runs.c.id > after.id
@@ -142,3 +144,10 @@ def _passes(wanted: RunFilter) -> ColumnElement[bool]:
 
 def _contains(column: ColumnElement[Any], text: str) -> ColumnElement[bool]:
     return func.lower(column).contains(text.lower(), autoescape=True)
+
+
+def changed_since(database: Database, moment: str) -> list[RunRow]:
+    """Rows that were written at this time or later, as the store writes times; oldest change first."""
+    query = EVERY_RUN.where(runs.c.updated_at >= moment).order_by(runs.c.updated_at, runs.c.seq)
+    with database.read() as connection:
+        return [RunRow.from_row(row) for row in connection.execute(query).mappings()]

@@ -16,7 +16,7 @@ from rlstudio.server.api.routes import (
     steering,
     sweeps,
 )
-from rlstudio.server.api.schemas import Health, Me
+from rlstudio.server.api.schemas import HealthSchema, MeSchema
 from rlstudio.server.http.callers import PUBLIC, Reader
 
 PREFIX = "/api/v1"
@@ -24,16 +24,16 @@ PREFIX = "/api/v1"
 server = APIRouter(tags=["server"])
 
 
-@server.get("/health", dependencies=[PUBLIC], response_model=Health)
-def health() -> Health:
+@server.get("/health", dependencies=[PUBLIC], response_model=HealthSchema)
+def health() -> HealthSchema:
     """Whether the server answers."""
-    return Health(status="ok", version=__version__)
+    return HealthSchema(status="ok", version=__version__)
 
 
-@server.get("/me", response_model=Me)
-def me(caller: Reader) -> Me:
+@server.get("/me", response_model=MeSchema)
+def me(caller: Reader) -> MeSchema:
     """Whose token this is, and what it may do."""
-    return Me(name=caller.name, role=caller.role)
+    return MeSchema(name=caller.name, role=caller.role)
 
 
 def routers() -> list[APIRouter]:

@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Answer(BaseModel):
+class AnswerSchema(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Run(Answer):
+class RunSchema(AnswerSchema):
     """One run, as `rlctl ls --json` has it."""
 
     id: str
@@ -51,13 +51,13 @@ class Run(Answer):
     spark: list[float | None] | None = None
 
 
-class RunPage(Answer):
-    items: list[Run]
+class RunPageSchema(AnswerSchema):
+    items: list[RunSchema]
     next_cursor: str | None
     total: int
 
 
-class Checkpoint(Answer):
+class CheckpointSchema(AnswerSchema):
     step: int
     epoch: int | None
     state_hash: str
@@ -65,11 +65,11 @@ class Checkpoint(Answer):
     size: int
 
 
-class WholeRun(Run):
+class WholeRunSchema(RunSchema):
     seeds: dict[str, Any]
     rollout_workers: dict[str, Any]
     topology: dict[str, Any] | None
-    checkpoints: list[Checkpoint]
+    checkpoints: list[CheckpointSchema]
     weights: dict[str, Any] | None
     curriculum: dict[str, Any] | None
     lineage: dict[str, Any]
@@ -77,35 +77,35 @@ class WholeRun(Run):
     history: list[dict[str, Any]]
 
 
-class Checkpoints(Answer):
-    items: list[Checkpoint]
+class CheckpointsSchema(AnswerSchema):
+    items: list[CheckpointSchema]
 
 
-class ConfigChange(Answer):
+class ConfigChangeSchema(AnswerSchema):
     field: str
     before: Any = None
     after: Any = None
 
 
-class ConfigAnswer(Answer):
+class ConfigSchema(AnswerSchema):
     yaml: str
     config: dict[str, Any]
-    changes: list[ConfigChange] | None
+    changes: list[ConfigChangeSchema] | None
 
 
-class MetricName(Answer):
+class MetricNameSchema(AnswerSchema):
     name: str
     kind: str
     last: float | None
     count: int
 
 
-class MetricNames(Answer):
-    names: list[MetricName]
+class MetricNamesSchema(AnswerSchema):
+    names: list[MetricNameSchema]
     steps: int
 
 
-class Series(Answer):
+class CurveSchema(AnswerSchema):
     """`clock`: when each point was measured, in seconds since 1970."""
 
     x: list[float]
@@ -113,47 +113,47 @@ class Series(Answer):
     clock: list[float]
 
 
-class SeriesAnswer(Answer):
-    series: dict[str, Series]
+class SeriesSchema(AnswerSchema):
+    series: dict[str, CurveSchema]
     complete: bool
     next: str
 
 
-class Event(Answer):
+class EventSchema(AnswerSchema):
     seq: int
     time: float | None
     kind: str
 
 
-class Events(Answer):
-    items: list[Event]
+class EventsSchema(AnswerSchema):
+    items: list[EventSchema]
     next: int
 
 
-class LogText(Answer):
+class LogTextSchema(AnswerSchema):
     text: str
     offset: int
     end: int
 
 
-class Artifact(Answer):
+class ArtifactSchema(AnswerSchema):
     name: str
     size: int
     type: str
 
 
-class Artifacts(Answer):
-    items: list[Artifact]
+class ArtifactsSchema(AnswerSchema):
+    items: list[ArtifactSchema]
 
 
-class Comparison(Answer):
+class ComparisonSchema(AnswerSchema):
     metric: str
     direction: str
     groups: list[dict[str, Any]]
     notes: list[str]
 
 
-class GroupCurve(Answer):
+class GroupCurveSchema(AnswerSchema):
     name: str
     n: int
     x: list[float]
@@ -163,22 +163,22 @@ class GroupCurve(Answer):
     runs: list[dict[str, Any]]
 
 
-class Curves(Answer):
+class CurvesSchema(AnswerSchema):
     metric: str
-    groups: list[GroupCurve]
+    groups: list[GroupCurveSchema]
     notes: list[str]
 
 
-class QueueAnswer(Answer):
-    running: list[Run]
-    queued: list[Run]
-    paused: list[Run]
-    not_recorded: list[Run]
+class QueueSchema(AnswerSchema):
+    running: list[RunSchema]
+    queued: list[RunSchema]
+    paused: list[RunSchema]
+    not_recorded: list[RunSchema]
     workers: list[dict[str, Any]]
     slots: dict[str, int]
 
 
-class SweepRow(Answer):
+class SweepRowSchema(AnswerSchema):
     name: str
     state: str
     trials: int
@@ -186,11 +186,11 @@ class SweepRow(Answer):
     etag: str
 
 
-class SweepPage(Answer):
-    items: list[SweepRow]
+class SweepPageSchema(AnswerSchema):
+    items: list[SweepRowSchema]
 
 
-class SweepAnswer(Answer):
+class SweepSchema(AnswerSchema):
     """A sweep, as `rlctl sweep show --json` has it."""
 
     name: str
@@ -204,7 +204,7 @@ class SweepAnswer(Answer):
     etag: str
 
 
-class VersionAnswer(Answer):
+class VersionSchema(AnswerSchema):
     name: str
     model: str
     version: int
@@ -215,7 +215,7 @@ class VersionAnswer(Answer):
     created_at: str
 
 
-class Decision(Answer):
+class DecisionSchema(AnswerSchema):
     seq: int
     version: int
     stage: str
@@ -226,11 +226,11 @@ class Decision(Answer):
     verdict: dict[str, Any]
 
 
-class Decisions(Answer):
-    items: list[Decision]
+class DecisionsSchema(AnswerSchema):
+    items: list[DecisionSchema]
 
 
-class ModelRow(Answer):
+class ModelRowSchema(AnswerSchema):
     name: str
     versions: int
     newest: int
@@ -239,18 +239,18 @@ class ModelRow(Answer):
     etag: str
 
 
-class ModelPage(Answer):
-    items: list[ModelRow]
-    versions: list[VersionAnswer]
+class ModelPageSchema(AnswerSchema):
+    items: list[ModelRowSchema]
+    versions: list[VersionSchema]
 
 
-class ModelAnswer(Answer):
+class ModelSchema(AnswerSchema):
     name: str
-    versions: list[VersionAnswer]
-    history: list[Decision]
+    versions: list[VersionSchema]
+    history: list[DecisionSchema]
 
 
-class CatalogAnswer(Answer):
+class CatalogSchema(AnswerSchema):
     algos: list[dict[str, Any]]
     envs: list[dict[str, Any]]
     planners: list[dict[str, Any]]
@@ -259,33 +259,33 @@ class CatalogAnswer(Answer):
     sweeps: list[dict[str, Any]]
 
 
-class PresetAnswer(Answer):
+class PresetSchema(AnswerSchema):
     name: str
     yaml: str
     config: dict[str, Any]
 
 
-class SchemaAnswer(Answer):
+class SchemaSchema(AnswerSchema):
     pass
 
 
-class Launched(Answer):
-    runs: list[Run]
-    run: Run
+class LaunchedSchema(AnswerSchema):
+    runs: list[RunSchema]
+    run: RunSchema
 
 
-class Validated(Answer):
+class ValidatedSchema(AnswerSchema):
     ok: bool
     config: dict[str, Any] | None
     yaml: str | None
     problems: list[dict[str, Any]]
 
 
-class Health(Answer):
+class HealthSchema(AnswerSchema):
     status: str
     version: str
 
 
-class Me(Answer):
+class MeSchema(AnswerSchema):
     name: str
     role: str

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlstudio.server.api.answers import answer, run_row
 from rlstudio.server.api.routes.catalog import preset_text
-from rlstudio.server.api.schemas import Launched, Validated
+from rlstudio.server.api.schemas import LaunchedSchema, ValidatedSchema
 from rlstudio.server.api.service import Served
 from rlstudio.server.http.callers import Actor
 from rlstudio.server.http.problems import RequestRefused
@@ -62,8 +62,8 @@ class ExperimentBody(Body):
 @router.post(
     "/experiments",
     status_code=HTTPStatus.CREATED,
-    response_model=Launched,
-    responses={200: {"model": Validated, "description": "validate_only: what is wrong with it, if anything."}},
+    response_model=LaunchedSchema,
+    responses={200: {"model": ValidatedSchema, "description": "validate_only: what is wrong with it, if anything."}},
 )
 def launch(caller: Actor, service: Served, body: ExperimentBody) -> Response:
     """Put an experiment into the queue, once for each seed. With an Idempotency-Key the same request again gives the

@@ -17,8 +17,9 @@ from rlstudio.experiment.analysis.compare_runs import differences
 from rlstudio.experiment.lineage.secrets import masked_settings
 from rlstudio.server.api.answers import Document, answer, without_places
 from rlstudio.server.api.download import attachment, type_of
-from rlstudio.server.api.routes.runs import LONGEST_WORD, Ref, found
-from rlstudio.server.api.schemas import Artifacts, Checkpoints, ConfigAnswer, Events, LogText
+from rlstudio.server.api.routes.runs import LONGEST_WORD, Ref, named_run
+from rlstudio.server.api.run_files import events_of, log_piece
+from rlstudio.server.api.schemas import ArtifactsSchema, CheckpointsSchema, ConfigSchema, EventsSchema, LogTextSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 from rlstudio.server.http.problems import RequestRefused
@@ -33,7 +34,7 @@ PARENT = "parent"
 router = APIRouter(tags=["runs"])
 
 
-@router.get("/runs/{ref}/config", response_model=ConfigAnswer)
+@router.get("/runs/{ref}/config", response_model=ConfigSchema)
 def config(
     caller: Reader,
     service: Served,
@@ -41,7 +42,7 @@ def config(
     against: Annotated[str, Query(max_length=LONGEST_WORD, description="`parent` or a run: what differs.")] = "",
 ) -> Response:
     """The complete configuration of a run, with secrets masked; and what differs from that of another one."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     data = config_of(service, entry)
     changes = None
     if against:
@@ -59,7 +60,7 @@ def config_of(service: Service, entry: Entry) -> Document:
 
 def _other(service: Service, entry: Entry, against: str) -> Entry | None:
     if against != PARENT:
-        return found(service, against)
+        return named_run(service, against)
     parent = None if entry.run is None else entry.run.parent_id
     try:
         return None if parent is None else service.listing.find(parent)
@@ -72,7 +73,7 @@ def _change(change: object) -> Document:
     return {"field": document["field"], "before": document.get("left"), "after": document.get("right")}
 
 
-@router.get("/runs/{ref}/events", response_model=Events)
+@router.get("/runs/{ref}/events", response_model=EventsSchema)
 def events(
     caller: Reader,
     service: Served,
@@ -81,7 +82,7 @@ def events(
     limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 200,
 ) -> Response:
     """What happened in a run, oldest first: `seq` counts from 1."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     items = []
     for item in events_of(entry, after):
         items.append(item)
@@ -90,17 +91,7 @@ def events(
     return answer({"items": items, "next": items[-1]["seq"] if items else after})
 
 
-def events_of(entry: Entry, after: int) -> Iterator[Document]:
-    """The events with a larger number."""
-    known = entry.folder.events() if entry.has_folder else iter(())
-    for seq, event in enumerate(known, start=1):
-        if seq > after:
-            masked = masked_settings({name: value for name, value in event.items() if name not in ("ts", "kind")})
-            fields = masked if isinstance(masked, dict) else {}
-            yield {**without_places(fields), "seq": seq, "time": event.get("ts"), "kind": str(event.get("kind"))}
-
-
-@router.get("/runs/{ref}/log", response_model=LogText)
+@router.get("/runs/{ref}/log", response_model=LogTextSchema)
 def log(
     caller: Reader,
     service: Served,
@@ -109,30 +100,21 @@ def log(
     limit: Annotated[int, Query(ge=1, le=MOST_BYTES)] = 1 << 16,
 ) -> Response:
     """A piece of what the run and its environment printed."""
-    entry = found(service, ref)
-    folder, name = Folder(entry.folder.path), entry.folder.log_path.name
-    size = (folder.size(name) or 0) if entry.has_folder else 0
-    start = max(0, size + offset) if offset < 0 else min(offset, size)
-    if not size:
-        return answer({"text": "", "offset": 0, "end": 0})
-    with folder.open(name) as file:
-        file.seek(start)
-        data = file.read(limit)
-    return answer({"text": data.decode(errors="backslashreplace"), "offset": start, "end": start + len(data)})
+    return answer(log_piece(named_run(service, ref), offset, limit))
 
 
-@router.get("/runs/{ref}/checkpoints", response_model=Checkpoints)
+@router.get("/runs/{ref}/checkpoints", response_model=CheckpointsSchema)
 def checkpoints(caller: Reader, service: Served, ref: Ref) -> Response:
     """The checkpoints of a run, oldest first."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     items = checkpoint_documents(entry.folder) if entry.has_folder else []
     return answer({"items": [without_places(item) for item in items]})
 
 
-@router.get("/runs/{ref}/artifacts", response_model=Artifacts)
+@router.get("/runs/{ref}/artifacts", response_model=ArtifactsSchema)
 def artifacts(caller: Reader, service: Served, ref: Ref) -> Response:
     """Files that a run made: videos, exports, tables."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     items = []
     for name in _files(Folder(entry.folder.path), ARTIFACTS) if entry.has_folder else ():
         size = Folder(entry.folder.path).size(f"{ARTIFACTS}/{name}") or 0
@@ -147,7 +129,7 @@ def artifact(
     caller: Reader, service: Served, request: Request, ref: Ref, name: Annotated[str, Path(max_length=1000)]
 ) -> Response:
     """One of them; a `Range` of bytes may be asked for."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     try:
         if entry.has_folder and Folder(entry.folder.path).kind(f"{ARTIFACTS}/{name}") == "file":
             return attachment(Folder(entry.folder.path), f"{ARTIFACTS}/{name}", request)

@@ -21,8 +21,8 @@ from rlstudio.experiment.metrics.indexed.downsampling import FEWEST_POINTS
 from rlstudio.experiment.metrics.indexed.snapshot import Range
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.server.api.answers import answer
-from rlstudio.server.api.routes.runs import Ref, found
-from rlstudio.server.api.schemas import Comparison, Curves, MetricNames, SeriesAnswer
+from rlstudio.server.api.routes.runs import Ref, named_run
+from rlstudio.server.api.schemas import ComparisonSchema, CurvesSchema, MetricNamesSchema, SeriesSchema
 from rlstudio.server.api.series import group_document, name_documents, series_document
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
@@ -38,14 +38,14 @@ Points = Annotated[int, Query(ge=FEWEST_POINTS, le=MOST_POINTS, description="At 
 Listed = Annotated[str, Query(max_length=LONGEST_LIST, description="Separated by commas.")]
 
 
-@router.get("/runs/{ref}/metrics", response_model=MetricNames)
+@router.get("/runs/{ref}/metrics", response_model=MetricNamesSchema)
 def metric_names(caller: Reader, service: Served, ref: Ref) -> Response:
     """Which metrics a run has."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     return answer({"names": name_documents(service.measured(entry)), "steps": entry.status.env_steps})
 
 
-@router.get("/runs/{ref}/series", response_model=SeriesAnswer)
+@router.get("/runs/{ref}/series", response_model=SeriesSchema)
 def series(
     caller: Reader,
     service: Served,
@@ -59,7 +59,7 @@ def series(
 ) -> Response:
     """Metrics over steps or time. Of more points than asked for, those that keep the extremes; full buckets stay as
     they are while a run goes on."""
-    snapshot, keys = service.measured(found(service, ref)), _listed(names, MOST_NAMES) or None
+    snapshot, keys = service.measured(named_run(service, ref)), _listed(names, MOST_NAMES) or None
     if after:
         return answer(series_document(snapshot.since(after, keys, points=points), x))
     return answer(series_document(snapshot.series(keys, points=points, within=Range(start, to, x)), x))
@@ -68,7 +68,7 @@ def series(
 @router.get("/runs/{ref}/metrics.csv", response_class=StreamingResponse)
 def metrics_csv(caller: Reader, service: Served, ref: Ref, names: Listed = "") -> Response:
     """Every value of a run as CSV: ts, step, key, value, tags."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     folder = service.looking.folder_to_read(entry.id)
     keys = _listed(names, MOST_NAMES) or None
     headers = {
@@ -92,7 +92,7 @@ def _csv_rows(entry: Entry, keys: list[str] | None) -> Iterator[str]:
     yield text.getvalue()
 
 
-@router.get("/compare", response_model=Comparison)
+@router.get("/compare", response_model=ComparisonSchema)
 def compare(
     caller: Reader,
     service: Served,
@@ -105,7 +105,7 @@ def compare(
     return answer(compare_groups(groups, metric, minimize=minimize).to_json())
 
 
-@router.get("/curves", response_model=Curves)
+@router.get("/curves", response_model=CurvesSchema)
 def curves(
     caller: Reader,
     service: Served,

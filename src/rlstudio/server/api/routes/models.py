@@ -10,7 +10,7 @@ from rlstudio.control.registry.documents import decision_document, models_docume
 from rlstudio.control.registry.records import Version, check_model
 from rlstudio.control.registry.releases import Releases
 from rlstudio.server.api.answers import Document, answer, unknown_is_404
-from rlstudio.server.api.schemas import Decisions, ModelAnswer, ModelPage, VersionAnswer
+from rlstudio.server.api.schemas import DecisionsSchema, ModelPageSchema, ModelSchema, VersionSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 
@@ -19,7 +19,7 @@ ModelName = Annotated[str, Path(max_length=64, description="Name of a model.")]
 Number = Annotated[int, Path(ge=1, le=10**9)]
 
 
-@router.get("/models", response_model=ModelPage)
+@router.get("/models", response_model=ModelPageSchema)
 def list_models(caller: Reader, service: Served) -> Response:
     """Every version of every model, as `rlctl models --json`."""
     versions = Releases(service.looking).versions()
@@ -52,7 +52,7 @@ def models_etag(versions: list[Version]) -> str:
 LIVE = ("production", "staging")
 
 
-@router.get("/models/{name}", response_model=ModelAnswer)
+@router.get("/models/{name}", response_model=ModelSchema)
 def show_model(caller: Reader, service: Served, name: ModelName) -> Response:
     """The versions of one model, newest first, and every decision about it."""
     releases = Releases(service.looking)
@@ -64,7 +64,7 @@ def show_model(caller: Reader, service: Served, name: ModelName) -> Response:
     return answer({**_summary(name, versions), **document, "name": name}, etag=etag)
 
 
-@router.get("/models/{name}/versions/{number}", response_model=VersionAnswer)
+@router.get("/models/{name}/versions/{number}", response_model=VersionSchema)
 def show_version(caller: Reader, service: Served, name: ModelName, number: Number) -> Response:
     """One version."""
     return answer(version_document(version_of(service, name, number)))
@@ -76,7 +76,7 @@ def version_of(service: Service, name: str, number: int) -> Version:
         return Releases(service.looking).find(f"{name}:{number}")
 
 
-@router.get("/models/{name}/audit", response_model=Decisions)
+@router.get("/models/{name}/audit", response_model=DecisionsSchema)
 def audit(caller: Reader, service: Served, name: ModelName) -> Response:
     """Every decision about a model, oldest first, with the numbers it rests on."""
     releases = Releases(service.looking)

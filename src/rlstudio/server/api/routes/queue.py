@@ -6,14 +6,14 @@ from fastapi import APIRouter, Response
 
 from rlstudio.control.queue.queue_document import queue_view
 from rlstudio.server.api.answers import Document, answer, run_row
-from rlstudio.server.api.schemas import QueueAnswer
+from rlstudio.server.api.schemas import QueueSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 
 router = APIRouter(tags=["queue"])
 
 
-@router.get("/queue", response_model=QueueAnswer)
+@router.get("/queue", response_model=QueueSchema)
 def show_queue(caller: Reader, service: Served) -> Response:
     """`queued` is in the order in which runs start, each with its `position` from 1."""
     return answer(queue_document(service))

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Path, Query, Response
 
 from rlstudio.control.runs.documents import lineage_document, whole_document
 from rlstudio.control.runs.etag import etag_of
-from rlstudio.control.store.pages import Order, Place, RunFilter
+from rlstudio.control.store.pages import RowPlace, RunFilter, RunOrder
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.server.api.answers import Document, answer, run_row, unknown_is_404, without_places
-from rlstudio.server.api.schemas import RunPage, WholeRun
+from rlstudio.server.api.schemas import RunPageSchema, WholeRunSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 
@@ -28,7 +28,7 @@ Ref = Annotated[str, Path(max_length=LONGEST_WORD, description="Id, handle or un
 Words = Annotated[list[Annotated[str, Query(max_length=LONGEST_WORD)]], Query(max_length=100)]
 
 
-def found(service: Service, ref: str) -> Entry:
+def named_run(service: Service, ref: str) -> Entry:
     """The run that the path of a request names; a path of the file system is no name here."""
     with unknown_is_404():
         if "/" in ref or "\0" in ref:
@@ -36,7 +36,7 @@ def found(service: Service, ref: str) -> Entry:
         return service.listing.find(ref)
 
 
-@router.get("/runs", response_model=RunPage)
+@router.get("/runs", response_model=RunPageSchema)
 def list_runs(
     caller: Reader,
     service: Served,
@@ -52,7 +52,7 @@ def list_runs(
     spark: Annotated[int, Query(ge=0, le=200, description="Points of a small curve of the return of each run.")] = 0,
 ) -> Response:
     """Runs, newest first unless `sort` says otherwise. Pages neither repeat nor miss a run while others appear."""
-    order = Order.parse(sort)
+    order = RunOrder.parse(sort)
     known = [str(other).lower() for other in RunState]
     for one in state:
         if one.lower() not in known:
@@ -66,10 +66,10 @@ def list_runs(
     return answer({"items": items, "next_cursor": _cursor(page.last, order), "total": page.total})
 
 
-@router.get("/runs/{ref}", response_model=WholeRun)
+@router.get("/runs/{ref}", response_model=WholeRunSchema)
 def show_run(caller: Reader, service: Served, ref: Ref) -> Response:
     """Everything about one run: progress, hashes, checkpoints, where it comes from and what came of it."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     return answer(whole_run(service, entry), etag=etag_of(entry))
 
 
@@ -83,14 +83,14 @@ def whole_run(service: Service, entry: Entry) -> Document:
     }
 
 
-def _cursor(place: Place | None, order: Order) -> str | None:
+def _cursor(place: RowPlace | None, order: RunOrder) -> str | None:
     if place is None:
         return None
     text = json.dumps([str(order), place.value, place.id])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _place(cursor: str, order: Order) -> Place | None:
+def _place(cursor: str, order: RunOrder) -> RowPlace | None:
     if not cursor:
         return None
     try:
@@ -102,4 +102,4 @@ def _place(cursor: str, order: Order) -> Place | None:
         raise UserError("cursor: is not a `next_cursor` of this list; leave it out to begin at the first page")
     if sort != str(order):
         raise UserError(f"cursor: is of a list that is sorted by {sort!a}, not by {order}; begin at the first page")
-    return Place(value, run_id)
+    return RowPlace(value, run_id)

@@ -20,8 +20,8 @@ from rlstudio.core.errors import Changed, Conflict
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.server.api.answers import answer, run_row
 from rlstudio.server.api.routes.experiments import LONGEST_OVERRIDE, MOST_OVERRIDES, Body
-from rlstudio.server.api.routes.runs import Ref, found
-from rlstudio.server.api.schemas import Run
+from rlstudio.server.api.routes.runs import Ref, named_run
+from rlstudio.server.api.schemas import RunSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Actor, Caller
 
@@ -29,7 +29,7 @@ router = APIRouter(tags=["runs"])
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=200, description="The `etag` that was looked at.")]
 Override = Annotated[str, Field(max_length=LONGEST_OVERRIDE)]
 TAKES_EFFECT: dict[int | str, dict[str, Any]] = {
-    202: {"model": Run, "description": "It is on its way: the run ends at its next safe point."}
+    202: {"model": RunSchema, "description": "It is on its way: the run ends at its next safe point."}
 }
 
 
@@ -46,22 +46,22 @@ def wanted_etag(header: str | None) -> str | None:
     return None if tag == "*" else tag
 
 
-@router.post("/runs/{ref}/stop", response_model=Run, responses=TAKES_EFFECT)
+@router.post("/runs/{ref}/stop", response_model=RunSchema, responses=TAKES_EFFECT)
 def stop(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """End a run at its next safe point; it can be resumed."""
-    return _end(service, caller, found(service, ref), Desired.STOP, if_match)
+    return _end(service, caller, named_run(service, ref), Desired.STOP, if_match)
 
 
-@router.post("/runs/{ref}/cancel", response_model=Run, responses=TAKES_EFFECT)
+@router.post("/runs/{ref}/cancel", response_model=RunSchema, responses=TAKES_EFFECT)
 def cancel(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """Take a run out of the queue, or end it for good; what it has written stays."""
-    return _end(service, caller, found(service, ref), Desired.CANCEL, if_match)
+    return _end(service, caller, named_run(service, ref), Desired.CANCEL, if_match)
 
 
-@router.post("/runs/{ref}/pause", response_model=Run, responses=TAKES_EFFECT)
+@router.post("/runs/{ref}/pause", response_model=RunSchema, responses=TAKES_EFFECT)
 def pause(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """Stop a run of the queue; it keeps its place there."""
-    return _end(service, caller, found(service, ref), Desired.STOP, if_match, pause=True)
+    return _end(service, caller, named_run(service, ref), Desired.STOP, if_match, pause=True)
 
 
 def _end(
@@ -99,12 +99,12 @@ class ResumeBody(Body):
     overrides: list[Override] = Field([], max_length=MOST_OVERRIDES, description="train.epochs=N goes on for longer.")
 
 
-@router.post("/runs/{ref}/resume", status_code=HTTPStatus.ACCEPTED, response_model=Run)
+@router.post("/runs/{ref}/resume", status_code=HTTPStatus.ACCEPTED, response_model=RunSchema)
 def resume(
     caller: Actor, service: Served, ref: Ref, body: ResumeBody | None = None, if_match: IfMatch = None
 ) -> Response:
     """Go on with a run, bit for bit, as soon as there is room; a finished one for longer."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     etag = wanted_etag(if_match)
     refuse_changed(entry, etag)
     if caller.key and entry.status.state in OWNED | {RunState.QUEUED}:
@@ -121,10 +121,10 @@ class ForkBody(Body):
     name: str | None = Field(None, max_length=64)
 
 
-@router.post("/runs/{ref}/fork", status_code=HTTPStatus.CREATED, response_model=Run)
+@router.post("/runs/{ref}/fork", status_code=HTTPStatus.CREATED, response_model=RunSchema)
 def fork(caller: Actor, service: Served, ref: Ref, body: ForkBody | None = None) -> Response:
     """A child of a run, from one of its checkpoints and with settings of its own, in the queue."""
-    entry, given = found(service, ref), body or ForkBody()
+    entry, given = named_run(service, ref), body or ForkBody()
     arguments = {
         "run_id": entry.id,
         "at": given.at,
@@ -142,10 +142,10 @@ class ChangeBody(Body):
     priority: int | None = Field(None, ge=-1000, le=1000, description="Queued runs with a higher one start first.")
 
 
-@router.patch("/runs/{ref}", response_model=Run)
+@router.patch("/runs/{ref}", response_model=RunSchema)
 def change(caller: Actor, service: Served, ref: Ref, body: ChangeBody, if_match: IfMatch = None) -> Response:
     """What its user says about a run; what is left out stays as it is."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     etag = wanted_etag(if_match)
     refuse_changed(entry, etag)
     if body.tags is not None:
@@ -160,7 +160,7 @@ def change(caller: Actor, service: Served, ref: Ref, body: ChangeBody, if_match:
 @router.delete("/runs/{ref}", status_code=HTTPStatus.NO_CONTENT, response_class=Response)
 def delete(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """Delete a run with all it holds. Refused: a running one, one that others descend from or that a sweep needs."""
-    entry = found(service, ref)
+    entry = named_run(service, ref)
     refuse_changed(entry, wanted_etag(if_match))
     service.acting.reap()
     entry = service.acting.find(entry.id)

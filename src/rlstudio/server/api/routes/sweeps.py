@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from rlstudio.control.sweep.report import list_document, summary_of
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps
 from rlstudio.server.api.answers import answer, unknown_is_404
-from rlstudio.server.api.schemas import SweepAnswer, SweepPage
+from rlstudio.server.api.schemas import SweepPageSchema, SweepSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["sweeps"])
 SweepName = Annotated[str, Path(max_length=200, description="Name of a sweep.")]
 
 
-@router.get("/sweeps", response_model=SweepPage)
+@router.get("/sweeps", response_model=SweepPageSchema)
 def list_sweeps(caller: Reader, service: Served) -> Response:
     """All sweeps, newest first."""
     if service.looking.is_empty:
@@ -30,7 +30,7 @@ def list_sweeps(caller: Reader, service: Served) -> Response:
     return answer({"items": items})
 
 
-@router.get("/sweeps/{name}", response_model=SweepAnswer)
+@router.get("/sweeps/{name}", response_model=SweepSchema)
 def show_sweep(caller: Reader, service: Served, name: SweepName) -> Response:
     """A sweep with its trials: settings, value, state, seeds, runs; and which settings mattered."""
     return sweep_answer(service, name)
