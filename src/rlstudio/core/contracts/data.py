@@ -26,6 +26,21 @@ class EpisodeDraws(NamedTuple):
     values: dict[str, list[float]]
 
 
+class FragmentTag(NamedTuple):
+    """What one worker gave: the number of the worker, the version of the weights it acted with, vector steps."""
+
+    worker: int
+    version: int
+    steps: int
+
+
+class FragmentRound(NamedTuple):
+    """What the source was given at a time by asynchronous workers, when the newest weights were of this version."""
+
+    version: int
+    fragments: list[FragmentTag]
+
+
 class Tally(NamedTuple):
     """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
@@ -40,6 +55,7 @@ class Tally(NamedTuple):
     bad_row: str | None = None  # the first bad row since the last report: where it is, and what is wrong with it
     metrics: dict[str, float] | None = None  # of environments that have some of their own, by their full names
     draws: EpisodeDraws | None = None  # of the episodes above, in their order; None: their parameters are not drawn
+    fragments: list[FragmentRound] | None = None  # since the last report, of asynchronous workers
 
 
 class DataSource(Stateful, Protocol):
