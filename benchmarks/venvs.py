@@ -30,7 +30,7 @@ PINS: dict[str, tuple[str, ...]] = {
     "pytorch_mppi": ("pytorch-mppi==0.9.1",),
     "rllib": ("ray[rllib]==2.60.0", "gymnasium==1.2.2"),
 }
-"""What is installed beside torch and Gymnasium, which are the same for everybody; RLlib asks for a Gymnasium of its own."""
+"""What is installed beside torch and Gymnasium, which are the same for everybody but RLlib, which pins a Gymnasium."""
 
 
 ASK_VERSIONS = """

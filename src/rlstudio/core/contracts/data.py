@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from rlstudio.core.contracts.acting import Agent, Explore
 from rlstudio.core.contracts.basics import State, Stateful
@@ -35,10 +35,17 @@ class FragmentTag(NamedTuple):
 
 
 class FragmentRound(NamedTuple):
-    """What the source was given at a time by asynchronous workers, when the newest weights were of this version."""
+    """What the source was given at a time by asynchronous workers, when the newest weights were of this version; and
+    the address of their random numbers."""
 
     version: int
+    seed: str
     fragments: list[FragmentTag]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> FragmentRound:
+        version, seed, tags = value
+        return cls(version, seed, [FragmentTag(*tag) for tag in tags])
 
 
 class Tally(NamedTuple):

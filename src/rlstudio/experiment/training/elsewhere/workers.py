@@ -25,6 +25,9 @@ RAY_ADDRESS = "RAY_ADDRESS"
 """The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
 
 
+LoggedRounds = Mapping[int, Sequence[FragmentTag]]
+"""By the version of the newest weights: the fragments that were learned from."""
+
 FREE = 16
 """Versions that the weights of an asynchronous worker may be old where it fills a replay. It is for workers that are
 slower than others; how old weights are usually is about one version."""
@@ -34,7 +37,7 @@ def workers_runtime(
     cfg: ExperimentConfig,
     new_guard: Callable[[], RowGuard],
     device: str,
-    rounds: Mapping[int, Sequence[FragmentTag]] | None = None,
+    rounds: LoggedRounds | None = None,
 ) -> WorkersRuntime:
     """One environment is made here for its spaces; the workers are started when they are first asked. `rounds`: the log
     of an asynchronous run, whose fragments are collected anew in this process."""

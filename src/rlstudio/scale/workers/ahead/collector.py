@@ -85,7 +85,7 @@ class AheadCollector(WorkersCollector):
         """Whose, and the columns, which last until the next one."""
         self._publish()
         taken: list[FragmentTag] = []
-        self._log.append(FragmentRound(self._version, taken))
+        self._log.append(FragmentRound(self._version, self._seed_path, taken))
         for worker, request, answer in self._order.round(self._request, self._version, steps, each=self._each):
             sound = self._sound(worker, answer, request)
             self._check_tag(worker, sound["tag"], request)
@@ -136,7 +136,7 @@ class AheadCollector(WorkersCollector):
             "version": self._version,
             "rows": self._rows,
             "steps": list(self._steps),
-            "fragments": [[round.version, [list(tag) for tag in round.fragments]] for round in self._log],
+            "fragments": [[*round[:2], [list(tag) for tag in round.fragments]] for round in self._log],
             "slices": [state or {} for state in self._crew.states],
             "inspections": [inspection.state_dict() for inspection in self._inspections],
         }
@@ -144,9 +144,7 @@ class AheadCollector(WorkersCollector):
     def load_state_dict(self, state: State) -> None:
         self._version, self._rows = int(state["version"]), int(state["rows"])
         self._steps = [int(steps) for steps in state["steps"]]
-        self._log = [
-            FragmentRound(version, [FragmentTag(*tag) for tag in tags]) for version, tags in state["fragments"]
-        ]
+        self._log = [FragmentRound.from_json(one) for one in state["fragments"]]
         for inspection, own in zip(self._inspections, state["inspections"], strict=True):
             inspection.load_state_dict(own)
         if any(self._steps):
