@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlstudio.core.errors import EnvFault, UserError
-from rlstudio.experiment.analysis.repeat import repeat_run
+from rlstudio.experiment.analysis.repeat.from_log import repeat_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog

@@ -5,7 +5,7 @@
 A round has the version of the weights that were the newest, and of each fragment that was learned from its worker, the
 version of the weights that acted, and its vector steps. Fragments of a worker follow each other, so with the address
 `seed` of the random numbers and the weights of that version each can be collected again, bit for bit
-(`analysis/repeat.py`).
+(`analysis/repeat/from_log.py`).
 """
 
 from __future__ import annotations

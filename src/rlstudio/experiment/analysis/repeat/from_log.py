@@ -17,7 +17,7 @@ from rlstudio.core.contracts import FragmentRound
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
-from rlstudio.experiment.config.experiment import ExperimentConfig, new_run
+from rlstudio.experiment.config.experiment import new_run
 from rlstudio.experiment.config.sections import RegisterConfig, TrackingConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
@@ -47,8 +47,11 @@ def repeat_run(folder: RunFolder) -> Repeated:
         raise UserError(
             f"run {folder.id}: rollout.mode is {cfg.rollout.mode}, whose bits its config alone decides; launch it again"
         )
-    if any(event.get("kind") == "rolled_back" for event in folder.events()):
+    kinds = {event.get("kind") for event in folder.events()}
+    if "rolled_back" in kinds:
         raise UserError(f"run {folder.id}: it was rolled back, and the log has nothing of what was undone")
+    if "extended" in kinds:
+        raise UserError(f"run {folder.id}: it was made longer, and began with schedules that are not in its config now")
     loaded = choose(Checkpoints(folder.path, folder.id, lease=None), folder, "last", segments=False)
     rounds = {one.version: one.fragments for one in _rounds(folder, loaded)}
     again = cfg.model_copy(update={"tracking": TrackingConfig(), "register": RegisterConfig()})
@@ -56,7 +59,7 @@ def repeat_run(folder: RunFolder) -> Repeated:
         built = build(again, rounds=rounds)
         copy = RunFolder.create(Path(place), new_run(again))
         with closing(Session.open(copy, again, built=built)) as session:
-            _train(session, again, folder, loaded)
+            _train(session, folder, loaded)
             return Repeated(loaded.info.step, loaded.info.state_hash, session.status.state_hash or "")
 
 
@@ -68,7 +71,7 @@ def _rounds(folder: RunFolder, loaded: Loaded) -> list[FragmentRound]:
     return [*(one for one in FragmentLog(folder.path).rounds() if one.version <= newest), *held]
 
 
-def _train(session: Session, cfg: ExperimentConfig, folder: RunFolder, loaded: Loaded) -> None:
+def _train(session: Session, folder: RunFolder, loaded: Loaded) -> None:
     """As far as the checkpoint is. One that came with the end of the run has the evaluation after training in it."""
     is_ended = folder.read_status().state == RunState.COMPLETED
     target = loaded.info.step, loaded.info.fields["gradient_steps"]
