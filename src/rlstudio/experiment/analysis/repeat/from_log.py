@@ -7,11 +7,10 @@ process, one fragment after the other as it is due.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from rlstudio.core.contracts import FragmentRound
 from rlstudio.core.errors import UserError
@@ -24,7 +23,6 @@ from rlstudio.experiment.metrics.fragment_log import FragmentLog
 from rlstudio.experiment.run.load import choose, read_config
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build
-from rlstudio.experiment.training.loop import Tick
 
 
 class Repeated(NamedTuple):
@@ -75,7 +73,7 @@ def _train(session: Session, folder: RunFolder, loaded: Loaded) -> None:
     """As far as the checkpoint is. One that came with the end of the run has the evaluation after training in it."""
     is_ended = folder.read_status().state == RunState.COMPLETED
     target = loaded.info.step, loaded.info.fields["gradient_steps"]
-    ticks = cast("Generator[Tick]", iter(session))
+    ticks = iter(session)
     for tick in ticks:
         if not is_ended and (tick.env_steps, tick.gradient_steps) == target:
             break
