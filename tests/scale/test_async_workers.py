@@ -11,7 +11,7 @@ from rlstudio.experiment.analysis.repeat.from_log import repeat_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.models.policies.distributions import log_prob
 from rlstudio.scale.workers import crew as crew_module
 from rlstudio.scale.workers import process_backend
