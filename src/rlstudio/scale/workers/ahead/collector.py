@@ -20,7 +20,7 @@ from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.packer import Packer
 from rlstudio.data.collect.tallies import together
 from rlstudio.scale.workers.ahead.crew import AheadCrew
-from rlstudio.scale.workers.ahead.order import Order
+from rlstudio.scale.workers.ahead.order import FragmentOrder
 from rlstudio.scale.workers.backends import Lookahead
 from rlstudio.scale.workers.collector import Placed, WorkersCollector
 from rlstudio.scale.workers.job import RolloutJob
@@ -41,7 +41,7 @@ class AheadCollector(WorkersCollector):
         rng: Rng,
         new_guard: Callable[[], RowGuard],
         placed: Placed,
-        order: Order,
+        order: FragmentOrder,
         ahead: Lookahead,
         *,
         each: bool,

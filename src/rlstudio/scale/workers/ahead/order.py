@@ -18,7 +18,7 @@ RequestOf = Callable[[int, int], State]
 """(version, steps) -> what a worker is asked."""
 
 
-class Order(Protocol):
+class FragmentOrder(Protocol):
     def round(self, request_of: RequestOf, version: int, steps: int, *, each: bool) -> Iterator[Arrived]:
         """The fragments of one update, whose weights are of this version: one of each worker, or as many rows as that
         would be. Each may be used until the next one is asked for."""
