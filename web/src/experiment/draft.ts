@@ -21,8 +21,8 @@ export interface Kind {
   preset: string;
 }
 
-export const EXPERIMENT: Kind = { route: "/experiments", preset: "configs/ppo/quickstart.yaml" };
-export const SWEEP: Kind = { route: "/sweeps", preset: "configs/sweep/ppo_cartpole.yaml" };
+export const EXPERIMENT: Kind = { route: "/experiments", preset: "ppo/quickstart" };
+export const SWEEP: Kind = { route: "/sweeps", preset: "sweep/ppo_cartpole" };
 
 export interface Checked {
   ok: boolean;

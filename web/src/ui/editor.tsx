@@ -1,5 +1,5 @@
 /** YAML as text: line numbers, colours, and marks at the lines that have a problem. A plain text area underneath. */
-import type { JSX } from "preact";
+import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 export interface LineProblem {
@@ -65,7 +65,7 @@ export function YamlEditor({ label, text, problems, readOnly, reveal, onChange }
 }
 
 /** A new line begins where the one before did, one step deeper after `key:`. */
-function keepIndent(event: JSX.TargetedKeyboardEvent<HTMLTextAreaElement>): void {
+function keepIndent(event: TargetedKeyboardEvent<HTMLTextAreaElement>): void {
   if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.isComposing) return;
   const area = event.currentTarget;
   const before = area.value.slice(0, area.selectionStart);

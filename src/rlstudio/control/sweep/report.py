@@ -120,6 +120,22 @@ def _dimension(dimension: Dimension) -> dict[str, object]:
     return {"low": dimension.low, "high": dimension.high, "log": dimension.log}
 
 
+def list_document(sweep: Sweep, trials: Sequence[Trial]) -> dict[str, object]:
+    """One sweep of a list."""
+    summary = SweepSummary(sweep, parse(SweepConfig, json.loads(sweep.config), f"sweep {sweep.name}"), list(trials), [])
+    best = summary.best
+    return {
+        "name": sweep.name,
+        "state": sweep.current,
+        "trials": len(trials),
+        "planned": summary.planned,
+        "metric": summary.cfg.metric,
+        "direction": summary.cfg.direction,
+        "best": None if best is None else best.number,
+        "best_value": None if best is None else summary.value(best),
+    }
+
+
 def summary_of(store: StoreReader, name: str) -> SweepSummary:
     sweeps = Sweeps(store.database)
     sweep = sweeps.get(name)

@@ -16,7 +16,7 @@ import { plain } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import type { ViewProps } from "../../views";
-import "../../styles/compare.css";
+import "./compare.css";
 import { type Config, differences } from "./differences";
 import { Picker } from "./picker";
 import { Table } from "./table";

@@ -1,5 +1,5 @@
 /* A setting with its name, its control, what it means, and what is wrong with it; sections and lists hold more of them. */
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useId } from "preact/hooks";
 
 import { Button } from "../../ui/button";
@@ -36,7 +36,7 @@ export function FieldView(props: FieldProps): JSX.Element {
   }
 }
 
-function Row(props: FieldProps & { control?: (control: ControlProps) => JSX.Element; children?: JSX.Element | false }): JSX.Element {
+function Row(props: FieldProps & { control?: (control: ControlProps) => JSX.Element; children?: ComponentChildren }): JSX.Element {
   const { draft, path, shape, required, onRemove } = props;
   const id = useId();
   const field = dotted(path);
@@ -96,7 +96,7 @@ function Problems({ draft, path }: { draft: Draft; path: Path }): JSX.Element {
   );
 }
 
-function Group(props: FieldProps & { add?: (() => void) | undefined; children?: JSX.Element | (JSX.Element | null)[] | null | false }): JSX.Element {
+function Group(props: FieldProps & { add?: (() => void) | undefined; children?: ComponentChildren }): JSX.Element {
   const { draft, path, shape, onRemove } = props;
   const field = dotted(path);
   const isOptional = shape.nullable && valueAt(draft.data.value, path) !== undefined;

@@ -128,7 +128,7 @@ function PresetChoice({ catalog, draft }: { catalog: Catalog; draft: Draft }): J
               .filter((preset) => preset.algo === algo)
               .map((preset) => (
                 <option key={preset.name} value={preset.name} title={preset.summary}>
-                  {preset.name.replace(/^configs\//, "").replace(/\.yaml$/, "")}
+                  {preset.name}
                 </option>
               ))}
           </optgroup>

@@ -11,7 +11,7 @@ import { number } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import type { ViewProps } from "../../views";
-import "../../styles/sweeps.css";
+import "./sweeps.css";
 import { One } from "./one";
 import { SweepState } from "./state";
 import type { SweepRow } from "./types";

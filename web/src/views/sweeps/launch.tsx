@@ -46,7 +46,7 @@ export default function Launch(): JSX.Element {
             <select class="field preset" value={param("preset") || SWEEP.preset} onChange={(event) => setParams({ preset: event.currentTarget.value, draft: "" }, false)}>
               {presets.map((preset) => (
                 <option key={preset.name} value={preset.name} title={preset.summary}>
-                  {preset.name.replace(/^configs\/sweep\//, "").replace(/\.yaml$/, "")}
+                  {preset.name.replace(/^sweep\//, "")}
                 </option>
               ))}
             </select>
