@@ -23,5 +23,5 @@ export const VIEWS: readonly View[] = [
   { name: "sweeps", title: "Sweeps", icon: "sweep", key: "s", load: () => import("./views/sweeps") },
   { name: "registry", title: "Registry", icon: "registry", key: "m", load: () => import("./views/registry") },
   { name: "queue", title: "Queue", icon: "queue", key: "u", load: () => import("./views/queue") },
-  { name: "new", title: "New experiment", icon: "add", key: "n", load: () => import("./views/new") },
+  { name: "new", title: "New", icon: "add", key: "n", load: () => import("./views/new") },
 ];

@@ -12,7 +12,8 @@ import { useKeys } from "../../keys";
 import { param, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
-import { plain } from "../../ui/format";
+import type { Json } from "../../experiment/fields";
+import { flow } from "../../experiment/values";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import type { ViewProps } from "../../views";
@@ -75,7 +76,7 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
           </div>
         </header>
         <div class="inside">
-          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={data.metric} curves={drawn} height={320} log={param("log") !== ""} legend />}
+          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={data.metric} curves={drawn} height={320} log={param("log") !== ""} />}
         </div>
       </section>
       <section class="panel">
@@ -176,7 +177,7 @@ function Differences({ groups }: { groups: readonly GroupResult[] }): JSX.Elemen
                   </th>
                   {values.map((value, index) => (
                     <td key={index} class={JSON.stringify(value) === JSON.stringify(values[0]) ? "mono soft" : "mono"}>
-                      {value === undefined ? <span class="faint">not a setting here</span> : plain(value)}
+                      {value === undefined ? <span class="faint">not a setting here</span> : flow(value as Json)}
                     </td>
                   ))}
                 </tr>

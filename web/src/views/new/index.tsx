@@ -1,9 +1,9 @@
 /** New experiment: a form from the schema and the YAML beside it. Either can be edited; the text is the truth. */
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 
-import { act, mayAct } from "../../api/client";
+import { act, mayAct, query } from "../../api/client";
 import { useDocument } from "../../api/document";
 import type { FieldProblem, Run } from "../../api/types";
 import { useKeys } from "../../keys";
@@ -29,7 +29,11 @@ interface Catalog {
 
 export default function New(_props: ViewProps): JSX.Element {
   const draft = useMemo(() => new Draft(EXPERIMENT), []);
-  const schema = useDocument<Schema>("/schema");
+  const general = useDocument<Schema>("/schema");
+  // The algorithm's own schema has its defaults; while another one is loaded, or none has such a name, the general one holds.
+  const known = general.data?.$defs?.[`train.${draft.algo.value}`] !== undefined;
+  const own = useDocument<Schema>(known ? `/schema${query({ algo: draft.algo.value })}` : null);
+  const schema = own.data ?? general.data;
   const catalog = useDocument<Catalog>("/catalog");
   const reveal = useSignal<number | null>(null);
   const launching = useSignal(false);
@@ -38,7 +42,8 @@ export default function New(_props: ViewProps): JSX.Element {
     return () => draft.close();
   }, [param("preset"), param("from")]);
 
-  const fields = useComputed(() => (schema.data === null ? [] : experimentFields(schema.data, draft.algo.value)));
+  const algo = draft.algo.value;
+  const fields = useMemo(() => (schema === null ? [] : experimentFields(schema, algo)), [schema, algo]);
   const suggestions = useMemo(() => new Map([["env.id", (catalog.data?.envs ?? []).map((env) => env.name)]]), [catalog.data]);
   const seeds = Math.max(1, Number(param("seeds")) || 1);
 
@@ -67,9 +72,9 @@ export default function New(_props: ViewProps): JSX.Element {
     requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-field="${CSS.escape(problem.field)}"] :is(input, select)`)?.focus());
   };
 
-  const error = schema.error ?? catalog.error;
-  if (error) return <Failed error={error} retry={() => (schema.reload(), catalog.reload())} />;
-  if (schema.data === null || catalog.data === null) return <Loading what="the settings" />;
+  const error = general.error ?? catalog.error;
+  if (error) return <Failed error={error} retry={() => (general.reload(), catalog.reload())} />;
+  if (schema === null || catalog.data === null) return <Loading what="the settings" />;
   const side = param("side") === "yaml" ? "yaml" : "form";
   return (
     <>
@@ -92,7 +97,7 @@ export default function New(_props: ViewProps): JSX.Element {
         <Segments label="What is shown" value={side} options={[["form", "Form"], ["yaml", "YAML"]]} onChange={(value) => setParams({ side: value === "form" ? "" : value })} />
       </div>
       <div class={`new-experiment fill showing-${side}`}>
-        <FieldsPane draft={draft} fields={fields.value} suggestions={suggestions} query={place.value.query} />
+        <FieldsPane draft={draft} fields={fields} suggestions={suggestions} query={place.value.query} />
         <section class="yaml-side" aria-label="YAML">
           <YamlEditor
             label="The experiment as YAML"

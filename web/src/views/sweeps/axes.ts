@@ -93,14 +93,16 @@ export function better(sweep: Pick<SweepDocument, "direction">, one: number, oth
   return sweep.direction === "minimize" ? one < other : one > other;
 }
 
-/** The best value up to each trial that has been to its end, in the order in which trials were chosen. */
+/** The value of the best trial up to each one that has been to its end, in the order in which trials were chosen. What
+    a trial is worth is the bound of its mean over seeds, so a higher mean alone makes no trial the best. */
 export function bestSoFar(sweep: SweepDocument): { trial: Trial; best: number }[] {
   const steps: { trial: Trial; best: number }[] = [];
-  let best: number | null = null;
+  let best: { value: number; bound: number } | null = null;
   for (const trial of sweep.trials) {
-    if (trial.state !== "COMPLETED" || trial.value === null) continue;
-    if (best === null || better(sweep, trial.value, best)) best = trial.value;
-    steps.push({ trial, best });
+    const { value, bound } = trial;
+    if (trial.state !== "COMPLETED" || value === null || bound === null) continue;
+    if (best === null || better(sweep, bound, best.bound)) best = { value, bound };
+    steps.push({ trial, best: best.value });
   }
   return steps;
 }

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-import { field, merit, settingAxis, type Axis } from "./axes";
+import { field, merit, settingAxis } from "./axes";
 import { BottomAxis, LeftAxis, Mark, meritColour, Sized, type Box, type Pointed } from "./plot";
 import type { SweepDocument, Trial } from "./types";
 
@@ -37,7 +37,7 @@ export function Contour(props: { sweep: SweepDocument; at: Pointed; x: string; y
           <>
             <Landscape placed={placed} box={box} />
             <svg width={width} height={HEIGHT} aria-hidden="true" class="above">
-              <LeftAxis axis={bare(up)} box={box} />
+              <LeftAxis axis={up} box={box} />
               <BottomAxis axis={across} box={box} grid={false} />
               {placed.map(({ trial, x, y, share: merits }) => (
                 <Mark key={trial.number} trial={trial} x={box.left + x * box.width} y={box.top + (1 - y) * box.height} colour={meritColour(merits)} at={at} best={trial.number === sweep.best} />
@@ -49,8 +49,6 @@ export function Contour(props: { sweep: SweepDocument; at: Pointed; x: string; y
     </Sized>
   );
 }
-
-const bare = (axis: Axis): Axis => axis;
 
 function Landscape(props: { placed: readonly Placed[]; box: Box }): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);

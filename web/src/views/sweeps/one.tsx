@@ -87,7 +87,7 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
         <section class="panel">
           <header>
             <h2>Best so far</h2>
-            <span class="faint">× given up early</span>
+            <span class="faint">by the bound of its mean over seeds; × given up early</span>
           </header>
           <div class="inside">
             <History sweep={sweep} at={at} />
@@ -96,7 +96,7 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
         <section class="panel">
           <header>
             <h2>Which settings matter</h2>
-            <span class="faint">rank correlation with the result at the first rung</span>
+            <span class="faint">rank correlation at the first rung</span>
           </header>
           <div class="inside">
             <Importance sweep={sweep} />

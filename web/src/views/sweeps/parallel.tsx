@@ -21,7 +21,7 @@ export function Parallel(props: { sweep: SweepDocument; at: Pointed; pruned: boo
     .sort((one, other) => share(one.value) - share(other.value)); // the best are drawn above the others
   const height = HEIGHT - TOP - BOTTOM;
   return (
-    <Sized height={HEIGHT + 12} label={`${shown.length} trials over ${settings.length} settings and their result`}>
+    <Sized height={HEIGHT} label={`${shown.length} trials over ${settings.length} settings and their result`}>
       {(outer) => {
         const width = Math.max(outer, axes.length * NARROWEST);
         const gap = (width - NARROWEST) / Math.max(1, axes.length - 1);
