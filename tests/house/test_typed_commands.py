@@ -83,6 +83,7 @@ HOWTO = (
     "compare",
     "config",
     "curriculum",
+    "doctor",
     "environments",
     "export",
     "ipd",
