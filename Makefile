@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest
 SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run test test-all coverage test-gpu tests check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ setup-dev:
 
 run: setup ## train PPO on CartPole, evaluate it, show what to try next
 	@.venv/bin/rlctl launch -f configs/ppo/quickstart.yaml
+
+web: setup ## build the dashboard; nothing happens when nothing changed
+	@web/build.sh
+
+serve: web ## build the dashboard and start it with the API and the scheduler
+	@.venv/bin/rlctl serve
 
 # One thread per process: small networks lose time to a second one, and tests run side by side already.
 test test-all coverage check: export OMP_NUM_THREADS := 1

@@ -107,8 +107,9 @@ def test_5_an_extra_that_is_not_installed(rlctl: Rlctl, monkeypatch: pytest.Monk
 
 
 def test_6_a_resume_of_a_run_that_is_running(rlctl: Rlctl) -> None:
+    endless = "train.epochs=1000000"  # a run of this process reads the request at its next heartbeat, seconds later
     workspace = Workspace(Path("runs"))
-    with start_session(workspace, load_experiment("tiny.yaml", ["train.epochs=500"])) as session:
+    with start_session(workspace, load_experiment("tiny.yaml", [endless])) as session:
         ticks = iter(session)
         next(ticks)
         answer = refused(rlctl("resume", session.folder.id))
@@ -119,7 +120,7 @@ def test_6_a_resume_of_a_run_that_is_running(rlctl: Rlctl) -> None:
             for _ in ticks:
                 pass
     stop.join()
-    assert rlctl("resume", session.folder.id, "train.epochs=500", "-q", "--detach").code == 0
+    assert rlctl("resume", session.folder.id, endless, "-q", "--detach").code == 0
 
 
 def test_7_two_runs_of_one_name_are_told_apart_by_their_ids(rlctl: Rlctl) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.summary import header
+from rlstudio.control.runs.documents import run_document
 from rlstudio.core.config import config_hash
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.experiment.training.build import build

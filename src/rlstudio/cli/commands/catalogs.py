@@ -34,6 +34,7 @@ def algos(
     \b
     rlctl algos --env Pendulum-v1
     """
+    from rlstudio.control.choices import algo_documents, package_of
     from rlstudio.core.catalog import ALGOS
     from rlstudio.experiment.config.fitting import ACTIONS, OBSERVATIONS, taken
 
@@ -43,15 +44,16 @@ def algos(
     facts = {name: taken(name) for name in ALGOS.names()}
     out = stdout()
     if json:
-        out.document(
-            [
-                {"name": name, "package": _package(name), "summary": ALGOS.summary(name), **of._asdict()}
-                for name, of in facts.items()
-            ]
-        )
+        out.document(algo_documents())
         return
     rows = [
-        [name, _package(name), _kinds(of.actions, ACTIONS), _kinds(of.observations, OBSERVATIONS), ALGOS.summary(name)]
+        [
+            name,
+            package_of(name),
+            _kinds(of.actions, ACTIONS),
+            _kinds(of.observations, OBSERVATIONS),
+            ALGOS.summary(name),
+        ]
         for name, of in facts.items()
     ]
     out.table(["algo", "package", "actions", "observations", "summary"], rows)
@@ -90,16 +92,6 @@ def _still_needed(of: Taken) -> str:
     return f"needs {of.needs}" if of.needs and not of.needs_equations else ""
 
 
-def _package(algo: str) -> str:
-    """The package that offers it; empty where two do, which its summary then says."""
-    from rlstudio.core.catalog import ALGOS
-
-    try:
-        return ALGOS.find(algo).package
-    except UserError:
-        return ""
-
-
 def envs(
     filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only ids that contain it.")] = "",
     modules: Imports = None,
@@ -129,13 +121,9 @@ def presets(
     json: Json = False,
 ) -> None:
     """List the experiments that ship with RLStudio."""
-    from rlstudio.experiment.config.presets import described_presets
+    from rlstudio.control.choices import preset_documents
 
-    rows = [
-        {"file": preset.name, "algo": preset.algo, "env": preset.env_id, "summary": preset.summary}
-        for preset in described_presets()
-        if filter_text.lower() in f"{preset.name} {preset.algo} {preset.env_id}".lower()
-    ]
+    rows = preset_documents(filter_text)
     out = stdout()
     if json:
         out.document(rows)

@@ -13,7 +13,6 @@ from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Algos, Envs, Imports, Json, Overrides, Quiet, RunsDir, States, Tags
 from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.arguments.selection import Selection
-from rlstudio.cli.screen.describe import entry_document
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
@@ -245,6 +244,7 @@ def _enqueue(
 def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle) -> int:
     """Print the queued runs, after starting a worker if none serves the queue. Returns the exit code."""
     from rlstudio.control.queue.service import ensure_worker
+    from rlstudio.control.runs.documents import entry_document
 
     ensure_worker(workspace)
     out = stdout()

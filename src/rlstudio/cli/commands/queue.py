@@ -80,8 +80,8 @@ def _refuse_still(entry: Entry) -> None:
 
 def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     """Stop a run of the queue, also one that only waits there; it keeps its place, and `resume` puts it back."""
-    from rlstudio.cli.screen.describe import entry_document
     from rlstudio.control.lifecycle import Desired
+    from rlstudio.control.runs.documents import entry_document
     from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.workspace import Workspace
 
@@ -145,28 +145,17 @@ def queue(
     json: Json = False,
 ) -> None:
     """Show what runs, what waits in which order, what is paused, and which workers serve it."""
-    from rlstudio.cli.screen.describe import entry_document, state_text
-    from rlstudio.control.queue.scheduler import in_order
-    from rlstudio.control.store.workers import Workers
+    from rlstudio.cli.screen.describe import state_text
+    from rlstudio.control.queue.queue_document import queue_view
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
     reaped = workspace.reap() if reap else []
-    entries = workspace.entries(states=OWNED | {RunState.QUEUED})
-    gone = [entry for entry in entries if not entry.recorded]
-    running = [entry for entry in entries if entry.status.state in OWNED]
-    queued = [entry for entry in entries if entry.status.state == RunState.QUEUED]
-    order = in_order([entry.run for entry in queued if entry.run], [entry.run for entry in running if entry.run])
-    waiting = [entry for run in order for entry in queued if entry.id == run.id]
-    paused = [] if workspace.is_empty else [workspace.entry(run) for run in workspace.records.paused()]
-    workers = [] if workspace.is_empty else Workers(workspace.records.database).listed()
+    view = queue_view(workspace)
     out = stdout()
     if json:
-        served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in workers]
-        lists = {"running": running, "queued": waiting, "paused": paused, "not_recorded": gone}
-        documents = {name: [entry_document(entry) for entry in entries] for name, entries in lists.items()}
         recorded = {"reaped": [run.id for run in reaped]} if reap else {}
-        out.document({**documents, "workers": served, **recorded})
+        out.document({**view.document(), **recorded})
         return
     if reap:
         _print_reaped(out, reaped)
@@ -180,18 +169,18 @@ def queue(
             entry.run.owner if entry.run else "",
             f"{entry.status.env_steps:,}",
         ]
-        for entry in (*running, *gone, *waiting, *paused)
+        for entry in (*view.running, *view.not_recorded, *view.queued, *view.paused)
     ]
     if rows:
         out.table(["id", "name", "state", "age", "priority", "owner", "steps"], rows)
     else:
         out.line("nothing runs and nothing waits; put a run into the queue with: rlctl launch -f FILE --detach")
-    for worker in workers:
+    for worker in view.workers:
         slots = f"cpu={worker.cpus} gpu={worker.gpus} memory_mb={worker.memory_mb}"
         out.line(f"worker {worker.id}: {slots}, {worker.throughput:,.0f} steps/s", "dim")
-    if gone:
+    if view.not_recorded:
         out.line(f"record those whose process is gone: rlctl queue --reap{in_runs_dir(runs_dir)}", "dim")
-    if waiting and not workers:
+    if view.queued and not view.workers:
         out.line(f"no worker serves this queue; start one with: rlctl worker{in_runs_dir(runs_dir)}", "yellow")
 
 

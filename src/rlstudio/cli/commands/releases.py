@@ -91,9 +91,11 @@ def rollback(
     json: Json = False,
 ) -> None:
     """Put the version that was in production before back there."""
+    from rlstudio.control.registry.documents import version_document
+
     version = _releases(runs_dir).rollback(model, if_current=if_current, reason=reason)
     if json:
-        stdout().document(_document(version))
+        stdout().document(version_document(version))
     else:
         stdout().line(f"{version.name} is in production again", "bold")
 
@@ -134,13 +136,14 @@ def models(
     json: Json = False,
 ) -> None:
     """List the models, or the versions and the history of one."""
+    from rlstudio.control.registry.documents import models_document
+
     releases = _releases(runs_dir)
     versions = releases.versions(model)
     history = [] if model is None else releases.history(model)
     out = stdout()
     if json:
-        decisions = [{**vars(decision), "verdict": decision.numbers} for decision in history]
-        out.document({"versions": [_document(version) for version in versions], "history": decisions})
+        out.document(models_document(versions, history))
         return
     if not versions:
         out.line(f"no models yet; make one with: rlctl promote RUN --model NAME{in_runs_dir(runs_dir)}")
@@ -172,14 +175,12 @@ def _releases(runs_dir: Path) -> Releases:
     return Releases(Workspace(runs_dir))
 
 
-def _document(version: Version) -> dict[str, object]:
-    return {**vars(version), "name": version.name}
-
-
 def _print_release(version: Version, verdict: PromotionVerdict | None, json: bool, headline: str) -> None:
+    from rlstudio.control.registry.documents import release_document
+
     out = stdout()
     if json:
-        out.document({**_document(version), "verdict": None if verdict is None else verdict.to_json()})
+        out.document(release_document(version, verdict))
         return
     out.line(headline, "bold")
     if verdict is not None:

@@ -44,6 +44,7 @@ def ls(
     rlctl ls --state failed --env CartPole-v1
     """
     from rlstudio.cli.screen.run_table import print_runs
+    from rlstudio.control.runs.documents import list_documents
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
@@ -58,7 +59,7 @@ def ls(
             out.line(str(nothing))
             return
     if json:
-        out.document(_documents(entries, workspace))
+        out.document(list_documents(entries, workspace.references()))
     elif not entries:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
@@ -75,13 +76,6 @@ def _listed(workspace: Workspace, selection: Selection, limit: int | None) -> tu
     return newest[:limit], len(newest)
 
 
-def _documents(entries: Sequence[Entry], workspace: Workspace) -> list[dict[str, object]]:
-    from rlstudio.cli.screen.describe import entry_document
-
-    references = workspace.references()
-    return [{**entry_document(entry), "handle": references.handle(entry.id)} for entry in entries]
-
-
 def show(
     words: RunWords = None,
     states: States = None,
@@ -94,9 +88,9 @@ def show(
 ) -> None:
     """Show a run: state, progress, evaluation, hashes, checkpoints; of several runs, a table and the mean of each
     group."""
-    from rlstudio.cli.screen.describe import print_run, run_document
+    from rlstudio.cli.screen.describe import print_run
+    from rlstudio.control.runs.documents import whole_document
     from rlstudio.control.workspace import Workspace
-    from rlstudio.experiment.analysis.curriculum_standing import curriculum_standing
 
     workspace = Workspace(runs_dir)
     selection = Selection(words, states, envs, algos, tags)
@@ -106,19 +100,11 @@ def show(
 
         show_lineage(workspace, selection.only_one(entries, "--lineage"), json)
         return
-    known = zip(entries, _documents(entries, workspace), strict=True)
     if len(entries) > 1 and not json:
         _print_groups(workspace, entries)
         return
-    documents = [
-        {
-            **run_document(entry.status, entry.folder),
-            **document,
-            "weights": entry.lineage().get("weights"),
-            "curriculum": curriculum_standing(entry.folder),
-        }
-        for entry, document in known
-    ]
+    references = workspace.references()
+    documents = [whole_document(entry, references) for entry in entries]
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     else:

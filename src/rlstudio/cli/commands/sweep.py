@@ -164,6 +164,7 @@ def show(
 @app.command()
 def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     """List the sweeps, newest first."""
+    from rlstudio.control.sweep.report import list_document
     from rlstudio.control.sweep.sweeps import Sweeps
     from rlstudio.control.workspace import Workspace
 
@@ -172,7 +173,7 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     listing = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
-        terminal.document([{"name": s.name, "state": s.current, "trials": len(t)} for s, t in listing])
+        terminal.document([list_document(entry, trials) for entry, trials in listing])
     elif not listing:
         terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
     else:

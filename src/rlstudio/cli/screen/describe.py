@@ -1,4 +1,4 @@
-"""A run as a JSON document and as text: what `show`, `launch --json` and `resume --json` print."""
+"""A run as text: what `show` prints. As a JSON document it is made in `control.runs.documents`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,9 @@ from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
     from rlstudio.control.workspace import Entry
-    from rlstudio.experiment.folder.run_folder import RunFolder
-    from rlstudio.experiment.folder.status import Status
-
-STORED = ("owner", "priority", "attempt", "parent_id", "parent_step", "sweep", "trial", "tags", "note")
-"""Fields of a run that only the store has."""
 
 NOT_RECORDED = " (not yet recorded)"
 """The process is gone and the store does not say so yet: reading never writes."""
-
-
-def entry_document(entry: Entry) -> dict[str, object]:
-    """One run of a list."""
-    known = {} if entry.run is None else {name: getattr(entry.run, name) for name in STORED}
-    paused = entry.run is not None and entry.run.is_paused
-    return {**entry.status.to_json(), "recorded": entry.recorded, "paused": paused, **known}
 
 
 def state_text(entry: Entry) -> str:
@@ -35,31 +23,6 @@ def state_text(entry: Entry) -> str:
     status = entry.status
     reason = f": {status.reason}" if status.reason else ""
     return f"{status.state}{reason}{'' if entry.recorded else NOT_RECORDED}"
-
-
-def run_document(status: Status, folder: RunFolder) -> dict[str, Any]:
-    """The status with where the run lies and its checkpoints, oldest first."""
-    from rlstudio.experiment.checkpoint.manifest import folder_name, read_manifests
-    from rlstudio.storage.folder import Folder
-
-    document = status.to_json()
-    infos = read_manifests(Folder(folder.path), folder.id) if folder.exists else []
-    document["path"] = str(folder.path)
-    document["seeds"] = folder.seeds()
-    document["rollout_workers"] = folder.rollout_workers()
-    document["topology"] = infos[0].topology if infos else None
-    document["checkpoints"] = [
-        {
-            "step": info.step,
-            "epoch": info.fields.get("epoch"),
-            "state_hash": info.state_hash,
-            "exact": info.fields.get("exact"),
-            "path": str(folder.path / folder_name(info.step)),
-            "size": sum(file.size for file in info.files.values()) + sum(ref.size for ref in info.segments),
-        }
-        for info in reversed(infos)
-    ]
-    return document
 
 
 def _seeds(report: Mapping[str, object]) -> str | None:

@@ -5,32 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rlstudio.cli.screen.describe import NOT_RECORDED, entry_document
+from rlstudio.cli.screen.describe import NOT_RECORDED
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal, stdout
 
 if TYPE_CHECKING:
     from rlstudio.control.workspace import Entry, Workspace
 
 
-RELATIVE_FIELDS = ("id", "name", "state", "recorded", "env_steps", "parent_id", "parent_step", "sweep", "trial")
-
-
 def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
+    from rlstudio.control.runs.documents import lineage_document
     from rlstudio.control.runs.relatives import relatives_of
 
-    recorded = entry.lineage()
-    relatives = (
-        [(depth, workspace.entry(run)) for depth, run in relatives_of(workspace.records, entry.run)]
-        if entry.run
-        else []
-    )
-    events = entry.history()
     out = stdout()
     if json:
-        tree = [{"depth": depth, **_relative(relative)} for depth, relative in relatives]
-        history = [vars(event) for event in events]
-        out.document({"id": entry.id, "lineage": recorded, "relatives": tree, "history": history})
+        out.document(lineage_document(workspace, entry))
         return
+    recorded, events = entry.lineage(), entry.history()
+    known = relatives_of(workspace.records, entry.run) if entry.run else []
+    relatives = [(depth, workspace.entry(run)) for depth, run in known]
     for depth, relative in relatives:
         _print_relative(out, depth, relative, relative.id == entry.id)
     if not relatives:
@@ -42,11 +34,6 @@ def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
         out.line()
         rows = [[event.at, event.state, event.reason, str(event.token), event.message] for event in events]
         out.table(["when", "state", "reason", "token", "message"], rows)
-
-
-def _relative(entry: Entry) -> dict[str, object]:
-    document = entry_document(entry)
-    return {name: document[name] for name in RELATIVE_FIELDS}
 
 
 def _print_relative(out: Terminal, depth: int, entry: Entry, is_asked: bool) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.describe import run_document
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal
+from rlstudio.control.runs.documents import run_document
 from rlstudio.core.run_state import Reason, RunState, exit_code_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def recorded_result(entry: Entry) -> SeedResult:
 
 def _recorded_summary(folder: RunFolder) -> Summary | None:
     """The last evaluation among the metrics."""
-    from rlstudio.experiment.metrics.reader import read_series
+    from rlstudio.experiment.metrics.indexed.index import read_series
     from rlstudio.ops.statistics import Summary
 
     keys = {field.name: f"eval/return_{field.name}" for field in fields(Summary)} | {"n": "eval/episodes"}

@@ -33,14 +33,14 @@ def inspect(workspace: Workspace) -> StoredState:
     state = StoredState()
     state.advice += inspect_versions()
     if workspace.is_empty:
-        return found
+        return state
     try:
         state.advice += inspect_store(workspace, state.looked_at)
     except (StorageError, UserError) as error:
         text, _, remedy = str(error).rpartition("; ")
         state.advice.append(Advice("error", "store", text or remedy, remedy if text else "look at the file"))
-        return found
+        return state
     state.advice += inspect_folders(workspace)
     state.advice += inspect_checkpoints(workspace, state.looked_at)
     state.advice += inspect_registry(workspace, state.looked_at)
-    return found
+    return state

@@ -92,6 +92,11 @@ class SweepSummary:
         }
 
 
+def list_document(sweep: Sweep, trials: Sequence[Trial]) -> dict[str, object]:
+    """One sweep of a list."""
+    return {"name": sweep.name, "state": sweep.current, "trials": len(trials)}
+
+
 def summary_of(store: StoreReader, name: str) -> SweepSummary:
     sweeps = Sweeps(store.database)
     sweep = sweeps.get(name)

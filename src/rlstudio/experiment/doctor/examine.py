@@ -97,7 +97,7 @@ def examine(
         diagnosis.spaces = spaces = spaces_of(cfg.env)
     except RLStudioError as error:
         diagnosis.advice.append(_refused("environment", error))
-        return found
+        return diagnosis
     diagnosis.advice += _unfit(cfg, spaces)
     diagnosis.advice += memory_rules(cfg, spaces, machine)
     rows = row_memory(cfg, spaces)
@@ -105,7 +105,7 @@ def examine(
     _play(diagnosis, cfg, machine, clock, amount or PlayAmount())
     if diagnosis.ok:
         _try_out(diagnosis, cfg, machine, clock, trial_seconds)
-    return found
+    return diagnosis
 
 
 def _unfit(cfg: ExperimentConfig, spaces: Spaces) -> Iterator[Advice]:

@@ -1,0 +1,112 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { theme } from "../theme";
+import { number, seconds, short } from "../ui/format";
+import { colourOf, type Curve, prepare } from "./curve";
+import { type Hover, Plot } from "./plot";
+
+export interface ChartProps {
+  /** What the chart shows, for those who do not see it. */
+  label: string;
+  curves: readonly Curve[];
+  height?: number;
+  log?: boolean;
+  /** 0 to 1 */
+  smoothing?: number;
+  xKind?: "steps" | "seconds";
+  range?: [number, number] | null;
+  onRange?: (range: [number, number] | null) => void;
+  legend?: boolean;
+  children?: ComponentChildren;
+}
+
+const READ = 14;
+
+/** Curves with axes. Drag or Ctrl and the wheel zoom, a double click goes back, the pointer reads all curves at once. */
+export function Chart({ label, curves, height = 220, log = false, smoothing = 0, xKind = "steps", range, onRange, legend = false, children }: ChartProps) {
+  const element = useRef<HTMLDivElement>(null);
+  const plot = useRef<Plot | null>(null);
+  const hover = useSignal<Hover | null>(null);
+  const own = useSignal<[number, number] | null>(null);
+  const shown = range === undefined ? own.value : range;
+  const prepared = useMemo(() => curves.map((curve) => prepare(curve, smoothing)), [curves, smoothing]);
+  const zoomed = useRef(onRange);
+  zoomed.current = onRange;
+
+  useLayoutEffect(() => {
+    const at = element.current;
+    if (!at) return;
+    const made = new Plot(at, {
+      xKind,
+      log,
+      height,
+      onHover: (value) => (hover.value = value),
+      onZoom: (value) => (zoomed.current ? zoomed.current(value) : (own.value = value)),
+    });
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.resize(at.clientWidth));
+    observer.observe(at);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [xKind, log, height]);
+
+  useLayoutEffect(() => plot.current?.set(prepared, shown, smoothing > 0), [prepared, shown, xKind, log, height]);
+  useEffect(() => plot.current?.recolour(), [theme.value]);
+
+  return (
+    <figure class="chart" style="margin:0" aria-label={`${label}: ${summary(curves)}`}>
+      <div class="plot" ref={element} style={{ height: `${height}px` }} />
+      {children}
+      {hover.value && <Readings hover={hover.value} xKind={xKind} />}
+      {legend && (
+        <figcaption class="legend">
+          {curves.map((curve) => (
+            <span key={curve.name} title={curve.name}>
+              <i class="dot" style={{ "--dot": colourOf(curve.colour) }} />
+              <span class="cut">{curve.name}</span>
+            </span>
+          ))}
+        </figcaption>
+      )}
+    </figure>
+  );
+}
+
+function summary(curves: readonly Curve[]): string {
+  const named = curves.slice(0, 4).map((curve) => {
+    const last = curve.y.length ? curve.y[curve.y.length - 1] : null;
+    return `${curve.name} ends at ${number(last)}`;
+  });
+  return named.join(", ") + (curves.length > 4 ? ` and ${curves.length - 4} more curves` : "") || "no values yet";
+}
+
+function Readings({ hover, xKind }: { hover: Hover; xKind: "steps" | "seconds" }) {
+  const { readings, nearest, left, width } = hover;
+  if (!readings.length) return null;
+  const at = nearest ? readings.indexOf(nearest) : 0;
+  const from = Math.max(0, Math.min(at - READ / 2, readings.length - READ));
+  const style = left < width / 2 ? { left: `${left + 14}px` } : { left: "auto", right: `${width - left + 14}px` };
+  return (
+    <div class="reading" style={style}>
+      <div class="where">{xKind === "seconds" ? seconds(hover.x) : `step ${short(hover.x)}`}</div>
+      <table>
+        <tbody>
+          {readings.slice(from, from + READ).map((reading) => (
+            <tr key={reading.curve.curve.name} class={reading === nearest && readings.length > 1 ? "nearest" : ""}>
+              <td class="label">
+                <i class="dot" style={{ "--dot": colourOf(reading.curve.curve.colour) }} />
+                {reading.curve.curve.name}
+              </td>
+              <td class="number">{number(reading.value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {readings.length > READ && <div class="faint">and {readings.length - READ} more</div>}
+    </div>
+  );
+}

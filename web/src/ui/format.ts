@@ -1,0 +1,60 @@
+/** Numbers and times as the page writes them. */
+const MISSING = "–";
+
+/** Four significant digits, as the tables of `rlctl` have them. */
+export function number(value: number | null | undefined, digits = 4): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace("e+", "e");
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size || 1)));
+  return value.toLocaleString("en-US", { minimumFractionDigits: Math.min(decimals, 3), maximumFractionDigits: Math.min(decimals, 4) });
+}
+
+export const count = (value: number | null | undefined): string => (value === null || value === undefined ? MISSING : Math.round(value).toLocaleString("en-US"));
+
+/** 12.4k, 3.1M: for axes and narrow columns. */
+export function short(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const size = Math.abs(value);
+  for (const [limit, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const)
+    if (size >= limit) return `${trim((value / limit).toFixed(size / limit < 10 ? 2 : 1))}${unit}`;
+  return number(value);
+}
+
+const trim = (text: string): string => text.replace(/\.?0+$/, "");
+
+export function bytes(value: number): string {
+  for (const [limit, unit] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const)
+    if (value >= limit) return `${(value / limit).toFixed(1)} ${unit}`;
+  return `${value} B`;
+}
+
+export function seconds(value: number): string {
+  const whole = Math.max(0, Math.round(value));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (part: number): string => String(part).padStart(2, "0");
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+export const epoch = (time: string | number): number => (typeof time === "number" ? time : Date.parse(time) / 1000);
+
+/** "just now", "4 min ago", "3 h ago", "12 Nov" */
+export function ago(time: string | number, now = Date.now() / 1000): string {
+  const age = now - epoch(time);
+  if (!Number.isFinite(age)) return MISSING;
+  if (age < 45) return "just now";
+  if (age < 3600) return `${Math.max(1, Math.round(age / 60))} min ago`;
+  if (age < 86_400) return `${Math.round(age / 3600)} h ago`;
+  if (age < 7 * 86_400) return `${Math.round(age / 86_400)} d ago`;
+  return new Date(epoch(time) * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+export const clock = (time: string | number): string => new Date(epoch(time) * 1000).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** Any JSON value in one line. */
+export function plain(value: unknown): string {
+  if (value === null || value === undefined) return MISSING;
+  if (typeof value === "number") return number(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
