@@ -43,7 +43,7 @@ ACTING = {
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
-ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init", "cluster", "cluster status"}
+ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init", "cluster", "cluster status", "rewind"}
 """They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
 
 READING = {

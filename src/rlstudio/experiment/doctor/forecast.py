@@ -29,7 +29,7 @@ FEWEST_WARM_UP_STEPS = 256
 """Of the trial: as many as it takes to time them."""
 
 LONG_TICK = 4.0
-JUDGED_STEPS, JUDGED_SECONDS = 200, 1.0
+TIMED_STEPS, TIMED_SECONDS = 200, 1.0
 """Of an evaluation, at most."""
 
 
@@ -110,17 +110,17 @@ def _evaluation_seconds(cfg: ExperimentConfig, agent: Player, met: Experience | 
             opponents = cfg.eval.opponents
             with Evaluator(cfg.eval_env, episodes=episodes, seed=cfg.env.seed, opponents=opponents) as evaluator:
                 rounds = ceil(episodes / evaluator.num_envs)
-                total += count * rounds * length * _judged_step_seconds(evaluator, agent, clock)
+                total += count * rounds * length * _evaluation_step_seconds(evaluator, agent, clock)
     return total
 
 
-def _judged_step_seconds(evaluator: Evaluator, agent: Player, clock: Clock) -> float:
+def _evaluation_step_seconds(evaluator: Evaluator, agent: Player, clock: Clock) -> float:
     """Of all environments of an evaluation together."""
     began, steps = clock(), 0
     for steps, _ in enumerate(evaluator.play(agent)):
         if not steps:
             began = clock()  # the environments were made just before
-        elif steps >= JUDGED_STEPS or clock() - began > JUDGED_SECONDS:
+        elif steps >= TIMED_STEPS or clock() - began > TIMED_SECONDS:
             break
     return (clock() - began) / max(steps, 1)
 
