@@ -8,10 +8,10 @@
         client.runs.series(run["id"], ["eval/return_mean"])["series"]
         client.models.promote("cartpole", run["id"])
 
-Answers are the documents of the command line with `--json`; what the server refuses is raised as the exception that it is locally,
-with the same line. A request whose connection was lost is sent again under the same Idempotency-Key: it is done once.
-The token comes from `RLSTUDIO_TOKEN` or a file that only its owner may read (see `token`). Plain http is for this
-machine alone, other servers are called by https.
+Answers are the documents of the command line with `--json`. What the server refuses is raised as the exception that it
+is locally, with the same line. A request whose connection was lost is sent again under the same Idempotency-Key: it is
+done once. The token comes from `RLSTUDIO_TOKEN` or a file that only its owner may read (see `token`). Plain http is for
+this machine alone, other servers are called by https.
 """
 
 from rlstudio.client.client import Client

@@ -1,4 +1,4 @@
-"""What the server answers, as types: the documents of the command line with `--json`. A newer server may put more into them."""
+"""What the server answers, as types: the documents of the command line with `--json`, or more than those."""
 
 from __future__ import annotations
 
