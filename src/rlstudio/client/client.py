@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from rlstudio.client.address import ServerAddress
-from rlstudio.client.connection import PREFIX, Connection
+from rlstudio.client.connection import PREFIX, ServerConnection
 from rlstudio.client.documents import (
     CallerDocument,
     CatalogDocument,
@@ -56,7 +56,7 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         address = ServerAddress.parse(server)
-        self._connection = Connection(address, find_token(address, token_file), ca_file, transport)
+        self._connection = ServerConnection(address, find_token(address, token_file), ca_file, transport)
         self.address = str(address)
         self.runs = RunRoutes(self._connection)
         self.sweeps = SweepRoutes(self._connection)

@@ -45,7 +45,7 @@ class _Bearer(httpx.Auth):
         yield request
 
 
-class Connection:
+class ServerConnection:
     """`transport`, `sleep`: for tests."""
 
     def __init__(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlstudio.client.connection import Connection
+from rlstudio.client.connection import ServerConnection
 from rlstudio.storage.output_file import written_whole
 from rlstudio.storage.writers import translated_os_errors
 
 
-def save(connection: Connection, path: str, target: Path) -> Path:
+def save(connection: ServerConnection, path: str, target: Path) -> Path:
     """`path`: below `/api/v1`."""
     with (
         connection.stream(path) as response,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rlstudio.client.connection import ATTEMPTS, PAUSES, Connection
+from rlstudio.client.connection import ATTEMPTS, PAUSES, ServerConnection
 from rlstudio.client.refusals import ServerUnreachable
 
 SILENCE_SECONDS = 30.0
@@ -40,7 +40,7 @@ def parse_events(lines: Iterable[str]) -> Iterator[StreamEvent]:
 
 
 def follow(
-    connection: Connection, runs: Sequence[str] = (), topics: Sequence[str] = (), last_id: str = ""
+    connection: ServerConnection, runs: Sequence[str] = (), topics: Sequence[str] = (), last_id: str = ""
 ) -> Iterator[StreamEvent]:
     """Events without end; the caller leaves when it has seen enough. Raises when the server stays away."""
     query = {"runs": ",".join(runs) or None, "topics": ",".join(topics) or None}

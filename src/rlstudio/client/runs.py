@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import quote
 
-from rlstudio.client.connection import Connection
+from rlstudio.client.connection import ServerConnection
 from rlstudio.client.documents import (
     ArtifactDocument,
     CheckpointDocument,
@@ -37,7 +37,7 @@ def segment(word: str) -> str:
 
 
 class RunRoutes:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def page(

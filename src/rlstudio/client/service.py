@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from rlstudio.client.connection import Connection
+from rlstudio.client.connection import ServerConnection
 from rlstudio.client.documents import ModelDocument, ModelsDocument, OperationDocument, TokenDocument
 from rlstudio.client.download import save
 from rlstudio.client.runs import segment
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 class SweepRoutes:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> Sequence[Document]:
@@ -55,7 +55,7 @@ class SweepRoutes:
 
 
 class ModelRoutes:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> ModelsDocument:
@@ -107,7 +107,7 @@ class ModelRoutes:
 
 
 class TokenRoutes:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> Sequence[TokenDocument]:
