@@ -14,6 +14,7 @@ from rlstudio.server.api.routes import (
     queue,
     runs,
     steering,
+    stream,
     sweeps,
 )
 from rlstudio.server.api.schemas import HealthSchema, MeSchema
@@ -39,7 +40,7 @@ def me(caller: Reader) -> MeSchema:
 def routers() -> list[APIRouter]:
     """Of one application, whose `state.service` is a `Service`."""
     versioned = APIRouter(prefix=PREFIX)
-    for module in (runs, steering, files, measured, experiments, sweeps, models, queue, catalog):
+    for module in (runs, steering, files, measured, experiments, sweeps, models, queue, catalog, stream):
         versioned.include_router(module.router)
     versioned.include_router(server)
     short = APIRouter(include_in_schema=False)

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Path, Response
 from rlstudio.control.registry.documents import decision_document, models_document, version_document
 from rlstudio.control.registry.records import Version, check_model
 from rlstudio.control.registry.releases import Releases
-from rlstudio.server.api.answers import Document, answer, unknown_is_404
+from rlstudio.server.api.answers import answer, unknown_is_404
+from rlstudio.server.api.lists import model_row, models_etag, models_list
 from rlstudio.server.api.schemas import DecisionsSchema, ModelPageSchema, ModelSchema, VersionSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
@@ -22,34 +23,7 @@ Number = Annotated[int, Path(ge=1, le=10**9)]
 @router.get("/models", response_model=ModelPageSchema)
 def list_models(caller: Reader, service: Served) -> Response:
     """Every version of every model, as `rlctl models --json`."""
-    versions = Releases(service.looking).versions()
-    by_name: dict[str, list[Version]] = {}
-    for version in versions:
-        by_name.setdefault(version.model, []).append(version)
-    items = [_summary(name, own) for name, own in by_name.items()]
-    return answer({"items": items, **models_document(versions, [])})
-
-
-def _summary(name: str, versions: list[Version]) -> Document:
-    stages = {str(version.stage): version.version for version in reversed(versions)}
-    return {
-        "name": name,
-        "versions": len(versions),
-        "newest": max(version.version for version in versions),
-        "production": stages.get("production"),
-        "staging": stages.get("staging"),
-        "etag": models_etag(versions),
-    }
-
-
-def models_etag(versions: list[Version]) -> str:
-    """Differs once a version was added or changed its stage."""
-    newest = max(version.version for version in versions)
-    stages = "-".join(f"{version.version}.{version.stage}" for version in versions if version.stage in LIVE)
-    return f"{newest}-{stages}"
-
-
-LIVE = ("production", "staging")
+    return answer(models_list(service.looking))
 
 
 @router.get("/models/{name}", response_model=ModelSchema)
@@ -61,7 +35,7 @@ def show_model(caller: Reader, service: Served, name: ModelName) -> Response:
         versions = releases.versions(name)
     etag = models_etag(versions)
     document = models_document(versions, releases.history(name))
-    return answer({**_summary(name, versions), **document, "name": name}, etag=etag)
+    return answer({**model_row(name, versions), **document, "name": name}, etag=etag)
 
 
 @router.get("/models/{name}/versions/{number}", response_model=VersionSchema)
