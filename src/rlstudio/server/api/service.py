@@ -18,6 +18,7 @@ from rlstudio.server.api.lists import models_list, queue_document, sweeps_docume
 from rlstudio.server.api.live.hub import Hub
 from rlstudio.server.api.live.store_watch import StoreWatch
 from rlstudio.server.api.sparks import Sparks
+from rlstudio.server.api.work.operations import Operations
 from rlstudio.server.api.work.workbench import Workbench
 
 NOTHING = MetricSnapshot(np.empty(0, ROW), {}, frozenset(), 0)
@@ -37,6 +38,7 @@ class Service:
         self.streams = 0
         self._described: dict[tuple[str | None, ...], Any] = {}
         self.workbench = Workbench(self.acting, imports)
+        self.operations = Operations(self.acting, imports)
 
     def measured(self, entry: Entry) -> MetricSnapshot:
         """What a run has measured up to now; nothing for one that has not begun."""
