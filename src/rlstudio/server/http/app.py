@@ -47,8 +47,10 @@ def create_app(
     hosts: Collection[str],
     limits: Limits | None = None,
     complain: Callable[[str], None] = lambda text: None,
+    observe: Callable[[str, int], None] = lambda route, status: None,
 ) -> FastAPI:
-    """`hosts`: the names that clients may call it by, with the port."""
+    """`hosts`: the names that clients may call it by, with the port. `observe` gets the route and status of each
+    answer, `other` where it was refused before a route was looked for."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -64,7 +66,15 @@ def create_app(
         app.include_router(router)
     app.state.stopping = asyncio.Event()
     public = {(method, path) for path, method, decision in decisions(app) if isinstance(decision, Public)}
-    app.add_middleware(Guard, access=access, hosts=hosts, public=public, limits=limits or Limits(), complain=complain)
+    app.add_middleware(
+        Guard,
+        access=access,
+        hosts=hosts,
+        public=public,
+        limits=limits or Limits(),
+        complain=complain,
+        observe=observe,
+    )
     return app
 
 

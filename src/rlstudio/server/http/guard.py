@@ -79,8 +79,10 @@ class Guard:
         public: Collection[tuple[str, str]],
         limits: Limits,
         complain: Callable[[str], None],
+        observe: Callable[[str, int], None],
     ) -> None:
-        self._app, self._access, self._limits, self._complain = app, access, limits, complain
+        self._app, self._access, self._limits = app, access, limits
+        self._complain, self._observe = complain, observe
         self._hosts = frozenset(name.lower() for name in hosts)
         self._public = frozenset(public)
 
@@ -107,6 +109,8 @@ class Guard:
                 raise
             failure = RequestRefused(HTTPStatus.INTERNAL_SERVER_ERROR, f"internal error {number}", closes=True)
             await failure.response()(scope, receive, answer.send)
+        finally:
+            self._observe(getattr(scope.get("route"), "path", "other"), answer.status)
 
     def _check_head(self, scope: Scope, heads: Heads) -> None:
         limits, pairs = self._limits, scope["headers"]
@@ -223,16 +227,20 @@ class _Answer:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.has_begun = False
+        self.status = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return self.status != 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
-            message = {**message, "headers": _with_policies(list(message.get("headers", ())))}
+            self.status = message["status"]
+            message = {**message, "headers": with_policies(list(message.get("headers", ())))}
         await self._send(message)
 
 
-def _with_policies(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def with_policies(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     given = {name.lower(): value for name, value in headers}
     is_page = given.get(b"content-type", b"").startswith(b"text/html")
     policy = (b"content-security-policy", DOCUMENT_POLICY if is_page else DATA_POLICY)
