@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from http import HTTPStatus
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import numpy as np
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from rlstudio.core.contracts import Agent
@@ -43,6 +44,9 @@ class ServedPolicy:
         self._space, self._carried = self._policy.spaces.observation, bundle.spec.carry_ports
         self._start = np.asarray(getattr(self._policy.spaces.action, "start", 0) or 0)
         self._max_batch = max_batch
+        self.is_slow = bundle.spec.plan is not None
+        """A plan takes as long as it likes, so it is made in a thread. A network answers within a fraction of a
+        millisecond: the way to a thread and back would take longer."""
         # An agent in NumPy writes into arrays of its own, the graph does not.
         self._turn: contextlib.AbstractContextManager[object] = (
             contextlib.nullcontext() if self._policy.acting == "onnx" else threading.Lock()
@@ -85,10 +89,6 @@ def policy_app(
     )
 
 
-async def _raw_body(request: Request) -> bytes:
-    return await request.body()
-
-
 def _routes(served: ServedPolicy, spec: bytes, metrics: ServingMetrics) -> APIRouter:
     router = APIRouter()
 
@@ -105,9 +105,9 @@ def _routes(served: ServedPolicy, spec: bytes, metrics: ServingMetrics) -> APIRo
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @router.post("/act")
-    def act(caller: Actor, body: Annotated[bytes, Depends(_raw_body)]) -> Response:
-        begin = time.perf_counter()
-        answer, rows = served.act(body)
+    async def act(caller: Actor, request: Request) -> Response:
+        body, begin = await request.body(), time.perf_counter()
+        answer, rows = await run_in_threadpool(served.act, body) if served.is_slow else served.act(body)
         response = _json(answer)
         metrics.acted(time.perf_counter() - begin, rows)
         return response
