@@ -12,7 +12,7 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.roles import Role
-from rlstudio.server.http.running import Server, listen, names_of
+from rlstudio.server.http.wire.running import Server, listen, names_of
 from support.deadlines import PATIENCE
 
 TOKEN = "t" * 64

@@ -14,7 +14,7 @@ from rlstudio.delivery.bundle import Bundle
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
-from rlstudio.server.http.running import Certificate, Server, is_loopback, listen, names_of, url_of
+from rlstudio.server.http.wire.running import Certificate, Server, is_loopback, listen, names_of, url_of
 from rlstudio.server.policy.app import policy_app
 from rlstudio.storage.writers import translated_os_errors
 

@@ -16,7 +16,7 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.running import is_loopback
+from rlstudio.server.http.wire.running import is_loopback
 from rlstudio.server.policy.app import policy_app
 from rlstudio.server.policy.requests import BadInput, parse_request
 from rlstudio.server.serve import Place, serve_policy, write_token

@@ -59,7 +59,7 @@ def serve_policy(
     import_modules(modules or (), runs_dir=runs_dir)
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.delivery.bundle import open_bundle
-    from rlstudio.server.http.running import read_certificate
+    from rlstudio.server.http.wire.running import read_certificate
     from rlstudio.server.serve import Place
     from rlstudio.server.serve import serve_policy as answer
 

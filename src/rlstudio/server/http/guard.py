@@ -19,7 +19,7 @@ from rlstudio.core.errors import message_of, origin_of
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.problems import RequestRefused
+from rlstudio.server.http.problems import RequestRefused, refusal_of
 from rlstudio.server.http.roles import Role
 
 LOGIN = "/login"
@@ -101,9 +101,11 @@ class Guard:
             scope.setdefault("state", {})["caller"] = caller
             body = await self._body(scope, heads, receive)
             await self._app(scope, _replayed(body, receive), answer.send)
-        except RequestRefused as refused:
-            await self._refusal(scope, refused)(scope, receive, answer.send)
         except Exception as error:
+            refused = refusal_of(error)
+            if refused is not None and not answer.has_begun:
+                await self._refusal(scope, refused)(scope, receive, answer.send)
+                return
             self._complain(_defect(error, scope, number := secrets.token_hex(4)))
             if answer.has_begun:
                 raise

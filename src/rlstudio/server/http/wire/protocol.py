@@ -22,10 +22,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from rlstudio.server.http.connections import Connections
 from rlstudio.server.http.guard import with_policies
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.problems import MEDIA_TYPE, RequestRefused
+from rlstudio.server.http.wire.connections import Connections
 
 LINGER_SECONDS = 1.0
 LINGER_BYTES = 4 << 20

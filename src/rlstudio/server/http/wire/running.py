@@ -18,9 +18,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from rlstudio.core.errors import UserError
-from rlstudio.server.http.connections import Connections, Listener
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.protocol import GuardedProtocol
+from rlstudio.server.http.wire.connections import Connections, Listener
+from rlstudio.server.http.wire.protocol import GuardedProtocol
 
 BACKLOG = 256
 STOP_SECONDS = 2
