@@ -60,7 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "record": "record:record",
         "tournament": "games.tournament:tournament",
     },
-    "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
+    "Ship": {"export": "export:export", "serve-policy": "serve:serve_policy", "import": "export:import_policy"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {
         "tag": "runs:tag",

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -36,6 +37,9 @@ from rlstudio.server.http.callers import Authenticated, Public, decision_of
 from rlstudio.server.http.guard import Guard
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.problems import ProblemDocument, RequestRefused, refusal_of
+from rlstudio.server.http.records.audit import AuditLog
+from rlstudio.server.http.records.recorder import Recorder
+from rlstudio.server.http.records.replies import Replies
 
 REFUSALS = (RequestRefused, RequestValidationError, HTTPException, RLStudioError)
 
@@ -47,8 +51,12 @@ def create_app(
     hosts: Collection[str],
     limits: Limits | None = None,
     complain: Callable[[str], None] = lambda text: None,
+    observe: Callable[[str, int], None] = lambda route, status: None,
+    state_dir: Path | None = None,
 ) -> FastAPI:
-    """`hosts`: the names that clients may call it by, with the port."""
+    """`hosts`: the names that clients may call it by, with the port. `observe` gets the route and status of each
+    answer, `other` where it was refused before a route was looked for. With `state_dir` changes are recorded there: who
+    made them, and the answers that belong to an Idempotency-Key."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -64,7 +72,17 @@ def create_app(
         app.include_router(router)
     app.state.stopping = asyncio.Event()
     public = {(method, path) for path, method, decision in decisions(app) if isinstance(decision, Public)}
-    app.add_middleware(Guard, access=access, hosts=hosts, public=public, limits=limits or Limits(), complain=complain)
+    if state_dir is not None:
+        app.add_middleware(Recorder, audit=AuditLog(state_dir), replies=Replies(state_dir))
+    app.add_middleware(
+        Guard,
+        access=access,
+        hosts=hosts,
+        public=public,
+        limits=limits or Limits(),
+        complain=complain,
+        observe=observe,
+    )
     return app
 
 
