@@ -1,5 +1,5 @@
-"""The OpenAPI document, asked by Schemathesis: no server error, nothing that the document does not say, and nothing read
-without a token. A few examples of each route here, many among the slow tests."""
+"""The OpenAPI document, asked by Schemathesis: no server error, nothing that it does not say, and nothing read without a
+token. A few examples of each route here, many among the slow tests."""
 
 from __future__ import annotations
 

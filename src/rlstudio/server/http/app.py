@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
@@ -36,7 +37,8 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Authenticated, Public, decision_of
 from rlstudio.server.http.guard import Guard
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.problems import ProblemDocument, RequestRefused, refusal_of
+from rlstudio.server.http.openapi import document_of
+from rlstudio.server.http.problems import RequestRefused, refusal_of
 from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.records.recorder import Recorder
 from rlstudio.server.http.records.replies import Replies
@@ -64,8 +66,8 @@ def create_app(
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        responses={"4XX": {"model": ProblemDocument, "description": "The request is refused."}},
     )
+    app.openapi = partial(document_of, app)  # type: ignore[method-assign]
     for kind in REFUSALS:
         app.add_exception_handler(kind, _refuse)
     for router in routers:
