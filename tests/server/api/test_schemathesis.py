@@ -1,4 +1,4 @@
-"""The OpenAPI document, asked by Schemathesis: no server error, nothing that it does not say, and nothing read without a
+"""The OpenAPI document, asked by Schemathesis: no server error, nothing that it does not say, nothing read without a
 token. A few examples of each route here, many among the slow tests."""
 
 from __future__ import annotations
