@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import RLStudioError
@@ -116,24 +117,25 @@ class Hub:
         if listener.position is None:
             position = self._begin(listener)
             hello = {"runs": {run.id: place._asdict() for run, place in zip(listener.runs, position.runs, strict=True)}}
-            return with_id([encode_event("hello", encoded(hello))], position), position
-        events, places = [], []
-        for entry, place in zip(listener.runs, listener.position.runs, strict=True):
+            return with_id(encode_event("hello", encoded(hello)), position), position
+        pieces: list[bytes] = []
+        position = listener.position
+        for number, entry in enumerate(listener.runs):
             watch = self._watches.get(entry.id)
-            more, end = ([], place) if watch is None else watch.since(listener.topics, place)
-            events += more
-            places.append(end)
-        events += self._changes(listener, listener.position)
-        lists = dict(listener.position.lists)
+            for event, place in () if watch is None else watch.since(listener.topics, position.runs[number]):
+                position = position.with_run(number, place)
+                pieces.append(with_id(event, position))
+        # Only behind the last of them: who gets some of the runs that changed is sent all of them again.
+        pieces += [with_id(event, position) for event in self._changes(listener, position)]
+        position = replace(position, moment=self._store.moment)
         for topic in LISTS:
             known = self._store.documents.get(topic)
-            if topic in listener.topics and known is not None and known[0] != lists.get(topic):
-                lists[topic] = known[0]
-                events.append(known[1])
-        position = StreamPosition(tuple(places), self._store.moment, lists)
-        if listener.is_resumed and not events:
-            events = [encode_event("hello", b'{"resumed":true}')]
-        return (with_id(events, position) if events else None), position
+            if topic in listener.topics and known is not None and known[0] != position.lists.get(topic):
+                position = replace(position, lists={**position.lists, topic: known[0]})
+                pieces.append(with_id(known[1], position))
+        if listener.is_resumed and not pieces:
+            pieces = [with_id(encode_event("hello", b'{"resumed":true}'), position)]
+        return (b"".join(pieces) or None), position
 
     def _begin(self, listener: Listener) -> StreamPosition:
         watches = [self._watches.get(entry.id) for entry in listener.runs]

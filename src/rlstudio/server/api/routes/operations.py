@@ -26,7 +26,7 @@ OperationId = Annotated[str, Path(max_length=24, pattern=r"^[0-9a-f]{24}$")]
 
 class ExportBody(Body):
     checkpoint: str = Field("last", max_length=20, pattern=CHECKPOINT, description="last, best or a step.")
-    formats: list[Format] | None = Field(None, max_length=8, description="Which graphs; null: those that are installed.")
+    formats: list[Format] | None = Field(None, max_length=8, description="Null: those that are installed.")
 
 
 @router.post("/runs/{ref}/export", status_code=HTTPStatus.ACCEPTED, response_model=OperationSchema)

@@ -42,8 +42,9 @@ async def stream(
     last_event_id: Annotated[str, Header(alias="Last-Event-ID", max_length=LONGEST)] = "",
 ) -> Response:
     """`hello` says where each run is; then `run`, `metrics`, `event`, `log`, `queue`, `sweeps` and `models` as they
-    change. `metrics`, `event` and `log` are of the runs that are named, `run` of all where none is named. `metrics`
-    follow the cursor `after`; where that is not the one that a client has, it asks `/series` for what is missing."""
+    change. `metrics`, `event` and `log` are of the runs that are named, `run` of all where none is named. A client
+    that comes back with the id of the last event goes on behind it; `run`, `queue`, `sweeps` and `models` say how
+    things are, and may be sent again."""
     wanted = frozenset(topic.strip() for topic in topics.split(",") if topic.strip())
     for topic in sorted(wanted - set(TOPICS)):
         raise _refused("topics", f"{topic[:40]!a} is none; choose from {', '.join(TOPICS)}")
