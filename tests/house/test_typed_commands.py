@@ -31,6 +31,7 @@ NOT_RUN = {
     "rlctl send": "needs the libraries or the servers of others; tests/experiment/metrics/test_sending.py",
     "rlctl worker": "serves until it is stopped",
     "rlctl serve-policy": "serves until it is stopped",
+    "rlctl serve": "serves until it is stopped; tests/server/test_serve.py",
     "rlctl import sb3": "needs a file of another library, which tests/delivery has",
     "rlctl eval bundles/old": "made from that file",
     "rlctl fork bundles/cartpole": "trains as long as that run did; tests/cli/test_cli_control.py",

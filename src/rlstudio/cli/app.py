@@ -61,6 +61,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tournament": "games.tournament:tournament",
     },
     "Ship": {"export": "export:export", "serve-policy": "serve:serve_policy", "import": "export:import_policy"},
+    "Serve": {"serve": "serve:serve", "token": "token:app"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {
         "tag": "runs:tag",
