@@ -75,6 +75,7 @@ ELSEWHERE = {
     "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
     "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
+    "docs/howto/serve.md": "serves until it is stopped; tests/server/test_serve.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
     "docs/howto/tracking.md": "needs servers of others; tests/experiment/metrics/test_sending.py",
     "docs/reference/cli.md": "a synopsis; tests/house/test_hints.py",

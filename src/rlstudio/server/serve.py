@@ -12,13 +12,13 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.token_file import write_token
-from rlstudio.server.http.wire.running import Server, ServerAddress, is_loopback, listen, names_of, url_of
+from rlstudio.server.http.wire.running import ListenPlace, Server, is_loopback, listen, names_of, url_of
 from rlstudio.server.policy.app import policy_app
 
 
 def serve_policy(
     bundle: Bundle,
-    place: ServerAddress,
+    place: ListenPlace,
     *,
     max_batch: int,
     token_file: Path | None,

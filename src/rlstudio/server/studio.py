@@ -24,7 +24,7 @@ from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.token_file import write_token
 from rlstudio.server.http.tokens import Tokens, new_secret
-from rlstudio.server.http.wire.running import Server, ServerAddress, listen, names_of, url_of
+from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of, url_of
 from rlstudio.server.page.routes import is_built, page_routes
 
 SCHEDULER_SECONDS = 2.0
@@ -61,7 +61,7 @@ def studio_app(
 
 def serve_studio(
     runs_dir: Path,
-    place: ServerAddress,
+    place: ListenPlace,
     *,
     slots: Slots,
     imports: Sequence[str] = (),

@@ -55,13 +55,18 @@ def serve(
     from rlstudio.server.http.extras import require_stack
 
     require_stack("serve")
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(
+        modules or (), runs_dir=runs_dir
+    )  # here too: one that cannot be imported is a mistake to be told now
     from rlstudio.control.store.resources import parse_slots
-    from rlstudio.server.http.wire.running import ServerAddress, read_certificate
+    from rlstudio.server.http.wire.running import ListenPlace, read_certificate
     from rlstudio.server.studio import serve_studio
 
     serve_studio(
         runs_dir,
-        ServerAddress(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
+        ListenPlace(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
         slots=parse_slots(slots),
         imports=tuple(modules or ()),
         token_file=token_file,
@@ -100,12 +105,12 @@ def serve_policy(
     import_modules(modules or (), runs_dir=runs_dir)
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.delivery.bundle import open_bundle
-    from rlstudio.server.http.wire.running import ServerAddress, read_certificate
+    from rlstudio.server.http.wire.running import ListenPlace, read_certificate
     from rlstudio.server.serve import serve_policy as answer
 
     answer(
         named_bundle(bundle, runs_dir) or open_bundle(bundle),
-        ServerAddress(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
+        ListenPlace(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
         max_batch=max_batch,
         token_file=token_file,
         auth=not no_auth,

@@ -34,7 +34,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class ServerAddress:
+class ListenPlace:
     """Where a server listens, and by which names."""
 
     host: str
@@ -43,7 +43,7 @@ class ServerAddress:
     certificate: Certificate | None = None
 
 
-def listen(place: ServerAddress) -> Listener:
+def listen(place: ListenPlace) -> Listener:
     """Before anything else starts: an address that cannot be had is the user's mistake."""
     host, port = place.host, place.port
     listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
