@@ -1,4 +1,5 @@
-"""How much faster rollout workers are: `python -m benchmarks.scale [--seconds S] [--backends process,ray]`.
+"""How much faster rollout workers are: `python -m benchmarks.scale [--seconds S] [--backends process,ray]`; and whether
+they survive: `--soak [--kills 50]` (`benchmarks/soak.py`).
 
 An environment that sleeps 5 ms in every step, PPO and SAC with layers of 64 and 64: two workers beside one worker on
 the same backend, steps per second over S seconds after the first train step. Then what a rollout costs besides acting
@@ -90,7 +91,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--backends", default="process,ray")
+    parser.add_argument("--soak", action="store_true", help="kill workers instead")
+    parser.add_argument("--kills", type=int, default=50)
     given = parser.parse_args()
+    if given.soak:
+        from benchmarks.soak import report
+
+        return report(given.kills)
     backends = given.backends.split(",")
     print(f"5 ms a step, {ENVS} environments, layers 64 and 64, environment steps per second:\n")
     header = ["algorithm", "backend", "1 worker", "2 workers", "ratio"]
