@@ -39,6 +39,7 @@ NOT_RUN = {
     "rlctl launch -f found/best.yaml": "written by that sweep",
     "rlctl launch -f configs/ppo/cartpole.yaml runtime.numerics=portable": "is decided where a process starts, as in"
     " tests/repro/test_portable.py",
+    "rlctl rewind RUN --at 20000 --shell": "waits for a person; tests/cli/test_cli_rewind.py",
     "rlctl --install-completion": "writes into the shell that is around it",
 }
 """Beginnings of lines."""
@@ -95,6 +96,7 @@ HOWTO = (
     "pettingzoo",
     "planning",
     "randomise",
+    "rewind",
     "self-play",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
@@ -150,6 +152,8 @@ def shortened(words: list[str]) -> list[str]:
     for option in ("--episodes", "--seeds"):
         if option in words:
             words[words.index(option) + 1] = "2"
+    if "--at" in words and words[0] == "rewind":
+        words[words.index("--at") + 1] = "64"
     match words[0]:
         case "eval" if "--episodes" not in words:
             words += ["--episodes", "2"]
@@ -179,6 +183,9 @@ def interrupt_one(name: str) -> None:
 
 def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rlctl = rlctl_in_process(capsys)
+    for body in blocks(ROOT / page, "python"):
+        if named := re.match(r"# ([a-z]+\.py)\b", body):
+            (scratch / named[1]).write_text(body)
     for line in [*BEFORE.get(page, ()), *lines_of(page)]:
         words = as_typed(line)
         if words[0] == "cd":

@@ -73,7 +73,7 @@ def outside() -> Outside:
 @pytest.fixture
 def context(browser: Browser, outside: Outside) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce")
-    made.set_default_timeout(8000)
+    made.set_default_timeout(PATIENCE * 1000)
     made.route("**/*", outside.route)
     yield made
     made.close()

@@ -16,6 +16,7 @@ from rlstudio.orchestrator.live import Live, describe
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
     from rlstudio.control.store.records import Event
+    from rlstudio.experiment.analysis.repeat.rewind import Rewound
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.folder.status import Status
     from rlstudio.experiment.judging.evaluate import Evaluation
@@ -100,7 +101,7 @@ class Run:
         dict of metric -> (steps, values) as arrays. `keys` chooses; without any, everything."""
         import numpy as np
 
-        from rlstudio.experiment.metrics.reader import read_series
+        from rlstudio.experiment.metrics.indexed.index import read_series
 
         series = read_series(self._workspace.folder_to_read(self.id).path, set(keys) or None)
         missing = [key for key in keys if key not in series]
@@ -131,6 +132,20 @@ class Run:
         used = loaded.cfg.env.seed if seed is None else seed
         whom = loaded.cfg.eval.opponents
         return evaluate(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=used, opponents=whom)
+
+    def rewind(
+        self, step: int, *, attempt: int | None = None, allow_inexact: bool = False, env: EnvObject = None
+    ) -> Rewound:
+        """It at a past step, bit for bit, in a copy: `with run.rewind(20_000) as moment:` there are `moment.trainer`,
+        `.session`, `.state_hash()`, and `.advance()` does the next train step. `attempt`: of a run that was rolled
+        back. `env`: as in `session`."""
+        from rlstudio.experiment.analysis.repeat.rewind import way_to
+        from rlstudio.experiment.training.environments import bind
+
+        if env is not None:
+            bind(env, self.status.env_id, self.id)
+        folder = self._workspace.folder_to_load(self.id)
+        return way_to(folder, step, attempt=attempt, allow_inexact=allow_inexact).open()
 
     # -- saying something about it ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.analysis.compare_runs import ABSENT, differences
 from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 
 OF_ONE_RUN = {"name", "env.seed"}
 """Settings in which repetitions of one experiment differ."""

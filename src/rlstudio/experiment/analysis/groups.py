@@ -18,7 +18,7 @@ from rlstudio.experiment.analysis.curves import (
     finite_points,
 )
 from rlstudio.experiment.folder.status import Status
-from rlstudio.experiment.metrics.reader import Series
+from rlstudio.experiment.metrics.indexed.index import Series
 
 FEWEST_EVALUATIONS = 3
 """Of one run; fewer make no curve."""

@@ -154,6 +154,10 @@ class CkptConfig(Config):
     keep_best: bool = True
     """Keep the checkpoint of the best evaluation too."""
 
+    history: PositiveInt | None = None
+    """Epochs between two checkpoints that are kept until the run is removed, so that `rlctl rewind` is quick to stand
+    at any step; null: none."""
+
 
 class GuardrailsConfig(Config):
     reward_clip: PositiveFloat | None = None

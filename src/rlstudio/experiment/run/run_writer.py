@@ -77,6 +77,10 @@ class RunWriter:
             return False
         return now - self._saved_at >= every or now - asked_at >= max(SLOW_TICK, SAVE_SHARE * self._save_seconds)
 
+    def due_at(self, epoch: int) -> bool:
+        """Whether the end of an epoch asks for a checkpoint."""
+        return any(every is not None and epoch % every == 0 for every in (self.cfg.every_epochs, self.cfg.history))
+
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         PULSE.others += 1
@@ -84,7 +88,7 @@ class RunWriter:
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
-        self.checkpoints.prune(self.cfg.keep_last, keep)
+        self.checkpoints.prune(self.cfg.keep_last, keep | self._history())
         self.publish()
         if not self._has_saved:
             self.folder.event("checkpointed", env_steps=info.step, state_hash=info.state_hash)
@@ -93,6 +97,13 @@ class RunWriter:
         self._save_seconds = self._saved_at - started
         PHASES.checkpoint += self._save_seconds
         self.stands_at(info)
+
+    def _history(self) -> set[int]:
+        """Of every so many epochs the checkpoint at their end: the first that has done them."""
+        every = self.cfg.history
+        if every is None:
+            return set()
+        return set({info.epoch: info.step for info in self.checkpoints.list() if info.epoch % every == 0}.values())
 
     def publish(self) -> None:
         """Pass the list of checkpoints to the lease, which may keep it in a store."""
