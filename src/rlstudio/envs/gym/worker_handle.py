@@ -136,13 +136,13 @@ class WorkerHandle:
         os.close(self._lifeline)
 
 
-class Worker(Protocol):
+class EndableWorker(Protocol):
     def ask_to_stop(self) -> None: ...
 
     def end(self, grace: float = 0.0) -> None: ...
 
 
-def end_all(workers: Sequence[Worker], grace: float, then: Callable[[], object]) -> None:
+def end_all(workers: Sequence[EndableWorker], grace: float, then: Callable[[], object]) -> None:
     """Together they get so many seconds to close their envs; the others are killed. `then` closes what they shared."""
     deadline = time.monotonic() + grace
     for worker in workers:
