@@ -85,6 +85,7 @@ HOWTO = (
     "compare",
     "config",
     "curriculum",
+    "doctor",
     "environments",
     "export",
     "ipd",

@@ -29,6 +29,7 @@ import numpy as np
 
 from rlstudio.core.contracts import Agent
 from rlstudio.delivery.bundle import SPEC, Bundle
+from rlstudio.server.http.problems import RequestRefused
 from rlstudio.server.metrics import ServingMetrics
 from rlstudio.server.requests import BadInput, parse_request
 
@@ -41,14 +42,6 @@ MAX_BODY = 1 << 20
 DEADLINE = 10.0  # seconds for one request to arrive, and for an idle connection to begin one
 MAX_CONNECTIONS = 64
 ROUTES = ("/act", "/health", "/metrics", "/spec")
-
-
-class RequestRefused(Exception):
-    """The answer to a request that is not accepted; `closes`: what is left of its body is not read."""
-
-    def __init__(self, status: HTTPStatus, message: str, *, closes: bool = False) -> None:
-        super().__init__(message)
-        self.status, self.closes = status, closes
 
 
 class PolicyServer(ThreadingHTTPServer):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlstudio.ops.statistics import IntervalEstimate
 
 MAX_WIDTH = 100
+LONGEST_IN_HEADER = 20
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
@@ -51,7 +52,8 @@ def print_groups(out: Terminal, comparison: GroupComparison) -> None:
     algos = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.algos))
     better = ", less is better" if comparison.minimize else ""
     out.line(f"{comparison.metric} at the end of each run{better}; {algos} on {envs}", "bold")
-    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {first.name})"] if others else [])]
+    reference = text.cut_middle(first.name, LONGEST_IN_HEADER)
+    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {reference})"] if others else [])]
     rows = []
     for group in comparison.groups:
         improvement = [_estimate(group.improvement, "{:.2f}".format)] if others else []

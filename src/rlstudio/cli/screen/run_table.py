@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlstudio.control.references import References
     from rlstudio.control.workspace import Entry
 
-HEADER = ("run", "name", "algo", "seed", "state", "age", "epoch", "return", "eval")
+HEADER = ("run", "name", "algo", "seed", "state", "age", "epoch", "train", "eval")
 SHRINKING = {"run": 8, "name": 12, "algo": 5, "state": 11}
 """What is cut to fit, down to so many characters; a state loses its reason before it loses itself."""
 
@@ -20,7 +20,7 @@ NOT_RECORDED = "*"
 
 
 def print_runs(out: Terminal, entries: Sequence[Entry], references: References) -> None:
-    """One line for each: its handle, `return` of its training episodes and `eval` of its last evaluation."""
+    """One line each: its handle; `train`, the return of its training episodes; `eval`, of its last evaluation."""
     out.table(HEADER, [_row(entry, references.handle(entry.id)) for entry in entries], shrinking=SHRINKING)
     if not all(entry.recorded for entry in entries):
         out.line(

@@ -24,6 +24,14 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
+def cut_middle(text: str, width: int) -> str:
+    """The same for names, which are told apart by their ends as often as by how they begin."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+
+
 def number(value: float | None) -> str:
     """About four digits; `-` where there is none."""
     if value is None or not math.isfinite(value):
