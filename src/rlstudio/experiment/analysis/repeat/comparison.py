@@ -19,10 +19,11 @@ from rlstudio.experiment.analysis.compare_runs import (
 from rlstudio.experiment.analysis.repeat.timeline import Timeline
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage.changes import Change, code_changes, library_changes, machine_changes
+from rlstudio.experiment.lineage.libraries import LIBRARIES
 from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.continuation import lasting
 from rlstudio.experiment.run.load import read_stored
-from rlstudio.experiment.training.machine import LIBRARIES, have_same_probe
+from rlstudio.experiment.training.machine import have_same_probe
 
 Word = Literal["identical", "different", "cannot be identical"]
 WITHOUT_EFFECT = ("name", "imports", "tracking", "register", "ckpt", "resources")
