@@ -49,16 +49,16 @@ def commit_of(directory: Path) -> Commit | None:
     if answer is None or answer.returncode != 0:
         return None
     root, _, commit = os.fsdecode(answer.stdout).rstrip("\n").rpartition("\n")
-    found: Commit = {"root": root, "commit": commit, "dirty": None}
+    repository: Commit = {"root": root, "commit": commit, "dirty": None}
     if _has_own_filters(directory):
-        return found  # to compare a file, git would run them
+        return repository  # to compare a file, git would run them
     options = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty", "--no-ahead-behind")
     answer = _git(directory, "status", *options)
     if answer is None or answer.returncode != 0:
-        return found
+        return repository
     if answer.stdout:
-        found["files"] = {path: _digest(root, path) for path in _differing(directory, commit)[:MOST_FILES]}
-    return {**found, "dirty": bool(answer.stdout)}
+        repository["files"] = {path: _digest(root, path) for path in _differing(directory, commit)[:MOST_FILES]}
+    return {**repository, "dirty": bool(answer.stdout)}
 
 
 def changed_since(directory: Path, then: Commit) -> list[str] | None:

@@ -18,7 +18,7 @@ from rlstudio.experiment.analysis.compare_runs import (
 )
 from rlstudio.experiment.analysis.repeat.timeline import Timeline
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.lineage.changes import Change, code_changes, library_changes, machine_changes
+from rlstudio.experiment.lineage.changes import OriginChange, code_changes, library_changes, machine_changes
 from rlstudio.experiment.lineage.libraries import LIBRARIES
 from rlstudio.experiment.lineage.lineage import recorded_lineage
 from rlstudio.experiment.run.continuation import lasting
@@ -69,7 +69,7 @@ class Verdict:
     metrics: MetricsComparison
     hashes: tuple[HashComparison, ...]
     first: FirstDifference | None
-    changes: tuple[Change, ...]
+    changes: tuple[OriginChange, ...]
     reasons: tuple[str, ...]  # why the same numbers were never promised
 
     @property
@@ -116,7 +116,7 @@ def verdict_of(repeated: Repeated, repetition: RunFolder, hashes: Mapping[int, s
         is_whole=is_whole,
         metrics=metrics,
         hashes=compared,
-        first=min(candidates, key=lambda found: found.step, default=None),
+        first=min(candidates, key=lambda difference: difference.step, default=None),
         changes=tuple(changes_between(repeated, repetition)),
         reasons=tuple(_reasons(then.exact, then.exact_reason, timeline)),
     )
@@ -148,7 +148,7 @@ def _reasons(exact: bool, reason: str, timeline: Timeline) -> Iterator[str]:
 # -- what has changed -------------------------------------------------------------------------------------------------
 
 
-def changes_between(repeated: Repeated, repetition: RunFolder) -> Iterator[Change]:
+def changes_between(repeated: Repeated, repetition: RunFolder) -> Iterator[OriginChange]:
     """The most likely reason first."""
     config = list(_config_changes(repeated, repetition))
     yield from config
@@ -161,30 +161,30 @@ def changes_between(repeated: Repeated, repetition: RunFolder) -> Iterator[Chang
     yield from machine_changes(then, now)
 
 
-def _config_changes(repeated: Repeated, repetition: RunFolder) -> Iterator[Change]:
+def _config_changes(repeated: Repeated, repetition: RunFolder) -> Iterator[OriginChange]:
     folder, lengths = repeated.folder, {stretch.epochs for stretch in repeated.timeline.stretches}
     of_folder = read_file(folder.config_path)
     launched = of_folder if repeated.launched is None else read_text(repeated.launched, folder.id)
     for name, left, right in differences(launched.data, read_file(repetition.config_path).data):
         is_extension = name == "train.epochs" and left in lengths and right in lengths
         if name.split(".")[0] not in WITHOUT_EFFECT and not is_extension:
-            yield Change("config", name, *(None if side is ABSENT else side for side in (left, right)))
+            yield OriginChange("config", name, *(None if side is ABSENT else side for side in (left, right)))
     stored, status = read_stored(folder), folder.read_status()
     now = stored.hash_of(lasting(stored.cfg, status.total_epochs))
     if repeated.launched is None and status.config_hash not in ("", now):
-        yield Change("config", "config.yaml, which was edited", status.config_hash[:12], now[:12])
+        yield OriginChange("config", "config.yaml, which was edited", status.config_hash[:12], now[:12])
 
 
 def _topology_changes(
-    then: Mapping[str, object] | None, now: Mapping[str, object] | None, told: set[str]
-) -> Iterator[Change]:
+    then: Mapping[str, object] | None, now: Mapping[str, object] | None, settings: set[str]
+) -> Iterator[OriginChange]:
     """Libraries have been named already, and settings too."""
     if then is None or now is None:
         return
-    skipped = {*LIBRARIES, *told} | (set() if have_same_probe(then, now) else {"numerics"})
+    skipped = {*LIBRARIES, *settings} | (set() if have_same_probe(then, now) else {"numerics"})
     for name in sorted(then.keys() | now.keys()):
         if name not in skipped and then.get(name) != now.get(name):
-            yield Change("topology", name, then.get(name), now.get(name))
+            yield OriginChange("topology", name, then.get(name), now.get(name))
 
 
 def _number(value: object) -> object:
