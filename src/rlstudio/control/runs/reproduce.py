@@ -12,7 +12,7 @@ from rlstudio.control.runs.start import begin, request_of, resume_session
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.portable import require
-from rlstudio.experiment.analysis.repeat.comparison import Repeated
+from rlstudio.experiment.analysis.repeat.comparison import RepeatedRun
 from rlstudio.experiment.analysis.repeat.repetition import Repetition
 from rlstudio.experiment.analysis.repeat.timeline import Beginning, Stretch, Timeline, timeline_of
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
@@ -44,7 +44,7 @@ def reproduce(
     session = _begun(workspace, folder, timeline, lasting(cfg, stretches[0].epochs))
     extend = partial(_extended, workspace, session.folder.id)
     return Repetition(
-        Repeated(folder, timeline, _launched(workspace, entry)), session, stretches, extend, epochs=epochs
+        RepeatedRun(folder, timeline, _launched(workspace, entry)), session, stretches, extend, epochs=epochs
     )
 
 

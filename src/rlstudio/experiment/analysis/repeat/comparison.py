@@ -31,7 +31,7 @@ WITHOUT_EFFECT = ("name", "imports", "tracking", "register", "ckpt", "resources"
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedRun:
     """The run that is repeated."""
 
     folder: RunFolder
@@ -94,7 +94,7 @@ class Verdict:
         }
 
 
-def verdict_of(repeated: Repeated, repetition: RunFolder, hashes: Mapping[int, str], is_whole: bool) -> Verdict:
+def verdict_of(repeated: RepeatedRun, repetition: RunFolder, hashes: Mapping[int, str], is_whole: bool) -> Verdict:
     """`hashes`: of the repetition, by steps at which the run has a checkpoint. `is_whole`: it was to come as far."""
     run, timeline = repeated.folder, repeated.timeline
     metrics = compare_metrics(run.path, repetition.path)
@@ -148,7 +148,7 @@ def _reasons(exact: bool, reason: str, timeline: Timeline) -> Iterator[str]:
 # -- what has changed -------------------------------------------------------------------------------------------------
 
 
-def changes_between(repeated: Repeated, repetition: RunFolder) -> Iterator[OriginChange]:
+def changes_between(repeated: RepeatedRun, repetition: RunFolder) -> Iterator[OriginChange]:
     """The most likely reason first."""
     config = list(_config_changes(repeated, repetition))
     yield from config
@@ -161,7 +161,7 @@ def changes_between(repeated: Repeated, repetition: RunFolder) -> Iterator[Origi
     yield from machine_changes(then, now)
 
 
-def _config_changes(repeated: Repeated, repetition: RunFolder) -> Iterator[OriginChange]:
+def _config_changes(repeated: RepeatedRun, repetition: RunFolder) -> Iterator[OriginChange]:
     folder, lengths = repeated.folder, {stretch.epochs for stretch in repeated.timeline.stretches}
     of_folder = read_file(folder.config_path)
     launched = of_folder if repeated.launched is None else read_text(repeated.launched, folder.id)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.analysis.compare_runs import compare_metrics
-from rlstudio.experiment.analysis.repeat.comparison import Repeated, Verdict, verdict_of
+from rlstudio.experiment.analysis.repeat.comparison import RepeatedRun, Verdict, verdict_of
 from rlstudio.experiment.analysis.repeat.timeline import Stretch
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
 from rlstudio.experiment.run.session import Session
@@ -27,7 +27,7 @@ class Repetition:
 
     def __init__(
         self,
-        repeated: Repeated,
+        repeated: RepeatedRun,
         session: Session,
         stretches: list[Stretch],
         extend: Extends,
