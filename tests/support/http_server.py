@@ -12,7 +12,7 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.roles import Role
-from rlstudio.server.http.wire.running import Server, listen, names_of
+from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of
 from support.deadlines import PATIENCE
 
 TOKEN = "t" * 64
@@ -62,7 +62,7 @@ def received(connection):
 @contextmanager
 def running(make_app, *, limits=PATIENT, allowed_hosts=(), certificate=None):
     """`make_app(hosts=..., limits=...)`."""
-    listener = listen("127.0.0.1", 0)
+    listener = listen(ListenPlace("127.0.0.1", 0))
     app = make_app(hosts=names_of(listener, allowed_hosts), limits=limits)
     server, is_ready = Server(app, listener, limits=limits, certificate=certificate), threading.Event()
     thread = threading.Thread(target=server.serve_until_stopped, args=(is_ready.set,))

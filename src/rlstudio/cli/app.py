@@ -53,7 +53,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "metrics": "measured:metrics",
         "send": "measured:send",
     },
-    "Repeat": {"rewind": "again.rewind:rewind"},
+    "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},
     "Judge": {
         "eval": "evaluate:evaluate",
         "play": "evaluate:play",
@@ -61,6 +61,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tournament": "games.tournament:tournament",
     },
     "Ship": {"export": "export:export", "serve-policy": "serve:serve_policy", "import": "export:import_policy"},
+    "Serve": {"serve": "serve:serve", "token": "token:app"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {
         "tag": "runs:tag",

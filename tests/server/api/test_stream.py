@@ -13,7 +13,7 @@ from rlstudio.control.runs.folders import folder_of
 from rlstudio.core.host.process import this_process
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
-from rlstudio.server.api.live.hub import Hub, Listener
+from rlstudio.server.api.live.hub import Hub, StreamListener
 from rlstudio.server.api.live.position import StreamPosition, decode
 from rlstudio.server.api.live.store_watch import StoreWatch
 from support.api_world import api_over
@@ -89,7 +89,7 @@ def writer(api, run) -> Iterator[MetricsWriter]:
 
 def listen(api, run, topics, last_id=""):
     entry = api.service.listing.find(run.id)
-    return Listener([entry], frozenset(topics), decode(last_id, 1) if last_id else None)
+    return StreamListener([entry], frozenset(topics), decode(last_id, 1) if last_id else None)
 
 
 def look(hub, *listeners):

@@ -16,10 +16,11 @@ from rlstudio.core.errors import UserError
 from rlstudio.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.wire.running import is_loopback
+from rlstudio.server.http.token_file import write_token
+from rlstudio.server.http.wire.running import ListenPlace, is_loopback
 from rlstudio.server.policy.app import policy_app
 from rlstudio.server.policy.requests import BadInput, parse_request
-from rlstudio.server.serve import Place, serve_policy, write_token
+from rlstudio.server.serve import serve_policy
 from support.export_toys import ship, trained
 from support.http_server import TOKEN, one_token
 from support.http_server import Client as PlainClient
@@ -226,7 +227,7 @@ def test_the_token_lies_where_asked_for_its_owner_only(tmp_path):
 
 def test_without_a_token_only_on_the_loopback_address(toy):
     with pytest.raises(UserError, match="--no-auth"):
-        serve_policy(toy, Place("0.0.0.0", 0), max_batch=1, token_file=None, auth=False, say=print)
+        serve_policy(toy, ListenPlace("0.0.0.0", 0), max_batch=1, token_file=None, auth=False, say=print)
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert is_loopback("localhost")

@@ -1,4 +1,4 @@
-"""`serve-policy`: what answers over HTTP."""
+"""`serve` and `serve-policy`: what answers over HTTP."""
 
 from __future__ import annotations
 
@@ -27,6 +27,52 @@ TlsCert = Annotated[
 TlsKey = Annotated[
     Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, where the certificate's file has none.")
 ]
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8710,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="Where a token goes that counts while this server runs."),
+    ] = None,
+    allow_host: AllowHost = None,
+    modules: Imports = None,
+    slots: Annotated[
+        str,
+        typer.Option("--slots", metavar="cpu=N,gpu=N,memory_mb=N", help="Resources for runs; by default all."),
+    ] = "",
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+) -> None:
+    """Serve API, dashboard and queue until Ctrl-C; runs go on.
+
+    \b
+    rlctl serve
+    rlctl serve --host 0.0.0.0 --allow-host lab.example:8710 --tls-cert cert.pem --tls-key key.pem
+    """
+    from rlstudio.server.http.extras import require_stack
+
+    require_stack("serve")
+    from rlstudio.experiment.config.imports import import_modules
+
+    import_modules(
+        modules or (), runs_dir=runs_dir
+    )  # here too: one that cannot be imported is a mistake to be told now
+    from rlstudio.control.store.resources import parse_slots
+    from rlstudio.server.http.wire.running import ListenPlace, read_certificate
+    from rlstudio.server.studio import serve_studio
+
+    serve_studio(
+        runs_dir,
+        ListenPlace(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
+        slots=parse_slots(slots),
+        imports=tuple(modules or ()),
+        token_file=token_file,
+        say=_saying(),
+        complain=complain,
+    )
 
 
 def serve_policy(
@@ -59,13 +105,12 @@ def serve_policy(
     import_modules(modules or (), runs_dir=runs_dir)
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.delivery.bundle import open_bundle
-    from rlstudio.server.http.wire.running import read_certificate
-    from rlstudio.server.serve import Place
+    from rlstudio.server.http.wire.running import ListenPlace, read_certificate
     from rlstudio.server.serve import serve_policy as answer
 
     answer(
         named_bundle(bundle, runs_dir) or open_bundle(bundle),
-        Place(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
+        ListenPlace(host, port, tuple(allow_host or ()), read_certificate(tls_cert, tls_key)),
         max_batch=max_batch,
         token_file=token_file,
         auth=not no_auth,

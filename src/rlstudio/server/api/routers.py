@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
 
 from rlstudio.core.version import __version__
-from rlstudio.server.api.answers import answer
 from rlstudio.server.api.routes import (
     catalog,
     experiments,
@@ -38,12 +37,6 @@ def health() -> HealthSchema:
 def me(caller: Reader) -> MeSchema:
     """Whose token this is, and what it may do."""
     return MeSchema(name=caller.name, role=caller.role)
-
-
-@server.get("/openapi.json", include_in_schema=False)
-def openapi(caller: Reader, request: Request) -> Response:
-    """This API as an OpenAPI document."""
-    return answer(request.app.openapi())
 
 
 def routers() -> list[APIRouter]:

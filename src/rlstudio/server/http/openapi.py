@@ -1,43 +1,40 @@
-"""The OpenAPI document of an application, as it answers: errors are problem+json, and a token is asked for."""
+"""The OpenAPI document of an application, with what the guard adds to every route: the token, and how errors look."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
-from rlstudio.server.http.problems import MEDIA_TYPE, ProblemDocument
+from rlstudio.server.http.problems import MEDIA_TYPE
 
-REFERENCE = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
-REFUSED = {"4XX": "The request is refused; `problems` name the fields.", "5XX": "It cannot be done now."}
-INTERNAL = ("HTTPValidationError", "ValidationError")
-"""FastAPI's own error answers, which nobody gets."""
+SCHEME = "token"
+REFUSED = "4XX"
 
 
-def document_of(app: FastAPI) -> dict[str, Any]:
-    """Made once, and kept."""
-    if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        components = made.setdefault("components", {})
-        schemas = components.setdefault("schemas", {})
-        for name in INTERNAL:
-            schemas.pop(name, None)
-        schemas[ProblemDocument.__name__] = ProblemDocument.model_json_schema()
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        made["security"] = [{"token": []}]
-        for operation in _operations(made):
-            responses = {status: of for status, of in operation["responses"].items() if status not in ("422", *REFUSED)}
-            for status, description in REFUSED.items():
-                responses[status] = {"description": description, "content": {MEDIA_TYPE: {"schema": REFERENCE}}}
-            operation["responses"] = responses
-        app.openapi_schema = made
-    return app.openapi_schema
+def describe_guard(app: FastAPI, public: Collection[tuple[str, str]]) -> None:
+    """From now on `app.openapi()` has both."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = plain()
+        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes[SCHEME] = {"type": "http", "scheme": "bearer"}
+        for path, operations in document.get("paths", {}).items():
+            for method, operation in operations.items():
+                _describe(operation, is_public=(method.upper(), path) in public)
+        return document
+
+    app.openapi = described  # type: ignore[method-assign]
 
 
-def _operations(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in made["paths"].values():
-        yield from (
-            operation for operation in path.values() if isinstance(operation, dict) and "responses" in operation
-        )
+def _describe(operation: dict[str, Any], *, is_public: bool) -> None:
+    operation["security"] = [] if is_public else [{SCHEME: []}]
+    responses = operation["responses"]
+    responses.pop("422", None)  # FastAPI's own document, which is not what we answer
+    refused = responses.get(REFUSED)
+    if refused is not None and "application/json" in refused.get("content", {}):
+        refused["content"] = {MEDIA_TYPE: refused["content"]["application/json"]}

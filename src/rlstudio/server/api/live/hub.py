@@ -28,7 +28,7 @@ LISTS = ("queue", "sweeps", "models")
 TOPICS = ("runs", *sorted(OF_RUNS), *LISTS)
 
 
-class Listener:
+class StreamListener:
     """One stream. `position`: how far it was when its connection broke; None for one that begins now."""
 
     def __init__(self, runs: Sequence[Entry], topics: frozenset[str], position: StreamPosition | None) -> None:
@@ -52,13 +52,13 @@ class Listener:
 class Hub:
     def __init__(self, shelf: MetricShelf, store: StoreWatch, seconds: float = LOOK_SECONDS) -> None:
         self._shelf, self._store, self._seconds = shelf, store, seconds
-        self._listeners: set[Listener] = set()
+        self._listeners: set[StreamListener] = set()
         self._watches: dict[str, RunWatch] = {}
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._looks = 0
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: StreamListener) -> None:
         """From the event loop. The first listener starts the looking, and the last one ends it."""
         self._listeners.add(listener)
         self._wake.set()
@@ -66,7 +66,7 @@ class Hub:
             self._task = asyncio.get_running_loop().create_task(self._run())
             self._task.add_done_callback(self._end)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: StreamListener) -> None:
         self._listeners.discard(listener)
 
     def _end(self, task: asyncio.Task[None]) -> None:
@@ -87,7 +87,9 @@ class Hub:
                 await asyncio.wait_for(self._wake.wait(), self._seconds)
         self._watches.clear()
 
-    def _look(self, waiting: Sequence[Listener], listeners: Sequence[Listener]) -> list[tuple[Listener, bytes]]:
+    def _look(
+        self, waiting: Sequence[StreamListener], listeners: Sequence[StreamListener]
+    ) -> list[tuple[StreamListener, bytes]]:
         """In a thread, one look at a time."""
         self._looks += 1
         wanted = {entry.id: entry for each in listeners if each.topics & OF_RUNS for entry in each.runs}
@@ -112,7 +114,7 @@ class Hub:
                 pieces.append((listener, piece))
         return pieces
 
-    def _piece(self, listener: Listener) -> tuple[bytes | None, StreamPosition]:
+    def _piece(self, listener: StreamListener) -> tuple[bytes | None, StreamPosition]:
         """What is new for a listener, and where it is then."""
         if listener.position is None:
             position = self._begin(listener)
@@ -137,13 +139,13 @@ class Hub:
             pieces = [with_id(encode_event("hello", b'{"resumed":true}'), position)]
         return (b"".join(pieces) or None), position
 
-    def _begin(self, listener: Listener) -> StreamPosition:
+    def _begin(self, listener: StreamListener) -> StreamPosition:
         watches = [self._watches.get(entry.id) for entry in listener.runs]
         places = tuple(RunPosition() if watch is None else watch.position for watch in watches)
         lists = {topic: self._store.documents[topic][0] for topic in LISTS if topic in self._store.documents}
         return StreamPosition(places, self._store.moment, lists)
 
-    def _changes(self, listener: Listener, position: StreamPosition) -> list[bytes]:
+    def _changes(self, listener: StreamListener, position: StreamPosition) -> list[bytes]:
         """Runs that changed: those of this look for who was there at the last one, else all since its moment."""
         if "runs" not in listener.topics:
             return []

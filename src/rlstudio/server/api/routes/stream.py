@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from rlstudio.server.api.live.hub import OF_RUNS, TOPICS, Hub, Listener
+from rlstudio.server.api.live.hub import OF_RUNS, TOPICS, Hub, StreamListener
 from rlstudio.server.api.live.position import LONGEST, decode
 from rlstudio.server.api.routes.runs import named_run
 from rlstudio.server.api.service import Served
@@ -58,7 +58,7 @@ async def stream(
     if service.streams >= MOST_STREAMS:
         raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "too many streams", headers={"Retry-After": "5"})
     position = decode(last_event_id, len(entries)) if last_event_id else None
-    listener = Listener(entries, wanted, position)
+    listener = StreamListener(entries, wanted, position)
     stopping: asyncio.Event = request.app.state.stopping
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     body = _pieces(service, service.hub, listener, stopping)
@@ -70,7 +70,7 @@ def _refused(field: str, message: str) -> RequestRefused:
     return RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: {message}", [problem])  # type: ignore[list-item]
 
 
-async def _pieces(service: Served, hub: Hub, listener: Listener, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+async def _pieces(service: Served, hub: Hub, listener: StreamListener, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     until = time.monotonic() + STREAM_SECONDS
     ending = asyncio.create_task(stopping.wait())
     service.streams += 1

@@ -24,11 +24,12 @@ PAGE = """<!doctype html>
 <label>Token <input name="token" type="password" autocomplete="off" required autofocus></label>
 <button>Sign in</button>
 </form>
-<p>A token comes from <code>rlctl token add NAME</code>; <code>rlctl serve</code> prints an address that signs in once.
-If you have just used it: <a href="/">go on</a>.</p>
+<p>A token comes from <code>{add}</code>; <code>{serve}</code> prints an address that signs in once. If you have
+just used it: <a href="/">go on</a>.</p>
 </body>
 </html>
 """
+ADD, SERVE = "rlctl token add NAME", "rlctl serve"
 FRESH, WRONG = "This page needs a token.", "That token is unknown, used up, revoked or expired."
 
 
@@ -66,4 +67,4 @@ def _begin(access: Access, request: Request, token: str) -> Response:
 
 
 def _page(message: str, status: HTTPStatus) -> HTMLResponse:
-    return HTMLResponse(PAGE.format(message=escape(message), action=LOGIN), status)
+    return HTMLResponse(PAGE.format(message=escape(message), action=LOGIN, add=ADD, serve=SERVE), status)

@@ -24,7 +24,7 @@ LONGEST_KEY = 128
 REPLAYED = (b"idempotency-replayed", b"true")
 
 
-class Recorder:
+class ChangeRecorder:
     def __init__(self, app: ASGIApp, *, audit: AuditLog, replies: Replies) -> None:
         self._app, self._audit, self._replies = app, audit, replies
         self._under_way: dict[str, asyncio.Event] = {}

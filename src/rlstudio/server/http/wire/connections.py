@@ -15,6 +15,10 @@ from typing import Protocol
 
 from rlstudio.server.http.limits import Limits
 
+GRACE_SECONDS = 0.1
+"""Nobody is closed for another before this: who has a token has shown it by then. Until one of them is older, whoever
+comes next waits in the queue of the system."""
+
 
 class Speaking(Protocol):
     """The protocol of a connection, once there is one."""
@@ -25,8 +29,8 @@ class Speaking(Protocol):
 
 
 class _Place:
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
+    def __init__(self, connection: socket.socket, since: float) -> None:
+        self.socket, self.since = connection, since
         self.protocol: Speaking | None = None
 
     @property
@@ -49,17 +53,24 @@ class Connections:
         self._unproven: OrderedDict[int, _Place] = OrderedDict()  # by descriptor, oldest first
         self._proven: dict[int, _Place] = {}
 
-    def accepted(self, connection: socket.socket) -> None:
-        """A client has connected; it has to begin to speak HTTP in time."""
-        descriptor, place = connection.fileno(), _Place(connection)
-        self._proven.pop(descriptor, None)  # a number is used again once its connection is closed
-        self._unproven.pop(descriptor, None)
+    def have_room(self) -> bool:
+        """Whether one more can be accepted, if need be for the one that has been unproven for longest."""
         if len(self._unproven) >= self._limits.unproven:
             self._forget_gone()
+        if len(self._unproven) < self._limits.unproven:
+            return True
+        oldest = next(iter(self._unproven.values()))
+        return asyncio.get_running_loop().time() - oldest.since >= GRACE_SECONDS
+
+    def accepted(self, connection: socket.socket) -> None:
+        """A client has connected; it has to begin to speak HTTP in time."""
+        loop, descriptor = asyncio.get_running_loop(), connection.fileno()
+        self._proven.pop(descriptor, None)  # a number is used again once its connection is closed
+        self._unproven.pop(descriptor, None)
         while len(self._unproven) >= self._limits.unproven:
             self._unproven.popitem(last=False)[1].close()
-        self._unproven[descriptor] = place
-        asyncio.get_running_loop().call_later(self._limits.seconds, self._expect_http, place)
+        self._unproven[descriptor] = place = _Place(connection, loop.time())
+        loop.call_later(self._limits.seconds, self._expect_http, place)
 
     def speaking(self, descriptor: int, protocol: Speaking) -> None:
         place = self._unproven.get(descriptor)
@@ -91,11 +102,13 @@ class Connections:
 
 
 class Listener(socket.socket):
-    """A listening socket that counts whom it accepts."""
+    """A listening socket that counts whom it accepts, and lets the next wait where there is no room."""
 
     connections: Connections
 
     def accept(self) -> tuple[socket.socket, object]:
+        if not self.connections.have_room():
+            raise BlockingIOError
         connection, address = super().accept()
         self.connections.accepted(connection)
         return connection, address

@@ -33,8 +33,19 @@ class Certificate:
     key: Path | None
 
 
-def listen(host: str, port: int) -> Listener:
+@dataclass(frozen=True)
+class ListenPlace:
+    """Where a server listens, and by which names."""
+
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+
+
+def listen(place: ListenPlace) -> Listener:
     """Before anything else starts: an address that cannot be had is the user's mistake."""
+    host, port = place.host, place.port
     listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
