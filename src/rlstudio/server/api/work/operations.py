@@ -85,10 +85,10 @@ class Operations:
             document = json.loads(data)
             if document["state"] == "running":
                 document |= {"state": "failed", "error": problem(HTTPStatus.INTERNAL_SERVER_ERROR, DIED)}
-        shown = {name: document.get(name) for name in ("id", "kind", "state", "created_at", "result", "error")}
+        answered = {name: document.get(name) for name in ("id", "kind", "state", "created_at", "result", "error")}
         if self.folder.kind(f"{operation}.tar") == "file" and document["state"] == "done":
-            shown["download"] = f"/api/v1/operations/{operation}/download"
-        return shown
+            answered["download"] = f"/api/v1/operations/{operation}/download"
+        return answered
 
     def _lives(self, operation: str) -> bool:
         if self.folder.kind(f"{operation}.lock") is None:
