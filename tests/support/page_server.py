@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not parts.path.startswith("/api/v1"):
             self._file(parts.path)
         elif parts.path == "/api/v1/stream":
-            self._stream()
+            self._stream(parse_qs(parts.query)["topics"][0])
         else:
             found = self._document(parts.path.removeprefix("/api/v1"), parse_qs(parts.query))
             if found is None:
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self) -> None:
+    def _stream(self, topics: str) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -150,8 +150,10 @@ class _Handler(BaseHTTPRequestHandler):
         while (events := self.made_up.after(seen, 2.0)) is not None:
             try:
                 for number, topic, data in events:
+                    if topic not in topics:  # `run` of `runs`
+                        continue
                     self.wfile.write(f"id: {number}\nevent: {topic}\ndata: {json.dumps(data)}\n\n".encode())
-                    seen = number
+                seen += len(events)
                 if not events:
                     self.wfile.write(b": still here\n\n")
             except OSError:
