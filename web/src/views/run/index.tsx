@@ -27,7 +27,7 @@ import "./run.css";
 
 const TABS = ["", "config", "checkpoints", "events", "system", "log", "lineage"];
 
-export function Run({ id }: { id: string }) {
+export default function Run({ id }: { id: string }) {
   const shown = useRef("");
   const { data: run, error, reload } = useDocument<RunDetail>(`/runs/${encodeURIComponent(id)}`, ({ topic, data }) => topic === "run" && data["id"] === shown.current);
   shown.current = run?.id ?? "";
