@@ -1,4 +1,5 @@
-"""Clients that want to hurt: over both servers, with short deadlines. Each is closed, memory stays bounded, and health and callers with a token are answered meanwhile."""
+"""Clients that want to hurt: over both servers, with short deadlines. Each is closed, memory stays bounded, and health
+and callers with a token are answered meanwhile."""
 
 from __future__ import annotations
 
