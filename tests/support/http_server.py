@@ -13,11 +13,15 @@ from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of
-from support.deadlines import PATIENCE
+from support.deadlines import PATIENCE, SLOWNESS
 
 TOKEN = "t" * 64
 PATIENT = Limits(seconds=PATIENCE, idle_seconds=PATIENCE)
 """Deadlines that decide nothing."""
+
+SECONDS = 2.0 * min(SLOWNESS, 5.0)
+SHORT = Limits(seconds=SECONDS, idle_seconds=2 * SECONDS, unproven=64, grace_seconds=SECONDS / 2)
+"""Deadlines that a test can wait for, and that a client without bad intent keeps, also where the machine is busy."""
 
 
 def one_token() -> Access:

@@ -1,5 +1,5 @@
-"""Clients that want to hurt: over both servers, with deadlines of a second instead of ten. Each is closed, memory stays
-bounded, and health and callers with a token are answered meanwhile."""
+"""Clients that want to hurt: over both servers, with short deadlines. Each is closed, memory stays bounded, and health
+and callers with a token are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from functools import partial
 import psutil
 import pytest
 
-from rlstudio.server.http.limits import Limits
 from rlstudio.server.policy.app import policy_app
 from support.deadlines import PATIENCE
 from support.export_toys import ship
-from support.http_server import TOKEN, Client, one_token, received, running
+from support.http_server import SHORT, TOKEN, Client, one_token, received, running
 from support.studio import studio
 
-LIMITS = Limits(seconds=1.0, idle_seconds=2.0, unproven=16)
 MEGABYTE = 1 << 20
 
 
@@ -35,7 +33,7 @@ def place(request, tmp_path_factory):
     else:
         make_app = partial(policy_app, ship("ppo-Numbers", folder / "toy", ("bundle",)), access=one_token())
         paths = ("/health", "/act", "/spec", "/spec")
-    with running(make_app, limits=LIMITS) as server:
+    with running(make_app, limits=SHORT) as server:
         server.health, server.change, server.look, server.large = paths
         yield server
 

@@ -16,11 +16,10 @@ from cryptography.x509.oid import NameOID
 from fastapi import APIRouter
 
 from rlstudio.server.http.callers import Reader
-from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.wire.running import read_certificate
 from support.deadlines import PATIENCE
 from support.http_app import made
-from support.http_server import TOKEN, one_token, received, running
+from support.http_server import SHORT, TOKEN, one_token, received, running
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_https_is_guarded_from_the_first_packet_on(certificate):
     def app(**options):
         return made(router, access=one_token(), **options)
 
-    with running(app, limits=Limits(seconds=1.0, unproven=16), certificate=certificate) as place, ExitStack() as held:
+    with running(app, limits=SHORT, certificate=certificate) as place, ExitStack() as held:
         silent = [held.enter_context(place.connect()) for _ in range(60)]
         trusting = ssl.create_default_context(cafile=str(certificate.file))
         for _ in range(3):

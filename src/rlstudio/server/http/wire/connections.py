@@ -15,10 +15,6 @@ from typing import Protocol
 
 from rlstudio.server.http.limits import Limits
 
-GRACE_SECONDS = 0.1
-"""Nobody is closed for another before this: who has a token has shown it by then. Until one of them is older, whoever
-comes next waits in the queue of the system."""
-
 
 class Speaking(Protocol):
     """The protocol of a connection, once there is one."""
@@ -60,7 +56,7 @@ class Connections:
         if len(self._unproven) < self._limits.unproven:
             return True
         oldest = next(iter(self._unproven.values()))
-        return asyncio.get_running_loop().time() - oldest.since >= GRACE_SECONDS
+        return asyncio.get_running_loop().time() - oldest.since >= self._limits.grace_seconds
 
     def accepted(self, connection: socket.socket) -> None:
         """A client has connected; it has to begin to speak HTTP in time."""
