@@ -218,6 +218,9 @@ class RuntimeConfig(Config):
     learners: PositiveInt = Field(1, le=1024)
     """Processes that learn together, each from its part of the environments; with torchrun as many as that starts."""
 
+    trace: bool = False
+    """Write where the time of every process goes to `artifacts/trace.json`, for Perfetto or chrome://tracing."""
+
     backend: Literal["gloo", "nccl"] = "gloo"
     """What carries the gradients of several learners: `gloo` on CPUs, `nccl` between GPUs."""
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 from rlstudio.core.contracts import Player, Trainer
 from rlstudio.core.host.phases import PHASES
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
@@ -79,6 +80,7 @@ class RunEvaluations:
         with OWN_METRICS.paused():
             self.latest = self._evaluators[purpose].run(agent)
         PHASES.evaluate += time.perf_counter() - started
+        TRACE.span("evaluate", started)
         self.under_way, self.latest_epoch = "", epoch
         self._writer.set_evaluation(self.latest.summary)
         return self.latest

@@ -245,4 +245,6 @@ class Rewound:
 def _looked_at(cfg: ExperimentConfig) -> ExperimentConfig:
     """The same experiment, of which nothing leaves the temporary folder."""
     quiet = CkptConfig(every_seconds=None, keep_last=1, keep_best=False)
-    return cfg.model_copy(update={"ckpt": quiet, "tracking": TrackingConfig(), "register": RegisterConfig()})
+    runtime = cfg.runtime.model_copy(update={"trace": False})
+    changes = {"ckpt": quiet, "tracking": TrackingConfig(), "register": RegisterConfig(), "runtime": runtime}
+    return cfg.model_copy(update=changes)
