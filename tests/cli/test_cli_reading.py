@@ -54,6 +54,7 @@ ELSEWHERE = {
     "cluster status",
     "rewind",
     "variance",
+    "reproduce",
 }
 """They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
 

@@ -58,6 +58,7 @@ class RunFilter:
     algos: Sequence[str] = ()
     tags: Sequence[str] = ()
     names: Sequence[str] = ()
+    ids: Sequence[str] = ()
     text: str = ""  # in the id, name, algorithm, environment, a tag or the note
 
 
@@ -134,6 +135,8 @@ def _passes(wanted: RunFilter) -> ColumnElement[bool]:
             chosen.append(func.lower(column).in_([value.lower() for value in values]))
     if wanted.names:
         chosen.append(runs.c.name.in_(wanted.names))
+    if wanted.ids:
+        chosen.append(runs.c.id.in_(wanted.ids))
     if wanted.tags:
         chosen.append(or_(false(), *(_contains(runs.c.tags, json.dumps(tag)) for tag in wanted.tags)))
     if wanted.text:
@@ -151,3 +154,10 @@ def changed_since(database: Database, moment: str) -> list[RunRow]:
     query = EVERY_RUN.where(runs.c.updated_at >= moment).order_by(runs.c.updated_at, runs.c.seq)
     with database.read() as connection:
         return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
+
+
+def counts_by_state(database: Database) -> dict[str, int]:
+    """How many rows there are in each state."""
+    query = select(runs.c.state, func.count()).group_by(runs.c.state)
+    with database.read() as connection:
+        return {state: count for state, count in connection.execute(query)}
