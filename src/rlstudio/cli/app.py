@@ -53,6 +53,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "variance": "variance:variance",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
+        "profile": "measured:profile",
         "send": "measured:send",
     },
     "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},
