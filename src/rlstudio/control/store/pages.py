@@ -99,8 +99,8 @@ class RunOrder:
 def run_page(
     database: Database, wanted: RunFilter, order: RunOrder, after: RowPlace | None, limit: int
 ) -> tuple[list[RunRow], int]:
-    """Every row that a process owns, at most `limit` of the others that pass the filter and come behind `after`, and how
-    many others there are on all pages. One statement: a run that is claimed meanwhile is not missed between two."""
+    """Every row that a process owns, at most `limit` of the others that pass the filter and come behind `after`, and
+    how many others there are on all pages. One statement: a run that is claimed meanwhile is not missed between two."""
     column, descending = runs.c[order.field], order.descending
     ways = [column.is_(None), column.desc() if descending else column.asc()]
     others = and_(_passes(wanted), runs.c.state.not_in(_owned()))
