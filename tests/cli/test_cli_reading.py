@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from rlstudio.cli.app import COMMANDS, application, main
-from rlstudio.cli.commands import sweep
+from rlstudio.cli.commands import sweep, token
 from rlstudio.cli.commands.cluster import status
 from rlstudio.control.workspace import Workspace
 from support.cli_scenario import Rlctl
@@ -54,9 +54,15 @@ ELSEWHERE = {
     "cluster status",
     "rewind",
     "variance",
+    "profile",
+    "serve",
+    "token",
+    "token add",
+    "token ls",
+    "token revoke",
     "reproduce",
 }
-"""They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
+"""They write films, datasets, bundles, backups and configurations where they are told to, ask a cluster, or serve."""
 
 READING = {
     "ls": ["", "--json", "--limit 1", "--limit 0", "tiny", "--state completed --tag none"],
@@ -121,7 +127,7 @@ def world(place: Path, filled: tuple[Path, ReadingWorld]) -> ReadingWorld:
 def test_every_command_is_known_to_read_or_to_act() -> None:
     """A new command is written down here, and tried below if it reads."""
     program = application(COMMANDS)
-    groups = {"sweep": sweep.app, "cluster": status.app}
+    groups = {"sweep": sweep.app, "cluster": status.app, "token": token.app}
     assert [group.name for group in program.registered_groups] == [*groups]
     further = {
         f"{group} {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -34,19 +34,25 @@ def plot(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
     metric: MetricKey = None,
+    x: Annotated[
+        Literal["steps", "time"],
+        typer.Option("--x", help="Over environment steps, or over seconds since the run first measured something."),
+    ] = "steps",
     state: States = None,
     env: Envs = None,
     algo: Algos = None,
     tag: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
 ) -> None:
     """Draw learning curves, with a band over the runs of each group.
 
     \b
     rlctl plot last
     rlctl plot lr1e-3 lr1e-4 --out lr.png
-    rlctl plot --algo ppo --state completed
+    rlctl plot --algo ppo --state completed --x time
     """
+    from rlstudio.control.runs.curve_documents import group_document
     from rlstudio.control.runs.measured import measured_groups
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
@@ -54,17 +60,25 @@ def plot(
     from rlstudio.storage.output_file import output_path
 
     if out is not None:
+        if json:
+            raise UserError("--json with --out: a picture or a document; leave one of them out")
         output_path(out, SUFFIXES)
     selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
-    groups = measured_groups(selected)
+    over_time = x == "time"
+    groups = measured_groups(selected, "time" if over_time else "env_steps")
     key, notes = curve_metric(groups, metric)
-    curves, more = curves_of(groups, key)
+    label, unit = ("seconds since the start", "seconds") if over_time else ("environment steps", "steps")
+    curves, more = curves_of(groups, key, unit)
+    if json:
+        drawn = [group_document(group, key) for group in groups]
+        stdout().document({"metric": key, "x": x, "groups": drawn, "notes": [*notes, *more]})
+        return
     for note in (*notes, *more):
         complain(f"note: {note}")
     if out is None:
-        print_curves(stdout(), curves, key)
+        print_curves(stdout(), curves, key, label, unit)
     else:
-        stdout().line(str(plot_runs(curves, out, metric=key)))
+        stdout().line(str(plot_runs(curves, out, metric=key, x_label=label)))
 
 
 def compare(

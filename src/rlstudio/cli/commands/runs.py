@@ -88,7 +88,7 @@ def show(
 ) -> None:
     """Show a run: state, progress, evaluation, hashes, checkpoints; of several runs, a table and the mean of each
     group."""
-    from rlstudio.cli.screen.describe import print_run
+    from rlstudio.cli.screen.describe import curve_line, print_run
     from rlstudio.control.runs.documents import whole_document
     from rlstudio.control.workspace import Workspace
 
@@ -108,7 +108,7 @@ def show(
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     else:
-        print_run(stdout(), documents[0])
+        print_run(stdout(), documents[0], curve_line(entries[0]))
 
 
 def _print_groups(workspace: Workspace, entries: Sequence[Entry]) -> None:

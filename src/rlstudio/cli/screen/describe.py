@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
 if TYPE_CHECKING:
     from rlstudio.control.workspace import Entry
+
+CURVE_WIDTH = 40
+"""Characters of a curve in one line."""
 
 NOT_RECORDED = " (not yet recorded)"
 """The process is gone and the store does not say so yet: reading never writes."""
@@ -55,7 +59,28 @@ def _curriculum(standing: dict[str, Any] | None) -> str | None:
     return None if standing is None else standing_text(standing)
 
 
-def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
+def curve_line(entry: Entry) -> str:
+    """The returns of a run in one line: of its evaluations, or, where there are too few, of its training episodes."""
+    from rlstudio.experiment.analysis.curves import EVALUATION_RETURN, TRAINING_RETURN
+    from rlstudio.experiment.analysis.groups import FEWEST_EVALUATIONS
+    from rlstudio.experiment.metrics.indexed.index import read_series
+
+    if not entry.has_folder:
+        return ""
+    series = read_series(entry.folder.path, (EVALUATION_RETURN, TRAINING_RETURN))
+    curves = {key: [value for value in values if math.isfinite(value)] for key, (_, values) in series.items()}
+    metric = EVALUATION_RETURN
+    if len(curves.get(metric, ())) < FEWEST_EVALUATIONS:
+        metric = TRAINING_RETURN
+    values = curves.get(metric, [])
+    if len(values) < FEWEST_EVALUATIONS:
+        return ""
+    kept = values[:: math.ceil(len(values) / CURVE_WIDTH)]
+    return f"{text.sparkline(kept, CURVE_WIDTH)}  {text.number(values[0])} to {text.number(values[-1])} ({metric})"
+
+
+def print_run(out: Terminal, run: Mapping[str, Any], curve: str = "") -> None:
+    """`curve`: its returns so far, in one line."""
     state = run["state"]
     out.line(f"{run['name']}  {run['id']}", "bold")
     mark = "" if run.get("recorded", True) else NOT_RECORDED
@@ -75,6 +100,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "curriculum": _curriculum(run.get("curriculum")),
         "training": f"return {text.number(run['train_return'])}" if run["train_return"] is not None else None,
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
+        "curve": curve,
         "exact resume": exact,
         "learners": (run["topology"] or {}).get("learners"),
         "numerics": _numerics(run["topology"]),

@@ -21,7 +21,9 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
 
-def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
+def print_curves(
+    out: Terminal, curves: Sequence[Curve], metric: str, x_label: str = "environment steps", unit: str = "steps"
+) -> None:
     """One chart for all curves, and below it what each is and where it ended."""
     from rlstudio.cli.screen.chart import ChartLine, chart
     from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
@@ -34,11 +36,11 @@ def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
         series = [finite_points(*run) for run in curve.runs] if over is None else [(over.xs, over.centre)]
         lines += [ChartLine(xs, ys, letter, style) for xs, ys in series]
         ends = "" if over is None else f" {text.interval((float(over.low[-1]), float(over.high[-1])))}"
-        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} steps" for xs, ys in series]
+        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} {unit}" for xs, ys in series]
         legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
         legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
-    for row in chart(lines, width=width, title=metric, x_label="environment steps"):
+    for row in chart(lines, width=width, title=metric, x_label=x_label):
         out.pieces(row)
     for row in legend:
         out.pieces(row)
