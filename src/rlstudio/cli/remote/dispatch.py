@@ -78,8 +78,7 @@ def at_server(name: str, local: Callable[..., object], choice: ServerChoice) -> 
     def command(**given: Any) -> object:
         if name not in REMOTE:
             raise refusal(name, choice)
-        ctx = given.get("ctx")
-        if isinstance(ctx, typer.Context) and ctx.invoked_subcommand is not None:
+        if getattr(given.get("ctx"), "invoked_subcommand", None) is not None:
             return 0
         module, _, attribute = REMOTE[name].partition(":")
         remote = getattr(import_module(f"rlstudio.cli.remote.{module}"), attribute)

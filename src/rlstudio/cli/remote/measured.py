@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from csv import DictReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ BATCH = 5_000
 
 def plot(
     client: Client,
-    words: Given,
+    runs: Given,
     out: Path | None,
     metric: str | None,
     state: Given,
@@ -41,7 +41,7 @@ def plot(
 
     if out is not None:
         output_path(out, SUFFIXES)
-    answer = client.curves(_ids(selected(client, words, state, env, algo, tag)), metric, POINTS)
+    answer = client.curves(_ids(selected(client, runs, state, env, algo, tag)), metric, POINTS)
     for note in answer.get("notes", ()):
         complain(f"note: {note}")
     curves = [Curve(group["name"], [(run["x"], run["y"]) for run in group["runs"]]) for group in answer["groups"]]
@@ -53,7 +53,7 @@ def plot(
 
 def compare(
     client: Client,
-    words: Given,
+    runs: Given,
     metric: str | None,
     minimize: bool,
     state: Given,
@@ -64,8 +64,8 @@ def compare(
 ) -> None:
     from rlstudio.cli.screen.groups_view import print_groups
 
-    runs = _ids(selected(client, words, state, env, algo, tag))
-    comparison = client.compare(runs, metric, minimize=minimize)
+    ids = _ids(selected(client, runs, state, env, algo, tag))
+    comparison = client.compare(ids, metric, minimize=minimize)
     if json:
         stdout().document(comparison)
     else:
@@ -74,7 +74,7 @@ def compare(
 
 def metrics(
     client: Client,
-    words: Given,
+    runs: Given,
     csv: bool,
     parquet: bool,
     wide: bool,
@@ -91,8 +91,8 @@ def metrics(
     kind = table_kind(csv, parquet, out)
     if tensorboard is not None and (csv or parquet or wide or out or metric):
         raise UserError("--tensorboard: event files have all metrics; leave the options of a table out")
-    runs = selected(client, words, state, env, algo, tag)
-    with fetched(client, runs, metric or ()) as named:
+    chosen = selected(client, runs, state, env, algo, tag)
+    with fetched(client, chosen, metric or ()) as named:
         if tensorboard is not None:
             from rlstudio.experiment.metrics.tables import write_event_files
 
@@ -145,7 +145,7 @@ def fetched(client: Client, runs: Sequence[RunDocument], metrics: Sequence[str] 
             path = Path(folder, run["id"])
             path.mkdir()
             writer, records = MetricsWriter(path), []
-            for row in csv.DictReader(client.runs.metrics_csv(run["id"], metrics)):
+            for row in DictReader(client.runs.metrics_csv(run["id"], metrics)):
                 tags = tuple(row["tags"].split())
                 records.append(Record(float(row["ts"]), int(row["step"]), row["key"], float(row["value"]), tags))
                 if len(records) == BATCH:
