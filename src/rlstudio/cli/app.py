@@ -164,14 +164,14 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
     given = list(sys.argv[1:] if args is None else args)
     server = None
     try:
-        given, server = split_server(given)
+        given, server = _at_server(given)
         # Only the module of the command that was given is imported, which keeps the start short.
         names = given[:1] if given and given[0] in COMMANDS else COMMANDS
         for argument in given:
             if "\0" in argument:  # a program can pass one, a shell cannot; typer's path options would fail on it
                 raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
         with failures.notices(), noticing_exits(failures.complain):
-            code = get_command(application(names, server)).main(args, prog_name=_program_name(), standalone_mode=False)
+            code = get_command(application(names, server)).main(given, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
@@ -187,6 +187,16 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
     except Exception as error:
         where = in_runs_dir(given_runs_dir(given)) if server is None else server.where
         return 1 if _is_completing() else failures.report(error, where)
+
+
+def _at_server(given: Sequence[str]) -> tuple[list[str], ServerChoice | None]:
+    """The command line without its server; a command that no server has is refused before the rest is looked at."""
+    rest, server = split_server(given)
+    if server is not None:
+        from rlstudio.cli.remote.dispatch import refuse_local
+
+        refuse_local(rest, server)
+    return rest, server
 
 
 def _is_completing() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
@@ -65,10 +65,17 @@ LOCAL_ONLY = {
 ALWAYS = ("ctx", "runs_dir")
 
 
+def refuse_local(arguments: Sequence[str], choice: ServerChoice) -> None:
+    """Before the rest of the command line is looked at."""
+    for name in (" ".join(arguments[:1]), " ".join(arguments[:2])):
+        if name in LOCAL_ONLY:
+            raise refusal(name, choice)
+
+
 def refusal(name: str, choice: ServerChoice) -> UserError:
-    reason = LOCAL_ONLY.get(name, ITS_FILES)
+    """Of a command that no server has."""
     unset = "" if choice.is_typed else " (unset RLSTUDIO_SERVER)"
-    return UserError(f"rlctl {name}: {reason}{unset}")
+    return UserError(f"{name}: {LOCAL_ONLY.get(name, ITS_FILES)}{unset}")
 
 
 def at_server(name: str, local: Callable[..., object], choice: ServerChoice) -> Callable[..., object]:
