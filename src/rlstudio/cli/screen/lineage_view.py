@@ -15,7 +15,9 @@ def print_lineage(out: Terminal, document: Mapping[str, Any]) -> None:
     if not document["relatives"]:
         out.line(document["id"], "bold")
     out.line()
-    for label, value in _flat(document["lineage"]):
+    # Packages are hundreds of lines; --json has them.
+    facts = {name: value for name, value in document["lineage"].items() if name != "packages"}
+    for label, value in _flat(facts):
         out.line(f"  {label:<24} {value}")
     if document["history"]:
         out.line()
