@@ -125,6 +125,9 @@ def _option(key: str, hint: object) -> str:
     """As it is typed."""
     if get_origin(hint) is not None:
         for part in get_args(hint):
-            if isinstance(part, OptionInfo) and part.param_decls:
-                return part.param_decls[0]
+            # Written in an annotation, the first name is where a default would be.
+            names = [part.default, *(part.param_decls or ())] if isinstance(part, OptionInfo) else []
+            typed = [name for name in names if isinstance(name, str) and name.startswith("--")]
+            if typed:
+                return typed[0]
     return f"--{key.replace('_', '-')}"
