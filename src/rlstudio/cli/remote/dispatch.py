@@ -55,7 +55,7 @@ PLAYS = "loads a policy and plays here; fetch it with: rlctl export RUN -o DIR, 
 ABOUT_HERE = "is about this machine and asks no server; leave --server out"
 
 LOCAL_ONLY = {
-    **dict.fromkeys(("worker", "cluster", "serve"), ITS_PROCESS),
+    **dict.fromkeys(("worker", "cluster", "serve", "token"), ITS_PROCESS),
     **dict.fromkeys(("adopt", "gc", "backup", "send", "rewind", "reproduce", "sweep logs"), ITS_FILES),
     **dict.fromkeys(("eval", "play", "record", "tournament", "serve-policy"), PLAYS),
     **dict.fromkeys(("init", "check", "doctor", "plugins", "import"), ABOUT_HERE),
