@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "measured:compare",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
+        "profile": "measured:profile",
         "send": "measured:send",
     },
     "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},

@@ -56,7 +56,7 @@ ABOUT_HERE = "is about this machine and asks no server; leave --server out"
 
 LOCAL_ONLY = {
     **dict.fromkeys(("worker", "cluster", "serve", "token"), ITS_PROCESS),
-    **dict.fromkeys(("adopt", "gc", "backup", "send", "rewind", "reproduce", "sweep logs"), ITS_FILES),
+    **dict.fromkeys(("adopt", "gc", "backup", "send", "rewind", "reproduce", "profile", "sweep logs"), ITS_FILES),
     **dict.fromkeys(("eval", "play", "record", "tournament", "serve-policy"), PLAYS),
     **dict.fromkeys(("init", "check", "doctor", "plugins", "import"), ABOUT_HERE),
 }
