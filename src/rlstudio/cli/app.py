@@ -50,6 +50,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "logs": "logs:logs",
         "plot": "measured:plot",
         "compare": "measured:compare",
+        "report": "report:report",
+        "variance": "variance:variance",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
         "profile": "measured:profile",
