@@ -56,7 +56,10 @@ ABOUT_HERE = "is about this machine and asks no server; leave --server out"
 
 LOCAL_ONLY = {
     **dict.fromkeys(("worker", "cluster", "serve", "token"), ITS_PROCESS),
-    **dict.fromkeys(("adopt", "gc", "backup", "send", "rewind", "reproduce", "profile", "sweep logs"), ITS_FILES),
+    **dict.fromkeys(
+        ("adopt", "gc", "backup", "send", "rewind", "reproduce", "profile", "report", "variance", "sweep logs"),
+        ITS_FILES,
+    ),
     **dict.fromkeys(("eval", "play", "record", "tournament", "serve-policy"), PLAYS),
     **dict.fromkeys(("init", "check", "doctor", "plugins", "import"), ABOUT_HERE),
 }
