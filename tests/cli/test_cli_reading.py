@@ -40,6 +40,10 @@ ACTING = {
     "tag",
     "note",
     "send",
+    "serve",
+    "token",
+    "token add",
+    "token revoke",
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
@@ -89,6 +93,7 @@ READING = {
     "models": ["", "--json", "cartpole", "nothing"],
     "sweep show": ["found", "found --json", "nothing"],
     "sweep ls": ["", "--json"],
+    "token ls": ["", "--json"],
     "sweep logs": ["found", "nothing"],
     "eval": ["tiny --episodes 1"],
     "export": ["tiny -o OUT/bundle --format bundle"],
