@@ -20,6 +20,8 @@ setup-envs: ## and the environments of extras: Box2D, MuJoCo, MiniGrid, Atari
 
 setup-dev:
 	@./bootstrap.sh dev
+	@cd tests && ../$(PY) -m support.chromium >/dev/null
+	@web/build.sh
 
 run: setup ## train PPO on CartPole, evaluate it, show what to try next
 	@.venv/bin/rlctl launch -f configs/ppo/quickstart.yaml

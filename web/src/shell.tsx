@@ -26,7 +26,10 @@ function component(view: View): ComponentType<ViewProps> | undefined {
   if (!known)
     view.load().then(
       (module) => (loaded.value = { ...loaded.peek(), [view.name]: module.default }),
-      () => (unloadable.value = true),
+      (error: unknown) => {
+        console.error(error);
+        unloadable.value = true;
+      },
     );
   return known;
 }

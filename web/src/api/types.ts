@@ -65,7 +65,8 @@ export interface Relative {
   state?: RunState;
   parent_id?: string | null;
   parent_step?: number | null;
-  eval_return?: number | null;
+  depth?: number;
+  env_steps?: number;
 }
 
 /** One run in full. */

@@ -1,11 +1,9 @@
-import { Blank } from "../../ui/blank";
-import { Heading } from "../../ui/heading";
+/** `#/runs` is the table of all runs, `#/runs/ID` one of them. */
+import { Run } from "../run";
+import type { ViewProps } from "../../views";
+import { RunTable } from "./table";
 
-export default function Runs() {
-  return (
-    <>
-      <Heading title="Runs" />
-      <Blank title="Runs come here" />
-    </>
-  );
+export default function Runs({ rest }: ViewProps) {
+  const [id] = rest;
+  return id === undefined ? <RunTable /> : <Run key={id} id={id} />;
 }
