@@ -57,6 +57,8 @@ export class Draft {
     return this.checked.value?.problems ?? [];
   });
 
+  /** What the address holds of this draft: another one means that somebody has come from elsewhere. */
+  packed = "";
   private lastData: Json = {};
   private timer: ReturnType<typeof setTimeout> | undefined;
   private addressTimer: ReturnType<typeof setTimeout> | undefined;
@@ -65,6 +67,7 @@ export class Draft {
   /** From the address: a draft, the config of a run, or a preset. */
   async open(): Promise<void> {
     const [preset, from, packed] = [param("preset"), param("from"), param("draft")];
+    this.packed = packed;
     this.loading.value = true;
     this.failure.value = "";
     try {
@@ -131,7 +134,9 @@ export class Draft {
   private async keepInAddress(): Promise<void> {
     const text = this.text.value;
     const packed = this.edited.value ? await pack(text) : "";
-    if (text === this.text.value) setParams({ draft: packed });
+    if (text !== this.text.value) return;
+    this.packed = packed;
+    setParams({ draft: packed });
   }
 }
 

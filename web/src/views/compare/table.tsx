@@ -9,8 +9,8 @@ import type { Comparison, Estimate, GroupResult } from "./types";
 
 interface TableProps {
   comparison: Comparison;
-  onFirst: (name: string) => void;
-  onRemove: (name: string) => void;
+  onFirst: (group: GroupResult) => void;
+  onRemove: (group: GroupResult) => void;
 }
 
 export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Element {
@@ -52,8 +52,8 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
               <td class="soft">{interval(group.mean)}</td>
               <td>{index === 0 ? <span class="faint">what others are compared with</span> : <Probability estimate={group.improvement} />}</td>
               <td class="actions">
-                {index > 0 && <Button kind="quiet" icon="up" label={`Compare with ${group.name}`} onClick={() => onFirst(group.name)} />}
-                <Button kind="quiet" icon="close" label={`Take ${group.name} out`} onClick={() => onRemove(group.name)} />
+                {index > 0 && <Button kind="quiet" icon="up" label={`Compare with ${group.name}`} onClick={() => onFirst(group)} />}
+                <Button kind="quiet" icon="close" label={`Take ${group.name} out`} onClick={() => onRemove(group)} />
               </td>
             </tr>
           ))}
