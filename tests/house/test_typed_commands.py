@@ -84,6 +84,7 @@ HOWTO = (
     "compare",
     "config",
     "curriculum",
+    "doctor",
     "environments",
     "export",
     "ipd",

@@ -13,13 +13,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect, sync_playwright
 
 from support.chromium import chromium
-from support.deadlines import PATIENCE
+from support.deadlines import SLOWNESS
 from support.made_up_views import fill
 from support.page_server import PageServer
 
 ROOT = Path(__file__).parents[2]
 
-expect.set_options(timeout=PATIENCE * 1000)
+WAIT_MS = 15_000 * SLOWNESS
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,7 +77,7 @@ def outside() -> Outside:
 @pytest.fixture
 def context(browser: Browser, outside: Outside) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce")
-    made.set_default_timeout(PATIENCE * 1000)
+    made.set_default_timeout(WAIT_MS)
     made.route("**/*", outside.route)
     yield made
     made.close()

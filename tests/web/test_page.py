@@ -107,9 +107,11 @@ def test_the_theme_is_that_of_the_system_until_somebody_chooses(page: Page, made
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
-    page.emulate_media(color_scheme="light")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_an_address_that_names_nothing_leads_back(page: Page, made_up: PageServer) -> None:

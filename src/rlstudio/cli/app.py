@@ -77,6 +77,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "schema": "catalogs:schema",
         "init": "catalogs:init",
         "check": "catalogs:check",
+        "doctor": "doctor:doctor",
         "plugins": "plugins:plugins",
     },
 }

@@ -16,6 +16,7 @@ from rlstudio.orchestrator.live import Live, describe
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
     from rlstudio.control.store.records import Event
+    from rlstudio.experiment.analysis.repeat.from_log import Repeated
     from rlstudio.experiment.analysis.repeat.rewind import Rewound
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.folder.status import Status
@@ -116,6 +117,13 @@ class Run:
         # A step may be recorded twice, by an epoch and by the evaluation after training: the later value counts.
         columns = {key: column[~column.index.duplicated(keep="last")] for key, column in columns.items()}
         return pd.DataFrame(columns).sort_index().rename_axis("env_steps")
+
+    def repeat(self) -> Repeated:
+        """Train a run with asynchronous workers once more, from its log of which fragments made which update, as far as
+        its newest checkpoint; `.same` says whether every bit came out the same. The run is only read."""
+        from rlstudio.experiment.analysis.repeat.from_log import repeat_run
+
+        return repeat_run(self._workspace.folder_to_load(self.id))
 
     def agent(self, checkpoint: str = "last") -> Agent:
         """The trained agent (`last`, `best` or a number of steps): `agent.act(observation)`."""

@@ -36,7 +36,7 @@ class PolicyConfig(Config):
 
 
 class RolloutConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode", "max_staleness")
 
     workers: PositiveInt | None = Field(None, le=65536)
     """Rollout workers that act at the same time, each in a slice of the copies; null: the training process acts in all
@@ -46,9 +46,13 @@ class RolloutConfig(Config):
     """Where the workers are: one after the other in the training process, in processes of this machine, or Ray actors;
     `auto` takes the fastest by a short probe. All give the same bits."""
 
-    mode: Literal["sync"] = "sync"
+    mode: Literal["sync", "async"] = "sync"
     """`sync`: every rollout is collected with the newest weights, and the order in which workers finish decides
-    nothing."""
+    nothing. `async`: workers go on while the run learns, with weights that are some versions old."""
+
+    max_staleness: PositiveInt | None = Field(None, le=64)
+    """How many versions the weights of an asynchronous worker may be older than those that learn from what it did;
+    null: 1 where every update needs fresh rollouts, 16 with a replay."""
 
     step_timeout: PositiveFloat = Field(60.0, le=86_400)
     """Seconds after which one call of an environment counts as hung: its worker process is replaced; of an environment

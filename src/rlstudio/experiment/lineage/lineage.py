@@ -39,13 +39,13 @@ from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.version import __version__
 from rlstudio.envs.own_modules import imported
 from rlstudio.experiment.lineage.git import Commit, commit_of
+from rlstudio.experiment.lineage.libraries import LIBRARIES
 from rlstudio.experiment.lineage.secrets import masked
 
 if TYPE_CHECKING:
     from rlstudio.experiment.folder.run_folder import RunFolder
 
 EVENT = "lineage"
-LIBRARIES = ("torch", "numpy", "gymnasium")
 NVIDIA_SECONDS = 2.0
 
 _PACKAGE = Path(__file__).resolve().parents[2]

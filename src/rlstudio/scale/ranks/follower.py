@@ -14,13 +14,13 @@ from rlstudio.core.contracts import Runtime, Segment, State, Trainer, WarmsUp
 from rlstudio.core.errors import message_of, traceback_of
 from rlstudio.core.host.process_exit import leave
 from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.data.collect.tallies import to_state
 from rlstudio.scale.ranks.commands import Command, Order, receive
 from rlstudio.scale.ranks.group import RankGroup, averaged
 from rlstudio.scale.ranks.lifeline import end_with
 from rlstudio.scale.ranks.link import Link, announce, file_store
 from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
 from rlstudio.scale.ranks.shared import digest, load, own_state
-from rlstudio.scale.ranks.tallies import to_state
 
 LONGEST_TRACEBACK = 8_000
 """Characters: with its message it fits into a pipe, so that nobody has to read while it is written."""

@@ -91,14 +91,16 @@ class WorkersCollector:
 
     def _publish(self) -> None:
         """The agent's Model with its normalizer, where they changed since the last rollout."""
-        model = getattr(self._agent, "model", None)
-        newest = {} if not isinstance(model, nn.Module) else model.state_dict()
-        weights = {name: tensor.numpy(force=True) for name, tensor in newest.items()}
+        weights = self._newest_weights()
         if self._version >= 0 and all(np.array_equal(array, self._weights[name]) for name, array in weights.items()):
             return
-        self._weights = {name: array.copy() for name, array in weights.items()}
-        self._crew.backend.publish(dict(self._weights))
-        self._version += 1
+        self._weights, self._version = weights, self._version + 1
+        self._crew.backend.publish(self._version, dict(weights))
+
+    def _newest_weights(self) -> dict[str, np.ndarray]:
+        model = getattr(self._agent, "model", None)
+        newest = {} if not isinstance(model, nn.Module) else model.state_dict()
+        return {name: tensor.numpy(force=True).copy() for name, tensor in newest.items()}
 
     def _sound(self, worker: int, answer: State, request: State) -> State:
         """The answer, from a fresh worker if there are numbers in it that are none. Where the fresh one says the same,

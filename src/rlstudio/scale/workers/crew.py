@@ -51,13 +51,13 @@ class Crew:
         if self._hosts:
             self.ask(request)
 
-    def load(self, states: Sequence[State]) -> None:
+    def load(self, states: Sequence[State | None]) -> None:
         self.states = list(states)
         self.restarted = []
         if not self._hosts:
             self._start(range(len(self.slices)))
             return
-        for worker, answer in enumerate(self.ask(lambda worker: _load(states[worker]))):
+        for worker, answer in enumerate(self.ask(lambda worker: self._prepared(worker)[-1])):
             self._note(worker, answer)
 
     def ask(self, request: Request) -> list[State]:

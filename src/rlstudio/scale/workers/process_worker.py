@@ -1,8 +1,10 @@
-"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE MEMORY WEIGHTS`, inherited fds.
+"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE WEIGHTS MEMORY...`, numbers of
+inherited descriptors.
 
-Requests come as messages on CONTROL; an answer is a message behind the first page of MEMORY, and its size as JSON on
-CONTROL, or a fault. In the first page a thread counts heartbeats and shows how many vector steps were taken. WEIGHTS
-has the newest weights. The process ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
+Requests come as messages on CONTROL; an answer is a message behind the first page of a MEMORY, one after the other, and
+its size as JSON on CONTROL, or a fault. In the first page of the first one a thread counts heartbeats and shows how
+many vector steps were taken. WEIGHTS has versions of the weights; a request names the place of its own. The process
+ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import cycle
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -76,9 +81,10 @@ def fault(error: BaseException) -> list[str]:
     return ["EnvFault", f"{type(error).__name__}: {message_of(error)}", traceback_of(error)]
 
 
-def serve(control: Connection, memory: _Mapped, weights: _Mapped) -> None:
+def serve(control: Connection, memories: Sequence[_Mapped], weights: _Mapped) -> None:
     """Answer requests until the learner closes the pipe or says so."""
     worker: SliceWorker | None = None
+    free = cycle(memories)
     control.send_bytes(b".{}")
     while True:
         try:
@@ -90,14 +96,18 @@ def serve(control: Connection, memory: _Mapped, weights: _Mapped) -> None:
         try:
             request = decode(np.frombuffer(received, np.uint8))
             worker = worker or begin(request)
-            newest = decode(weights.first()) if "version" in request else {}
-            answer = worker.answer(request, newest)
-            size = len(encode(answer, lambda size: memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]))
+            chosen = decode(weights.first()[request["place"] :]) if "version" in request else {}
+            answer, memory = worker.answer(request, chosen), next(free)
+            size = len(encode(answer, partial(_answer_in, memory)))
             control.send_bytes(b"." + json.dumps({"size": size}).encode())
         except (Exception, SystemExit) as error:
             control.send_bytes(b"!" + json.dumps(fault(error)).encode())
     if worker is not None:
         worker.close()
+
+
+def _answer_in(memory: _Mapped, size: int) -> np.ndarray:
+    return memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]
 
 
 def beat(counters: np.ndarray) -> None:
@@ -109,14 +119,14 @@ def beat(counters: np.ndarray) -> None:
 
 
 def main() -> None:
-    control_fd, lifeline, memory_fd, weights_fd = (int(argument) for argument in sys.argv[1:5])
+    control_fd, lifeline, weights_fd, *memory_fds = (int(argument) for argument in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(lifeline)
-    memory = _Mapped(memory_fd)
-    counters = memory.first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
+    memories = [_Mapped(fd) for fd in memory_fds]
+    counters = memories[0].first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
     threading.Thread(target=beat, args=(counters,), name="heartbeat", daemon=True).start()
     with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
-        serve(Connection(control_fd), memory, _Mapped(weights_fd))
+        serve(Connection(control_fd), memories, _Mapped(weights_fd))
     leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting
 
 

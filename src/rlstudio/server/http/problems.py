@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
 from rlstudio.core.errors import (
+    Changed,
     Conflict,
     RLStudioError,
     RunBusy,
@@ -30,6 +31,7 @@ LONGEST_DETAIL = 2000
 # The first class that fits decides. What else RLStudio refuses lies in the state of things, not in the request.
 STATUS_OF: tuple[tuple[type[RLStudioError], HTTPStatus], ...] = (
     (RunNotFound, HTTPStatus.NOT_FOUND),
+    (Changed, HTTPStatus.PRECONDITION_FAILED),
     (Conflict, HTTPStatus.CONFLICT),
     (RunBusy, HTTPStatus.CONFLICT),
     (UserError, HTTPStatus.UNPROCESSABLE_ENTITY),

@@ -5,7 +5,7 @@ import { go, href } from "../../router";
 import { ask, confirm } from "../../ui/dialog";
 import { attempt, toast } from "../../ui/toast";
 import { removeRuns } from "../runs/bulk";
-import { put } from "../runs/store";
+import { putAnswer } from "../runs/store";
 
 const words = (text: string): string[] => text.split(/\s+/).filter(Boolean);
 
@@ -16,7 +16,7 @@ export async function steer(run: Run, how: "stop" | "pause" | "cancel"): Promise
     if (!sure) return;
   }
   const said = { stop: "Stopping: it saves a checkpoint first", pause: "Pausing: it saves a checkpoint first", cancel: "Cancelling" }[how];
-  await attempt(async () => put([await act<Run>("POST", `/runs/${run.id}/${how}`, {})]), said);
+  await attempt(() => putAnswer(act<Run>("POST", `/runs/${run.id}/${how}`, {})), said);
 }
 
 export async function resumeRun(run: Run): Promise<void> {
@@ -28,7 +28,7 @@ export async function resumeRun(run: Run): Promise<void> {
     input: { label: "Changed settings", value: ended ? `train.epochs=${run.total_epochs * 2}` : "", suggestions: [`train.epochs=${run.total_epochs * 2}`] },
   });
   if (typed === null) return;
-  await attempt(async () => put([await act<Run>("POST", `/runs/${run.id}/resume`, { overrides: words(typed) })]), "Resumed: it is in the queue");
+  await attempt(() => putAnswer(act<Run>("POST", `/runs/${run.id}/resume`, { overrides: words(typed) })), "Resumed: it is in the queue");
 }
 
 export async function forkRun(run: RunDetail, step?: number): Promise<void> {
@@ -41,8 +41,7 @@ export async function forkRun(run: RunDetail, step?: number): Promise<void> {
   });
   if (typed === null) return;
   await attempt(async () => {
-    const made = await act<Run>("POST", `/runs/${run.id}/fork`, { at, overrides: words(typed) });
-    put([made]);
+    const made = await putAnswer(act<Run>("POST", `/runs/${run.id}/fork`, { at, overrides: words(typed) }));
     go(href(["runs", made.id]));
   }, "Forked: the new run is in the queue");
 }
@@ -73,5 +72,5 @@ export async function removeRun(run: Run): Promise<void> {
 }
 
 export async function annotate(run: Run, change: { tags?: string[]; note?: string }): Promise<boolean> {
-  return attempt(async () => put([await act<Run>("PATCH", `/runs/${run.id}`, change, run.etag)]));
+  return attempt(() => putAnswer(act<Run>("PATCH", `/runs/${run.id}`, change, run.etag)));
 }

@@ -5,7 +5,7 @@ import { go, href } from "../../router";
 import { Button } from "../../ui/button";
 import { ask, confirm } from "../../ui/dialog";
 import { toast } from "../../ui/toast";
-import { put, remove } from "./store";
+import { putAnswer, remove } from "./store";
 
 interface BulkProps {
   runs: Run[];
@@ -37,7 +37,7 @@ export async function stopRuns(runs: readonly Run[]): Promise<void> {
     detail: "Each saves a checkpoint first and can be resumed from it.",
     confirm: `Stop ${several(active)}`,
   });
-  if (sure) await forEach(active, async (run) => put([await act<Run>("POST", `/runs/${run.id}/stop`, {})]), "Asked to stop:");
+  if (sure) await forEach(active, async (run) => void (await putAnswer(act<Run>("POST", `/runs/${run.id}/stop`, {}))), "Asked to stop:");
 }
 
 export async function removeRuns(runs: readonly Run[]): Promise<boolean> {
@@ -74,7 +74,7 @@ export async function tagRuns(runs: readonly Run[], knownTags: string[]): Promis
     runs,
     async (run) => {
       const tags = [...new Set([...run.tags.filter((tag) => !away.includes(tag)), ...added])];
-      put([await act<Run>("PATCH", `/runs/${run.id}`, { tags }, run.etag)]);
+      await putAnswer(act<Run>("PATCH", `/runs/${run.id}`, { tags }, run.etag));
     },
     "Tagged",
   );

@@ -88,6 +88,14 @@ export function put(items: readonly Run[], since = ++turn): void {
   announce();
 }
 
+/** The run that an action answers with, unless an event has brought a newer one meanwhile. */
+export async function putAnswer(request: Promise<Run>): Promise<Run> {
+  const since = ++turn;
+  const run = await request;
+  put([run], since);
+  return run;
+}
+
 export function remove(ids: readonly string[]): void {
   for (const id of ids) runs.delete(id);
   if (ids.length) announce();

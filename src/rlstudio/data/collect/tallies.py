@@ -1,4 +1,4 @@
-"""What the ranks have to report, as one."""
+"""What several that collect have to report, as one: ranks, slices of workers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def from_state(state: State) -> Tally:
 
 
 def together(tallies: Sequence[Tally]) -> Tally:
-    """Episodes in the order of the ranks; of what is noticed once, that of the first rank which noticed it. Metrics of
-    environments are those of rank 0."""
+    """Episodes in their order; of what is noticed once, that of the first which noticed it. Metrics of environments are
+    those of the first."""
     first, reasons = tallies[0], dict.fromkeys(reason for tally in tallies for reason in tally.bad)
     return Tally(
         returns=[value for tally in tallies for value in tally.returns],
