@@ -39,6 +39,7 @@ NOT_RUN = {
     "rlctl launch -f found/best.yaml": "written by that sweep",
     "rlctl launch -f configs/ppo/cartpole.yaml runtime.numerics=portable": "is decided where a process starts, as in"
     " tests/repro/test_portable.py",
+    "rlctl reproduce RUN train": "comes to other numbers on purpose; tests/cli/test_cli_reproduce.py",
     "rlctl rewind RUN --at 20000 --shell": "waits for a person; tests/cli/test_cli_rewind.py",
     "rlctl --install-completion": "writes into the shell that is around it",
 }
@@ -97,6 +98,7 @@ HOWTO = (
     "pettingzoo",
     "planning",
     "randomise",
+    "reproduce",
     "rewind",
     "self-play",
 )

@@ -19,9 +19,9 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
+from rlstudio.experiment.lineage import libraries
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.session import Session
-from rlstudio.experiment.training import machine
 from support.experiments import tiny
 from support.repetition import few
 from support.sessions import resume, start
@@ -275,8 +275,8 @@ def test_what_a_run_did_inexactly_is_not_promised(tmp_path: Path) -> None:
 
 
 def test_another_topology_is_refused(runs: dict[str, Walked], monkeypatch: pytest.MonkeyPatch) -> None:
-    version = machine.version
-    monkeypatch.setattr(machine, "version", lambda name: "0.1" if name == "numpy" else version(name))
+    version = libraries.version
+    monkeypatch.setattr(libraries, "version", lambda name: "0.1" if name == "numpy" else version(name))
     way = way_to(runs["ppo"].folder, 512)
     with pytest.raises(Incompatible, match=r"standing there would not be exact \(numpy .* -> 0.1\)"):
         way.open()

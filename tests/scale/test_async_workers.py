@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from rlstudio.core.errors import EnvFault, UserError
+from rlstudio.envs.gym import worker_handle
 from rlstudio.experiment.analysis.repeat.from_log import repeat_run
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
 from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.models.policies.distributions import log_prob
-from rlstudio.scale.workers import crew as crew_module
-from rlstudio.scale.workers import process_backend
 from support.env_toys import register_toys
 from support.sessions import resume, start
 from support.worker_runs import opened, pids, run, with_workers
@@ -135,8 +134,8 @@ def test_a_worker_that_lags_behind_is_waited_for_in_time(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(crew_module, "PAUSES", (0.0,))
-    monkeypatch.setattr(process_backend, "SILENT", 0.2)
+    monkeypatch.setattr(worker_handle, "PAUSES", (0.0,))
+    monkeypatch.setattr(worker_handle, "SILENT", 0.2)
     register_toys()
 
 

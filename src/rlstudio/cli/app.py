@@ -53,7 +53,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "metrics": "measured:metrics",
         "send": "measured:send",
     },
-    "Repeat": {"rewind": "again.rewind:rewind"},
+    "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},
     "Judge": {
         "eval": "evaluate:evaluate",
         "play": "evaluate:play",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from rlstudio.orchestrator.live import Live, describe
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
     from rlstudio.control.store.records import Event
+    from rlstudio.experiment.analysis.repeat.comparison import Verdict
     from rlstudio.experiment.analysis.repeat.from_log import Repeated
     from rlstudio.experiment.analysis.repeat.rewind import Rewound
     from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from rlstudio.experiment.lineage.lineage import Lineage
     from rlstudio.experiment.run.session import Session
     from rlstudio.experiment.training.environments import EnvObject
+    from rlstudio.experiment.training.loop import Tick
 
 POLL_SECONDS = 0.1
 ACTIVE = OWNED | {RunState.QUEUED}
@@ -141,6 +145,23 @@ class Run:
         whom = loaded.cfg.eval.opponents
         return evaluate(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=used, opponents=whom)
 
+    def reproduce(
+        self, *overrides: str, epochs: int | None = None, env: EnvObject = None, progress: bool = True
+    ) -> Verdict:
+        """Train it once more from its stored config and seed, and compare: `.word` is "identical", "different" or
+        "cannot be identical"; `.first`, `.changes`, `.reasons`. `epochs`: only the first. `env`: as in `session`."""
+        from rlstudio.control.runs.reproduce import reproduce
+        from rlstudio.core.errors import Diverged, EnvFault, GateFailed
+        from rlstudio.experiment.training.environments import bind
+
+        if env is not None:
+            bind(env, self.status.env_id, self.id)
+        repetition = reproduce(self._workspace, self._workspace.find(self.id), overrides, epochs=epochs)
+        for session in repetition.sessions():
+            with suppress(Diverged, EnvFault, GateFailed):  # as the run may have ended too
+                train(session, self._workspace, progress, repetition.ticks(session))
+        return repetition.verdict()
+
     def rewind(
         self, step: int, *, attempt: int | None = None, allow_inexact: bool = False, env: EnvObject = None
     ) -> Rewound:
@@ -251,11 +272,11 @@ class Run:
         return f"<Run {self.id}: {describe(self.status)}>"
 
 
-def train(session: Session, workspace: Workspace, progress: bool) -> Run:
-    """Iterate a session to its end, with a live line; returns its run."""
+def train(session: Session, workspace: Workspace, progress: bool, ticks: Iterable[Tick] | None = None) -> Run:
+    """Iterate a session to its end, with a live line; returns its run. `ticks`: its own, seen by somebody else too."""
     live = Live(progress)
     with session:
-        for _ in session:
+        for _ in session if ticks is None else ticks:
             live.show(session.status)
         live.show(session.status, over=True)
     return Run(workspace, session.folder.id)

@@ -28,7 +28,8 @@ def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
     if not relatives:
         out.line(entry.id, "bold")
     out.line()
-    for label, value in _flat(recorded):
+    facts = {name: value for name, value in recorded.items() if name != "packages"}  # hundreds; --json has them
+    for label, value in _flat(facts):
         out.line(f"  {label:<24} {value}")
     if events:
         out.line()

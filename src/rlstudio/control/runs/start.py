@@ -165,9 +165,13 @@ def record_again(workspace: Workspace, session: Session) -> None:
 
 
 def lineage_again(workspace: Workspace, run_id: str) -> Lineage:
-    """Of this process; the weights that the run began with stay what they were."""
+    """Of this process; what the run began with, and what it repeats, stay what they were."""
     now, then = lineage(), workspace.store.lineage(run_id)
-    return {**now, "weights": then["weights"]} if "weights" in then else now
+    if "weights" in then:
+        now["weights"] = then["weights"]
+    if "reproduces" in then:
+        now["reproduces"] = then["reproduces"]
+    return now
 
 
 def requeue(

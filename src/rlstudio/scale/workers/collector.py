@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.packer import Packer
 from rlstudio.envs.seeds import episode_name
+from rlstudio.ops.finite import is_finite
 from rlstudio.scale.workers.crew import Crew
 from rlstudio.scale.workers.job import RolloutJob
 
@@ -149,12 +149,6 @@ def _flaw(columns: State) -> str | None:
     """The first column with a number that is not finite."""
     for name, column in columns.items():
         for array in column.values() if isinstance(column, dict) else (column,):
-            if array.dtype.kind == "f" and name != "info" and not _is_finite(array.reshape(-1)):
+            if array.dtype.kind == "f" and name != "info" and not is_finite(array.reshape(-1)):
                 return str(name)
     return None
-
-
-def _is_finite(flat: np.ndarray) -> bool:
-    # The sum of squares is a number unless something is NaN, infinite or huge: one call for nearly all rollouts.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -12,14 +11,11 @@ from multiprocessing.connection import Connection, wait
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.host.process import PULSE, is_stopped
-from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
+from rlstudio.core.host.process import PULSE
+from rlstudio.envs.gym.worker_handle import WorkerHandle
 from rlstudio.scale.workers.backends import IN_STEP, Lookahead
 from rlstudio.scale.workers.message import decode, encode
-from rlstudio.scale.workers.process_worker import BEATS, COUNTERS, MODULE, STEPS
-
-SILENT = 2.0
-"""Seconds without a heartbeat after which it is looked up whether the process was stopped."""
+from rlstudio.scale.workers.process_worker import COUNTERS, MODULE, STEPS
 
 
 class SharedMemory:
@@ -108,7 +104,7 @@ class ProcessHost:
         if not self._is_up:
             self._handle.reply(timeout)
             self._is_up = True
-        size = self._handle.reply(timeout, _Watched(self.pid, self._counters))["size"]
+        size = self._handle.reply(timeout, _Watched(self._counters))["size"]
         memory = self._memories[self._answers % len(self._memories)]
         self._answers += 1
         return decode(memory.allocate(mmap.PAGESIZE + size)[mmap.PAGESIZE :])
@@ -127,19 +123,12 @@ class ProcessHost:
 
 
 class _Watched:
-    """How far a worker has come, asked for again and again while its answer is awaited. WorkerDown where it was stopped
-    by a signal: then its own thread does not beat either."""
+    """How far a worker has come, asked for again and again while its answer is awaited."""
 
-    def __init__(self, pid: int, counters: np.ndarray) -> None:
-        self._pid, self._counters = pid, counters
-        self._beats, self._since, self._steps = -1, time.monotonic(), -1
+    def __init__(self, counters: np.ndarray) -> None:
+        self._counters, self._steps = counters, -1
 
     def __call__(self) -> int:
-        beats, now = int(self._counters[BEATS]), time.monotonic()
-        if beats != self._beats:
-            self._beats, self._since = beats, now
-        elif now - self._since >= SILENT and is_stopped(self._pid):
-            raise WorkerDown(f"hung: stopped by a signal, no heartbeat for {SILENT:g} s")
         steps = int(self._counters[STEPS])
         if steps != self._steps:
             self._steps = steps

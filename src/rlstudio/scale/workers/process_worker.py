@@ -2,8 +2,8 @@
 inherited descriptors.
 
 Requests come as messages on CONTROL; an answer is a message behind the first page of a MEMORY, one after the other, and
-its size as JSON on CONTROL, or a fault. In the first page of the first one a thread counts heartbeats and shows how
-many vector steps were taken. WEIGHTS has versions of the weights; a request names the place of its own. The process
+its size as JSON on CONTROL, or a fault. In the first page of the first one a thread shows how many vector steps
+were taken. WEIGHTS has versions of the weights; a request names the place of its own. The process
 ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
 """
 
@@ -35,10 +35,10 @@ from rlstudio.scale.workers.message import decode, encode
 from rlstudio.scale.workers.slice_worker import SliceWorker
 
 MODULE = "rlstudio.scale.workers.process_worker"
-BEATS, STEPS, COUNTERS = 0, 1, 2
+STEPS, COUNTERS = 0, 1
 """Places in the first page, int64."""
-BEAT = 0.1
-"""Seconds between two heartbeats."""
+PACE = 0.1
+"""Seconds between two looks at how far the environments have come."""
 
 
 class _Mapped:
@@ -110,12 +110,11 @@ def _answer_in(memory: _Mapped, size: int) -> np.ndarray:
     return memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]
 
 
-def beat(counters: np.ndarray) -> None:
-    """For ever: that this process runs, and how far it has come."""
+def show_steps(counters: np.ndarray) -> None:
+    """For ever: how far this process has come."""
     pause = threading.Event()
-    while not pause.wait(BEAT):
+    while not pause.wait(PACE):
         counters[STEPS] = PULSE.vector_steps
-        counters[BEATS] += 1
 
 
 def main() -> None:
@@ -124,7 +123,7 @@ def main() -> None:
     end_with(lifeline)
     memories = [_Mapped(fd) for fd in memory_fds]
     counters = memories[0].first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
-    threading.Thread(target=beat, args=(counters,), name="heartbeat", daemon=True).start()
+    threading.Thread(target=show_steps, args=(counters,), name="steps", daemon=True).start()
     with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
         serve(Connection(control_fd), memories, _Mapped(weights_fd))
     leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting

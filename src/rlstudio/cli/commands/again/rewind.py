@@ -73,7 +73,7 @@ def rewind(
         parted = moment.parted
         if parted is not None:
             was = f"{parted.key} at step {parted.step:,} was {parted.left} and is {parted.right} now"
-            complain(f"run {folder.id}: not what it was there: {was}")
+            complain(f"run {folder.id}: not what it was there: {was}; what changed: rlctl reproduce {folder.id}")
         code = 0 if parted is None else NOT_THE_SAME
         if script is not None:
             code = run_script(script, moment) or code

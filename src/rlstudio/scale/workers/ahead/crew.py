@@ -79,6 +79,8 @@ class AheadCrew(Crew):
             raise
 
     def _next(self, workers: Sequence[int]) -> int:
+        if len(workers) == 1:
+            return workers[0]
         ready = self.backend.ready([self._hosts[worker] for worker in workers], PATIENCE)
         return workers[min(ready, default=0)]
 
