@@ -36,6 +36,12 @@ def fill(server: PageServer) -> None:
         "/presets/ppo/quickstart": {"yaml": preset("ppo/quickstart")},
         "/presets/sweep/ppo_cartpole": {"yaml": preset("sweep/ppo_cartpole")},
     }
+    for name in ("slow", "fast"):
+        config = {"name": name, "train": {"lr": {"slow": 1e-5, "fast": 1e-3}[name], "gamma": 0.99}}
+        for run in group(name, (0, 0, 0))["runs"]:
+            server.documents[f"/runs/{run['id']}/config"] = {"yaml": "", "config": config}
+            names = [{"name": METRIC, "kind": "eval", "last": 1.0, "count": 3}]
+            server.documents[f"/runs/{run['id']}/metrics"] = {"names": names, "steps": 4096}
     server.actions |= {
         "/experiments": lambda body: checked(body) if body.get("validate_only") else launched(server, body),
         "/sweeps": lambda body: {"ok": True, "problems": []} if body.get("validate_only") else sweep(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -15,6 +16,9 @@ def test_groups_are_compared_and_the_address_says_which(page: Page, made_up: Pag
     expect(table.get_by_role("row", name="fast")).to_contain_text("478.3")
     expect(table.get_by_role("row", name="fast")).to_contain_text("1.00")
     expect(page.get_by_text("few runs")).to_be_visible()
+    differing = page.get_by_role("region", name="Differences").get_by_role("row")
+    expect(differing).to_have_count(2)
+    expect(differing.nth(1)).to_contain_text("train.lr")
     expect(page.locator("canvas").first).to_be_visible()
     page.get_by_role("button", name="Compare with fast").click()
     expect(page).to_have_url(re.compile("runs=fast,slow"))
@@ -27,19 +31,19 @@ def test_groups_are_compared_and_the_address_says_which(page: Page, made_up: Pag
 def test_a_group_is_found_by_its_name(page: Page, made_up: PageServer) -> None:
     page.goto(made_up.url + "#/compare")
     name = made_up.newest["name"]
-    page.get_by_role("button", name=f"Compare {name}").click()
+    page.get_by_role("row", name=re.compile(f"^{name}")).get_by_role("button").click()
     expect(page).to_have_url(re.compile(f"runs={name}"))
 
 
 def test_a_sweep_in_pictures(page: Page, made_up: PageServer) -> None:
     page.goto(made_up.url + "#/sweeps")
     page.get_by_role("link", name="search").click()
-    for name in ("Result of each trial", "12 trials over 3 settings", f"over train.lr and {'train.passes'}"):
+    for name in ("Result of each trial", "12 trials over 3 settings", "over train.lr and train.passes"):
         expect(page.get_by_role("img", name=name)).to_be_visible()
     assert page.locator(".slices figure").count() == 3
     expect(page.get_by_role("region", name="Trials").get_by_role("row")).to_have_count(13)
     page.keyboard.press("p")
-    expect(page.get_by_role("region", name="Trials").get_by_role("row")).to_have_count(9)
+    expect(page.get_by_role("region", name="Trials").get_by_role("row")).to_have_count(8)
     page.keyboard.press("b")
     expect(page).to_have_url(re.compile("trial=2"))
     expect(page.get_by_role("region", name="Trial 2")).to_contain_text("epoch 9")
@@ -88,6 +92,7 @@ def test_promotion_asks_first_and_shows_a_refusal(page: Page, made_up: PageServe
     failed = {"id": "1", "kind": "promote", "state": "failed", "error": {"status": 409, "detail": refusal}}
     made_up.actions["/models/walker/promote"] = lambda body: failed
     page.goto(made_up.url + "#/registry/walker?version=3")
+    expect(page.get_by_role("button", name="Roll back")).to_be_visible()
     page.keyboard.press("p")
     dialog = page.get_by_role("dialog", name="Promote walker:3")
     expect(dialog).to_contain_text("It plays against version 2")
@@ -104,6 +109,7 @@ def test_promotion_asks_first_and_shows_a_refusal(page: Page, made_up: PageServe
 
 def test_a_rollback_says_what_comes_back(page: Page, made_up: PageServer) -> None:
     page.goto(made_up.url + "#/registry/walker")
+    expect(page.get_by_role("button", name="Roll back")).to_be_visible()
     page.keyboard.press("b")
     dialog = page.get_by_role("dialog", name="Roll walker back?")
     expect(dialog).to_contain_text("Version 1 goes back into production in place of version 2")
@@ -128,7 +134,7 @@ def test_keys_change_the_order_of_the_queue(page: Page, made_up: PageServer) -> 
     assert sorted(sent[0]) == sorted(sent[1])
 
 
-def test_empty_views_say_what_to_do(page: Page, made_up: PageServer) -> None:
+def test_empty_views_say_what_to_do(page: Page, made_up: PageServer, outside: Any) -> None:
     kept = dict(made_up.documents)
     made_up.documents |= {"/sweeps": {"items": []}, "/models": {"versions": []}}
     made_up.documents["/queue"] = {"running": [], "queued": [], "paused": [], "not_recorded": [], "workers": []}
@@ -141,5 +147,6 @@ def test_empty_views_say_what_to_do(page: Page, made_up: PageServer) -> None:
     ):
         page.goto(made_up.url + place)
         expect(page.get_by_text(text)).to_be_visible()
+    outside.complaints.clear()  # the browser complains of what is not found
     made_up.documents.clear()
     made_up.documents |= kept
