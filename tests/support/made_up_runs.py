@@ -121,14 +121,15 @@ def _value(name: str, share: float, top: float, rng: random.Random) -> float:
     }[name]
 
 
-def crowded_series(curves: int, points: int) -> dict[str, Document]:
-    """Many long curves: random walks, whose every zoom shows something else."""
-    made = {}
+def crowded_curves(curves: int, points: int) -> list[Document]:
+    """Groups of many long curves: random walks, whose every zoom shows something else."""
+    made = []
     for curve in range(curves):
         rng = random.Random(curve)
         value, values = 0.0, []
         for _ in range(points):
             value += rng.gauss(0, 1)
             values.append(round(value, 3))
-        made[f"crowd/{curve:02d}"] = {"x": list(range(points)), "y": values}
+        line = {"x": list(range(points)), "iqm": values, "low": None, "high": None}
+        made.append({"name": f"walk-{curve:02d}", "n": 1, **line, "runs": []})
     return made

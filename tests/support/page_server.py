@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from support.made_up_runs import Document, crowded_series, made_up_runs, made_up_series, small_curve
+from support.made_up_runs import Document, crowded_curves, made_up_runs, made_up_series, small_curve
 
 STATIC = Path(__file__).parents[2] / "src/rlstudio/server/page/static"
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -22,14 +22,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " media-src 'self'; connect-src 'self'"
 )
-CROWD = "crowd"
-"""The handle of the run that `crowded_series` fills."""
 
 
 class PageServer:
     def __init__(self, count: int, *, crowd: tuple[int, int] | None = None) -> None:
         self.runs: dict[str, Document] = {run["id"]: run for run in made_up_runs(count)}
-        self.crowd = None if crowd is None else crowded_series(*crowd)
+        self.crowd = [] if crowd is None else crowded_curves(*crowd)
         self.epochs = 20  # how far the newest run has come
         self.asked: list[str] = []
         self.documents: dict[str, Any] = {}  # by path, for views that have no runs of their own
@@ -55,8 +53,7 @@ class PageServer:
         class Bound(_Handler):
             made_up = server
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Bound)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", self.port), Bound)
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -93,6 +90,13 @@ class PageServer:
             return None if self._server is None else self._events[seen:]
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A page that was closed meanwhile takes no answer."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     made_up: PageServer
@@ -106,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not parts.path.startswith("/api/v1"):
             self._file(parts.path)
         elif parts.path == "/api/v1/stream":
-            self._stream()
+            self._stream(parse_qs(parts.query)["topics"][0])
         else:
             found = self._document(parts.path.removeprefix("/api/v1"), parse_qs(parts.query))
             if found is None:
@@ -143,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self) -> None:
+    def _stream(self, topics: str) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -154,8 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
         while (events := self.made_up.after(seen, 2.0)) is not None:
             try:
                 for number, topic, data in events:
+                    if topic not in topics:  # `run` of `runs`
+                        continue
                     self.wfile.write(f"id: {number}\nevent: {topic}\ndata: {json.dumps(data)}\n\n".encode())
-                    seen = number
+                seen += len(events)
                 if not events:
                     self.wfile.write(b": still here\n\n")
             except OSError:
@@ -172,6 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
             return {"name": "ada", "role": "act"}
         if path == "/runs":
             return self._page(query)
+        if path == "/curves":
+            return {"metric": "return", "groups": self.made_up.crowd, "notes": []}
+        if path == "/compare":
+            return {"metric": "return", "direction": "maximize", "groups": [], "notes": []}
         words = path.strip("/").split("/")
         if words[0] != "runs":
             return None
@@ -221,8 +231,6 @@ class _Handler(BaseHTTPRequestHandler):
         }.get(part)
 
     def _series(self, run: Document, query: dict[str, list[str]]) -> Document:
-        if self.made_up.crowd is not None:
-            return {"series": self.made_up.crowd, "complete": True, "next": "1"}
         newest = run["id"] == self.made_up.newest["id"]
         epochs = self.made_up.epochs if newest else run["epoch"]
         series = made_up_series(run, epochs)

@@ -49,6 +49,11 @@ export interface Run {
   spark?: (number | null)[];
 }
 
+const UNRECORDED = { owner: "", priority: 0, attempt: 1, parent_id: null, parent_step: null, sweep: "", trial: null, tags: [], note: "" };
+
+/** A run that only its folder knows lacks what the store keeps. */
+export const complete = <R extends Run>(run: R): R => ({ ...UNRECORDED, ...run });
+
 export interface Checkpoint {
   step: number;
   epoch: number;

@@ -120,5 +120,7 @@ def _passes(entry: Entry, wanted: RunFilter) -> bool:
             return False
     if wanted.names and status.name not in wanted.names:
         return False
+    if wanted.ids and entry.id not in wanted.ids:
+        return False
     words = (entry.id, status.name, status.algo, status.env_id, *tags, note)
     return not wanted.text or any(wanted.text.lower() in word.lower() for word in words)

@@ -58,6 +58,7 @@ class RunFilter:
     algos: Sequence[str] = ()
     tags: Sequence[str] = ()
     names: Sequence[str] = ()
+    ids: Sequence[str] = ()
     text: str = ""  # in the id, name, algorithm, environment, a tag or the note
 
 
@@ -134,6 +135,8 @@ def _passes(wanted: RunFilter) -> ColumnElement[bool]:
             chosen.append(func.lower(column).in_([value.lower() for value in values]))
     if wanted.names:
         chosen.append(runs.c.name.in_(wanted.names))
+    if wanted.ids:
+        chosen.append(runs.c.id.in_(wanted.ids))
     if wanted.tags:
         chosen.append(or_(false(), *(_contains(runs.c.tags, json.dumps(tag)) for tag in wanted.tags)))
     if wanted.text:

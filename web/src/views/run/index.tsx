@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { mayAct } from "../../api/client";
 import { useDocument } from "../../api/document";
-import { type Artifact, isActive, type RunDetail } from "../../api/types";
+import { type Artifact, complete, isActive, type RunDetail } from "../../api/types";
 import { useKeys } from "../../keys";
 import { go, href, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
@@ -27,12 +27,12 @@ import "./run.css";
 
 const TABS = ["", "config", "checkpoints", "events", "system", "log", "lineage"];
 
-export function Run({ id }: { id: string }) {
+export default function Run({ id }: { id: string }) {
   const shown = useRef("");
   const { data: run, error, reload } = useDocument<RunDetail>(`/runs/${encodeURIComponent(id)}`, ({ topic, data }) => topic === "run" && data["id"] === shown.current);
   shown.current = run?.id ?? "";
   if (!run) return error ? <Failed error={error} retry={reload} /> : <Loading what="the run" />;
-  return <LoadedRun key={run.id} run={run} reload={reload} />;
+  return <LoadedRun key={run.id} run={complete(run)} reload={reload} />;
 }
 
 function LoadedRun({ run, reload }: { run: RunDetail; reload: () => void }) {

@@ -44,7 +44,7 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
       </button>
     );
   return [
-    { name: "name", title: "Name", width: "minmax(176px, 2.4fr)", sortable: true, cell: runName },
+    { name: "name", title: "Name", width: "minmax(164px, 2.4fr)", sortable: true, cell: runName },
     column("state", "State", "98px", { run: (run) => <State run={run} />, group: groupStates }),
     column("curve", "Curve", "100px", { run: (run) => <Sparkline values={sparkOf(run)} /> }, { sortable: false }),
     column("eval", "Evaluation", "110px", { run: evaluation, group: (group) => <b title="Mean over the runs">{number(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),

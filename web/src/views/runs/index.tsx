@@ -1,9 +1,11 @@
-/** `#/runs` is the table of all runs, `#/runs/ID` one of them. */
-import { Run } from "../run";
+/** `#/runs` is the table of all runs, `#/runs/ID` one of them, whose charts are loaded when they are needed. */
+import { Lazy } from "../../ui/lazy";
 import type { ViewProps } from "../../views";
 import { RunTable } from "./table";
 
+const load = () => import("../run");
+
 export default function Runs({ rest }: ViewProps) {
   const [id] = rest;
-  return id === undefined ? <RunTable /> : <Run key={id} id={id} />;
+  return id === undefined ? <RunTable /> : <Lazy key={id} name="run" what="the run" load={load} props={{ id }} />;
 }

@@ -5,7 +5,7 @@
 import { computed, signal } from "@preact/signals";
 import { ApiError, explain, get, query } from "../../api/client";
 import { listen, resyncs } from "../../api/stream";
-import type { Page, Run } from "../../api/types";
+import { complete, type Page, type Run } from "../../api/types";
 
 const FIRST = 100;
 const PAGE = 500;
@@ -83,7 +83,7 @@ export function put(items: readonly Run[], since = ++turn): void {
     if ((replaced.get(run.id) ?? 0) > since) continue;
     replaced.set(run.id, since);
     if (run.spark) sparks.set(run.id, { of: run.updated_at, values: run.spark });
-    runs.set(run.id, run);
+    runs.set(run.id, complete(run));
   }
   announce();
 }

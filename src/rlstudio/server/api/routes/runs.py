@@ -45,6 +45,7 @@ def list_runs(
     algo: Words = [],  # noqa: B006
     tag: Words = [],  # noqa: B006
     name: Words = [],  # noqa: B006
+    id: Words = [],  # noqa: B006
     q: Annotated[str, Query(max_length=LONGEST_WORD, description="In id, name, algo, env, tags or note.")] = "",
     sort: Annotated[str, Query(max_length=32, description="A field of a run; `-` before it: largest first.")] = "-id",
     limit: Annotated[int, Query(ge=1, le=MOST_RUNS)] = 100,
@@ -57,7 +58,7 @@ def list_runs(
     for one in state:
         if one.lower() not in known:
             raise UserError(f"state: {one!r} is unknown; choose from {', '.join(known)}")
-    page = service.listing.page(RunFilter(state, env, algo, tag, name, q), order, _place(cursor, order), limit)
+    page = service.listing.page(RunFilter(state, env, algo, tag, name, id, q), order, _place(cursor, order), limit)
     references = service.listing.references()
     items = [run_row(entry, references) for entry in page.entries]
     if spark:
