@@ -199,8 +199,9 @@ def queue(server: PageServer) -> Document:
 
 
 def reordered(server: PageServer, body: Document) -> Document:
-    by_id = {run["id"]: run for run in server.documents["/queue"]["queued"]}
-    server.documents["/queue"]["queued"] = [by_id[run_id] for run_id in body["ids"]]
+    """These first; the others keep their order behind them."""
+    queued = server.documents["/queue"]["queued"]
+    queued.sort(key=lambda run: body["ids"].index(run["id"]) if run["id"] in body["ids"] else len(queued))
     return {}
 
 
