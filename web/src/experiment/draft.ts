@@ -59,6 +59,7 @@ export class Draft {
 
   /** What the address holds of this draft: another one means that somebody has come from elsewhere. */
   packed = "";
+  private touched = false; // somebody has written while the beginning was being loaded
   private lastData: Json = {};
   private timer: ReturnType<typeof setTimeout> | undefined;
   private addressTimer: ReturnType<typeof setTimeout> | undefined;
@@ -68,6 +69,7 @@ export class Draft {
   async open(): Promise<void> {
     const [preset, from, packed] = [param("preset"), param("from"), param("draft")];
     this.packed = packed;
+    this.touched = false;
     this.loading.value = true;
     this.failure.value = "";
     try {
@@ -75,7 +77,7 @@ export class Draft {
       const text = packed ? await unpack(packed) : origin;
       batch(() => {
         this.origin.value = origin;
-        this.text.value = text;
+        if (!this.touched) this.text.value = text;
       });
       this.checkSoon(0);
     } catch (error) {
@@ -86,6 +88,7 @@ export class Draft {
   }
 
   write(text: string): void {
+    this.touched = true;
     this.text.value = text;
     this.checkSoon(CHECK_MS);
     clearTimeout(this.addressTimer);

@@ -81,7 +81,7 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
             <h2>{typed.value ? "Groups found" : "Newest groups"}</h2>
             <span class="faint">a group is the runs that share a name</span>
           </header>
-          <div class="scroll-x">
+          <div class="scroll-x" tabIndex={0} role="region" aria-label="Groups">
             <table class="plain">
               <thead>
                 <tr>
