@@ -18,7 +18,7 @@ class Api:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.app = made(*routers())
+        self.app = made(*routers(), state_dir=service.acting.state_dir)
         self.app.state.service = service
 
     def ask(self, method: str, path: str, body: Any = b"", token: str = ACT, **headers: str) -> Answer:

@@ -60,7 +60,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "record": "record:record",
         "tournament": "games.tournament:tournament",
     },
-    "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
+    "Ship": {"export": "export:export", "serve-policy": "serve:serve_policy", "import": "export:import_policy"},
+    "Serve": {"serve": "serve:serve", "token": "token:app"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {
         "tag": "runs:tag",

@@ -17,7 +17,7 @@ def in_runs_dir(runs_dir: Path) -> str:
 
 _FINDS_RUNS = re.compile(
     r"(?<![\w/.-])rlctl (?:adopt|backup|cancel|diff|eval|export|fork|gc|launch|logs|ls|models|pause|play|plot|promote|"
-    r"queue|record|resume|rm|rollback|run|show|stop|sweep|worker)\b[^,;()`\n]*"
+    r"queue|record|resume|rm|rollback|run|serve|show|stop|sweep|token|worker)\b[^,;()`\n]*"
 )
 """A command in a message that looks for runs: it ends where the sentence does."""
 

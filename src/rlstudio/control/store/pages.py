@@ -154,3 +154,10 @@ def changed_since(database: Database, moment: str) -> list[RunRow]:
     query = EVERY_RUN.where(runs.c.updated_at >= moment).order_by(runs.c.updated_at, runs.c.seq)
     with database.read() as connection:
         return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
+
+
+def counts_by_state(database: Database) -> dict[str, int]:
+    """How many rows there are in each state."""
+    query = select(runs.c.state, func.count()).group_by(runs.c.state)
+    with database.read() as connection:
+        return {state: count for state, count in connection.execute(query)}

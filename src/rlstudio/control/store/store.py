@@ -43,8 +43,6 @@ LONGEST_KEY = 200
 
 
 class Store(StoreReader):
-    # -- creating ---------------------------------------------------------------------------------------------------
-
     def create(
         self,
         request: RunRequest,
@@ -116,9 +114,12 @@ class Store(StoreReader):
     ) -> RunRow:
         """What its user says about a run; None leaves it as it is. It is no part of the run's history, and its owner is
         not disturbed. `fence`: as for `create`."""
-        given: dict[str, object] = {} if tags is None else {"tags": json.dumps(list(dict.fromkeys(tags)))}
-        given |= {} if note is None else {"note": note}
-        given |= {} if priority is None else {"priority": priority}
+        known = {
+            "tags": None if tags is None else json.dumps([*dict.fromkeys(tags)]),
+            "note": note,
+            "priority": priority,
+        }
+        given = {name: value for name, value in known.items() if value is not None}
         with self.database.write() as connection:
             fence(connection)
             run = get_run(connection, run_id, lock=True)
@@ -220,8 +221,7 @@ class Store(StoreReader):
     def ask(self, run_id: str, desired: Desired, fence: Fence = lambda connection: None) -> RunRow:
         """Stop or cancel. A run without an owner is cancelled at once; one that waits to be tried again keeps its
         state and is not tried again. `fence`: as for `create`."""
-        if desired == Desired.RUN:
-            raise ValueError("resume it")
+        assert desired != Desired.RUN  # that is `resume`
         with self.database.write() as connection:
             fence(connection)
             run = get_run(connection, run_id, lock=True)

@@ -11,9 +11,12 @@ from rlstudio.server.api.routes import (
     files,
     measured,
     models,
+    operations,
+    prometheus,
     queue,
     runs,
     steering,
+    stream,
     sweeps,
 )
 from rlstudio.server.api.schemas import HealthSchema, MeSchema
@@ -39,7 +42,20 @@ def me(caller: Reader) -> MeSchema:
 def routers() -> list[APIRouter]:
     """Of one application, whose `state.service` is a `Service`."""
     versioned = APIRouter(prefix=PREFIX)
-    for module in (runs, steering, files, measured, experiments, sweeps, models, queue, catalog):
+    for module in (
+        runs,
+        steering,
+        files,
+        measured,
+        experiments,
+        sweeps,
+        models,
+        operations,
+        queue,
+        catalog,
+        stream,
+        prometheus,
+    ):
         versioned.include_router(module.router)
     versioned.include_router(server)
     short = APIRouter(include_in_schema=False)

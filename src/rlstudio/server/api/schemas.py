@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -289,3 +289,15 @@ class HealthSchema(AnswerSchema):
 class MeSchema(AnswerSchema):
     name: str
     role: str
+
+
+class OperationSchema(AnswerSchema):
+    """`error` is a problem document; `download` is there once an export is done."""
+
+    id: str
+    kind: str
+    state: Literal["running", "done", "failed"]
+    created_at: str
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    download: str | None = None

@@ -41,10 +41,15 @@ class Access:
     caller allows on the loopback address alone."""
 
     def __init__(
-        self, tokens: Tokens | None = None, *, is_open: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        tokens: Tokens | None = None,
+        *,
+        is_open: bool = False,
+        cookie: str = COOKIE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_open = is_open
-        self.cookie = COOKIE
+        self.cookie = cookie  # browsers keep cookies by host, not by port: two servers need two names
         self._tokens = tokens
         self._clock = clock
         self._own: dict[str, Caller] = {}

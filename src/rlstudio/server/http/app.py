@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -32,10 +34,14 @@ from starlette.exceptions import HTTPException
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.version import __version__
 from rlstudio.server.http.access import Access
-from rlstudio.server.http.callers import Authenticated, Public, decision_of
+from rlstudio.server.http.callers import Authenticated, Public, Reader, decision_of
 from rlstudio.server.http.guard import Guard
 from rlstudio.server.http.limits import Limits
+from rlstudio.server.http.openapi import describe_guard
 from rlstudio.server.http.problems import ProblemDocument, RequestRefused, refusal_of
+from rlstudio.server.http.records.audit import AuditLog
+from rlstudio.server.http.records.recorder import ChangeRecorder
+from rlstudio.server.http.records.replies import Replies
 
 REFUSALS = (RequestRefused, RequestValidationError, HTTPException, RLStudioError)
 
@@ -47,8 +53,13 @@ def create_app(
     hosts: Collection[str],
     limits: Limits | None = None,
     complain: Callable[[str], None] = lambda text: None,
+    observe: Callable[[str, int], None] = lambda route, status: None,
+    state_dir: Path | None = None,
+    openapi_path: str | None = None,
 ) -> FastAPI:
-    """`hosts`: the names that clients may call it by, with the port."""
+    """`hosts`: the names that clients may call it by, with the port. `observe` gets the route and status of each
+    answer, `other` where it was refused before a route was looked for. With `state_dir` changes are recorded there: who
+    made them, and the answers that belong to an Idempotency-Key."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -62,10 +73,33 @@ def create_app(
         app.add_exception_handler(kind, _refuse)
     for router in routers:
         app.include_router(router)
+    if openapi_path is not None:
+        app.include_router(_openapi_route(app, openapi_path))
     app.state.stopping = asyncio.Event()
     public = {(method, path) for path, method, decision in decisions(app) if isinstance(decision, Public)}
-    app.add_middleware(Guard, access=access, hosts=hosts, public=public, limits=limits or Limits(), complain=complain)
+    describe_guard(app, public)
+    if state_dir is not None:
+        app.add_middleware(ChangeRecorder, audit=AuditLog(state_dir), replies=Replies(state_dir))
+    app.add_middleware(
+        Guard,
+        access=access,
+        hosts=hosts,
+        public=public,
+        limits=limits or Limits(),
+        complain=complain,
+        observe=observe,
+    )
     return app
+
+
+def _openapi_route(app: FastAPI, path: str) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(path)
+    def show_openapi(caller: Reader) -> dict[str, Any]:
+        return app.openapi()
+
+    return router
 
 
 def decisions(app: FastAPI) -> Iterator[tuple[str, str, Authenticated | Public]]:

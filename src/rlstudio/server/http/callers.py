@@ -46,7 +46,7 @@ class Authenticated:
     def __init__(self, role: Role) -> None:
         self.role = role
 
-    def __call__(self, request: Request) -> Caller:
+    async def __call__(self, request: Request) -> Caller:  # one that is no coroutine would run in a thread
         caller: Caller | None = getattr(request.state, "caller", None)
         if caller is None:  # the guard answers before; a route that is called without it answers nothing
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`")
@@ -60,7 +60,7 @@ class Authenticated:
 class Public:
     """The dependency of a route that answers without a token."""
 
-    def __call__(self) -> None:
+    async def __call__(self) -> None:
         pass
 
 

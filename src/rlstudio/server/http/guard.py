@@ -19,7 +19,7 @@ from rlstudio.core.errors import message_of, origin_of
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
-from rlstudio.server.http.problems import RequestRefused
+from rlstudio.server.http.problems import RequestRefused, refusal_of
 from rlstudio.server.http.roles import Role
 
 LOGIN = "/login"
@@ -79,8 +79,10 @@ class Guard:
         public: Collection[tuple[str, str]],
         limits: Limits,
         complain: Callable[[str], None],
+        observe: Callable[[str, int], None],
     ) -> None:
-        self._app, self._access, self._limits, self._complain = app, access, limits, complain
+        self._app, self._access, self._limits = app, access, limits
+        self._complain, self._observe = complain, observe
         self._hosts = frozenset(name.lower() for name in hosts)
         self._public = frozenset(public)
 
@@ -99,14 +101,18 @@ class Guard:
             scope.setdefault("state", {})["caller"] = caller
             body = await self._body(scope, heads, receive)
             await self._app(scope, _replayed(body, receive), answer.send)
-        except RequestRefused as refused:
-            await self._refusal(scope, refused)(scope, receive, answer.send)
         except Exception as error:
+            refused = refusal_of(error)
+            if refused is not None and not answer.has_begun:
+                await self._refusal(scope, refused)(scope, receive, answer.send)
+                return
             self._complain(_defect(error, scope, number := secrets.token_hex(4)))
             if answer.has_begun:
                 raise
             failure = RequestRefused(HTTPStatus.INTERNAL_SERVER_ERROR, f"internal error {number}", closes=True)
             await failure.response()(scope, receive, answer.send)
+        finally:
+            self._observe(getattr(scope.get("route"), "path", "other"), answer.status)
 
     def _check_head(self, scope: Scope, heads: Heads) -> None:
         limits, pairs = self._limits, scope["headers"]
@@ -223,16 +229,20 @@ class _Answer:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.has_begun = False
+        self.status = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return self.status != 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
-            message = {**message, "headers": _with_policies(list(message.get("headers", ())))}
+            self.status = message["status"]
+            message = {**message, "headers": with_policies(list(message.get("headers", ())))}
         await self._send(message)
 
 
-def _with_policies(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def with_policies(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     given = {name.lower(): value for name, value in headers}
     is_page = given.get(b"content-type", b"").startswith(b"text/html")
     policy = (b"content-security-policy", DOCUMENT_POLICY if is_page else DATA_POLICY)

@@ -22,8 +22,12 @@ class Limits:
     idle_seconds: float = 30.0
     """Between two requests of a kept connection."""
 
-    unproven: int = 128
+    unproven: int = 256
     """Connections that have shown no token. Where there are more, the one that has been here longest is closed."""
+
+    grace_seconds: float = 0.25
+    """Nobody is closed for another before this: who has a token has shown it by then. Until one of them is older,
+    whoever comes next waits in the queue of the system."""
 
     callers: int = 512
     """Connections that have shown one. Where there are more, the next is refused (503)."""
@@ -34,5 +38,5 @@ class Limits:
         if soft == resource.RLIM_INFINITY:
             return self
         return replace(
-            self, unproven=max(8, min(self.unproven, soft // 6)), callers=max(8, min(self.callers, soft // 3))
+            self, unproven=max(8, min(self.unproven, soft // 4)), callers=max(8, min(self.callers, soft // 3))
         )

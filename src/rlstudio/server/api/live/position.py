@@ -7,8 +7,7 @@ it holds after a restart, and with another server of the same runs folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 LONGEST = 16_384
@@ -25,6 +24,9 @@ class StreamPosition:
     runs: tuple[RunPosition, ...] = ()  # in the order in which they were asked for
     moment: str = ""  # of the newest change in the store, as its rows have it
     lists: dict[str, str] = field(default_factory=dict)  # digests of the queue, the sweeps and the models
+
+    def with_run(self, number: int, place: RunPosition) -> StreamPosition:
+        return replace(self, runs=(*self.runs[:number], place, *self.runs[number + 1 :]))
 
     def encode(self) -> str:
         return json.dumps([self.moment, self.runs, self.lists], separators=(",", ":"))
@@ -46,7 +48,6 @@ def encode_event(kind: str, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def with_id(events: Sequence[bytes], position: StreamPosition) -> bytes:
-    """The id goes with the last event: who got only some of them is sent all of them again."""
-    *before, last = events
-    return b"".join(before) + b"id: %b\n" % position.encode().encode() + last
+def with_id(event: bytes, position: StreamPosition) -> bytes:
+    """Each event says where its listener is with it, so that none is sent again and none is left out."""
+    return b"id: %b\n" % position.encode().encode() + event

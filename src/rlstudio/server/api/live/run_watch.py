@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from rlstudio.control.workspace import Entry
@@ -23,6 +23,9 @@ MOST_POINTS = 2000
 MOST_LOG = 1 << 16
 """Bytes of the log in one event; the rest comes with the next one."""
 
+Encoded = tuple[bytes, str | int]
+"""An event, and where in its topic a listener is with it."""
+
 Stamp = tuple[int, int, int] | None
 
 
@@ -37,7 +40,7 @@ class RunWatch:
         self._snapshot: MetricSnapshot | None = None
         self._events: list[Document] = []
         self._log_size = 0
-        self._encoded: dict[tuple[str, str | int], tuple[list[bytes], str | int]] = {}
+        self._encoded: dict[tuple[str, str | int], list[Encoded]] = {}
 
     def look(self) -> None:
         """Files that are as they were are not opened."""
@@ -77,45 +80,39 @@ class RunWatch:
     def _cursor(self) -> str:
         return "" if self._snapshot is None else self._snapshot.cursor
 
-    def since(self, topics: frozenset[str], place: RunPosition) -> tuple[list[bytes], RunPosition]:
-        """What came after a place, as events, and where that ends."""
-        events: list[bytes] = []
-        end = place
+    def since(self, topics: frozenset[str], place: RunPosition) -> Iterator[tuple[bytes, RunPosition]]:
+        """What came after a place: events, each with the place behind it."""
         if "metrics" in topics and place.metrics != self._cursor:
-            more, cursor = self._once("metrics", place.metrics, partial(self._metrics, place.metrics))
-            events, end = [*events, *more], end._replace(metrics=str(cursor))
+            for event, cursor in self._once("metrics", place.metrics, partial(self._metrics, place.metrics)):
+                place = place._replace(metrics=str(cursor))
+                yield event, place
         if "events" in topics and place.events != len(self._events):
-            more, count = self._once("events", place.events, partial(self._more_events, place.events))
-            events, end = [*events, *more], end._replace(events=int(count))
+            for event, count in self._once("events", place.events, partial(self._more_events, place.events)):
+                place = place._replace(events=int(count))
+                yield event, place
         if "log" in topics and place.log != self._log_size:
-            more, size = self._once("log", place.log, partial(self._more_log, place.log))
-            events, end = [*events, *more], end._replace(log=int(size))
-        return events, end
+            for event, size in self._once("log", place.log, partial(self._more_log, place.log)):
+                place = place._replace(log=int(size))
+                yield event, place
 
-    def _once(
-        self, topic: str, place: str | int, encode: partial[tuple[list[bytes], str | int]]
-    ) -> tuple[list[bytes], str | int]:
+    def _once(self, topic: str, place: str | int, encode: Callable[[], Iterator[Encoded]]) -> list[Encoded]:
         key = (topic, place)
         if key not in self._encoded:
-            self._encoded[key] = encode()
+            self._encoded[key] = list(encode())
         return self._encoded[key]
 
-    def _metrics(self, cursor: str) -> tuple[list[bytes], str | int]:
-        if self._snapshot is None:
-            return [], cursor
-        series = self._snapshot.since(cursor, points=MOST_POINTS)
-        document = {"run": self.id, "after": cursor, **series_document(series, "env_steps")}
-        return [encode_event("metrics", encoded(document))], series.next
+    def _metrics(self, cursor: str) -> Iterator[Encoded]:
+        if self._snapshot is not None:
+            series = self._snapshot.since(cursor, points=MOST_POINTS)
+            document = {"run": self.id, "after": cursor, **series_document(series, "env_steps")}
+            yield encode_event("metrics", encoded(document)), series.next
 
-    def _more_events(self, count: int) -> tuple[list[bytes], str | int]:
+    def _more_events(self, count: int) -> Iterator[Encoded]:
         first = count if count <= len(self._events) else 0  # its file was replaced by a shorter one
-        return list(self._encoded_events(first)), len(self._events)
+        for number, event in enumerate(self._events[first:], start=first + 1):
+            yield encode_event("event", encoded({"run": self.id, **event})), number
 
-    def _encoded_events(self, first: int) -> Iterator[bytes]:
-        for event in self._events[first:]:
-            yield encode_event("event", encoded({"run": self.id, **event}))
-
-    def _more_log(self, offset: int) -> tuple[list[bytes], str | int]:
+    def _more_log(self, offset: int) -> Iterator[Encoded]:
         start = offset if offset <= self._log_size else 0
         piece = log_piece(self._entry, start, MOST_LOG)
-        return [encode_event("log", encoded({"run": self.id, **piece}))], int(piece["end"])
+        yield encode_event("log", encoded({"run": self.id, **piece})), int(piece["end"])

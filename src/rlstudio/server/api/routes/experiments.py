@@ -44,19 +44,20 @@ class ExperimentBody(Body):
     def asked(self) -> dict[str, Any]:
         """As the workbench takes it."""
         given = self.model_dump(include={"overrides", "seed", "name", "seeds", "priority"})
-        return {"text": self._text(), **given}
+        return {"text": given_text(self.config, self.yaml, self.preset), **given}
 
-    def _text(self) -> str:
-        given = [name for name in ("config", "yaml", "preset") if getattr(self, name) is not None]
-        if len(given) != 1:
-            message = "give one of config, yaml and preset" + (f", not {' and '.join(given)}" if given else "")
-            raise RequestRefused(
-                HTTPStatus.UNPROCESSABLE_ENTITY, message, [{"field": (given or ["config"])[-1], "message": message}]
-            )
-        if self.preset is not None:
-            return preset_text(self.preset)
-        # JSON is YAML: one reader, with one set of limits, for both.
-        return self.yaml if self.yaml is not None else json.dumps(self.config, ensure_ascii=False)
+
+def given_text(config: dict[str, Any] | None, yaml: str | None, preset: str | None) -> str:
+    """The one of them that is given, as YAML."""
+    given = [name for name, value in (("config", config), ("yaml", yaml), ("preset", preset)) if value is not None]
+    if len(given) != 1:
+        message = "give one of config, yaml and preset" + (f", not {' and '.join(given)}" if given else "")
+        field = given[-1] if given else "config"
+        raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, message, [{"field": field, "message": message}])
+    if preset is not None:
+        return preset_text(preset)
+    # JSON is YAML: one reader, with one set of limits, for both.
+    return yaml if yaml is not None else json.dumps(config, ensure_ascii=False)
 
 
 @router.post(

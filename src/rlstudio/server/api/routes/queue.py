@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
 
-from rlstudio.control.queue.queue_document import queue_view
-from rlstudio.server.api.answers import Document, answer, run_row
+from fastapi import APIRouter, Response
+from pydantic import Field
+
+from rlstudio.control.runs.adopt import known_run
+from rlstudio.control.store.order import put_first
+from rlstudio.server.api.answers import answer
+from rlstudio.server.api.lists import queue_document
+from rlstudio.server.api.routes.experiments import Body
+from rlstudio.server.api.routes.runs import LONGEST_WORD, named_run
 from rlstudio.server.api.schemas import QueueSchema
-from rlstudio.server.api.service import Served, Service
-from rlstudio.server.http.callers import Reader
+from rlstudio.server.api.service import Served
+from rlstudio.server.http.callers import Actor, Reader
 
 router = APIRouter(tags=["queue"])
 
@@ -16,26 +23,16 @@ router = APIRouter(tags=["queue"])
 @router.get("/queue", response_model=QueueSchema)
 def show_queue(caller: Reader, service: Served) -> Response:
     """`queued` is in the order in which runs start, each with its `position` from 1."""
-    return answer(queue_document(service))
+    return answer(queue_document(service.looking, service.listing))
 
 
-def queue_document(service: Service) -> Document:
-    view, references = queue_view(service.looking), service.listing.references()
-    lists = {"running": view.running, "queued": view.queued, "paused": view.paused, "not_recorded": view.not_recorded}
-    documents = {name: [run_row(entry, references) for entry in entries] for name, entries in lists.items()}
-    for position, document in enumerate(documents["queued"], start=1):
-        document["position"] = position
-    workers = [
-        {
-            "id": worker.id,
-            "host": worker.process.host,
-            "pid": worker.process.pid,
-            "cpus": worker.cpus,
-            "gpus": worker.gpus,
-            "memory_mb": worker.memory_mb,
-            "throughput": worker.throughput,
-        }
-        for worker in view.workers
-    ]
-    slots = {name: sum(getattr(worker, name) for worker in view.workers) for name in ("cpus", "gpus", "memory_mb")}
-    return {**documents, "workers": workers, "slots": slots}
+class OrderBody(Body):
+    ids: list[Annotated[str, Field(max_length=LONGEST_WORD)]] = Field(min_length=1, max_length=500)
+
+
+@router.post("/queue/order", response_model=QueueSchema)
+def order(caller: Actor, service: Served, body: OrderBody) -> Response:
+    """These runs start first, in this order; the others keep theirs behind them."""
+    runs = [known_run(service.acting, named_run(service, ref).id) for ref in dict.fromkeys(body.ids)]
+    put_first(service.acting.store.database, [run.id for run in runs])
+    return answer(queue_document(service.looking, service.listing))

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
+
+REAP_SECONDS = 1.0
 
 
 def main(runs_dir: Path, imports: tuple[str, ...]) -> None:
@@ -22,7 +27,7 @@ def main(runs_dir: Path, imports: tuple[str, ...]) -> None:
     from rlstudio.server.api.work.tasks import Tasks
 
     tasks = Tasks(runs_dir, imports)
-    while line := orders.readline():
+    while line := _next_order(orders):
         order = json.loads(line)
         known: Mapping[str, Callable[..., Any]] = tasks.known()
         try:
@@ -34,6 +39,15 @@ def main(runs_dir: Path, imports: tuple[str, ...]) -> None:
             answers.flush()
         except BrokenPipeError:  # the server is gone; what was done is in the store
             return
+
+
+def _next_order(orders: BufferedReader) -> bytes:
+    """The next line. Meanwhile children that ended are let go: one that stays a zombie would pass for alive."""
+    while not select.select([orders], [], [], REAP_SECONDS)[0]:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+    return orders.readline()
 
 
 if __name__ == "__main__":

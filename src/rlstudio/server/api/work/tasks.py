@@ -12,10 +12,16 @@ from rlstudio.control.choices import catalog_document
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.etag import unchanged
+from rlstudio.control.sweep.background import resume_command, start_driver
+from rlstudio.control.sweep.report import best_yaml, summary_of
+from rlstudio.control.sweep.search import SweepSearch, load_search
+from rlstudio.control.sweep.sweeps import Sweeps, SweepState
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import apply_overrides, config_hash, to_yaml
 from rlstudio.core.errors import ConfigError, RLStudioError
-from rlstudio.core.parsing.yaml_file import read_text
+from rlstudio.core.parsing.yaml_file import Document, read_text
+from rlstudio.core.parsing.yaml_text import write_text
+from rlstudio.experiment.config.presets import presets, shipped_name
 from rlstudio.experiment.config.schema import experiment_schema
 from rlstudio.server.api.work.refusals import problems_of
 from rlstudio.server.api.work.remote import refuse_places, refuse_unknown_env
@@ -41,6 +47,10 @@ class Tasks:
             "launch": self.launch,
             "fork": self.fork,
             "resume": self.resume,
+            "sweep": self.sweep,
+            "validate_sweep": self.validate_sweep,
+            "resume_sweep": self.resume_sweep,
+            "best": self.best,
             "catalog": catalog_document,
             "schema": experiment_schema,
         }
@@ -108,6 +118,56 @@ class Tasks:
 
         return [env.id for env in known_envs()]
 
+    # -- sweeps -----------------------------------------------------------------------------------------------------
+
+    def validate_sweep(self, text: str, overrides: Sequence[str]) -> dict[str, Any]:
+        """The whole sweep, or what is wrong with it."""
+        try:
+            search = self._search(text, overrides)
+        except ConfigError as error:
+            return {"ok": False, "config": None, "yaml": None, "problems": problems_of(error)}
+        except RLStudioError as error:
+            return {"ok": False, "config": None, "yaml": None, "problems": [{"field": "", "message": str(error)}]}
+        data = json.loads(search.to_json())
+        return {"ok": True, "config": data, "yaml": write_text(data), "problems": []}
+
+    def sweep(self, text: str, overrides: Sequence[str], max_concurrent: int | None, again: bool) -> str:
+        """The name of a sweep that a process of its own drives from now on. `again`: it may have been begun by the same
+        request, whose answer was lost; then it is that one."""
+        from rlstudio.control.sweep.actions import create_sweep
+
+        search = self._search(text, overrides)
+        name, sweeps = search.cfg.name, Sweeps(self._workspace.store.database)
+        known = next((sweep for sweep in sweeps.all() if sweep.name == name), None)
+        if known is None or not again or known.config != search.to_json():
+            sweeps.end(create_sweep(self._workspace, search), SweepState.STOPPED)  # left for its own process
+        elif known.is_driven or known.state == SweepState.COMPLETED:
+            return name
+        start_driver(self._workspace, name, resume_command(self._workspace, name, max_concurrent))
+        return name
+
+    def resume_sweep(self, name: str, max_concurrent: int | None) -> str:
+        start_driver(self._workspace, name, resume_command(self._workspace, name, max_concurrent))
+        return name
+
+    def best(self, name: str) -> dict[str, Any] | None:
+        """The best trial as an experiment; None while no trial has completed."""
+        text = best_yaml(summary_of(self._workspace.records, name))
+        return None if text is None else {"yaml": text, "config": read_text(text, SOURCE).data}
+
+    def _search(self, text: str, overrides: Sequence[str]) -> SweepSearch:
+        document = apply_overrides(read_text(text, "sweep"), overrides, "sweep")
+        data = document.data
+        if isinstance(data, dict) and isinstance(data.get("experiment"), str):
+            data = {**data, "experiment": _shipped(data["experiment"])}
+            document = Document(data, document.source, document.marks, document.overrides)
+        experiment = data.get("experiment") if isinstance(data, dict) else None
+        refuse_places(Document(data, document.source, document.marks), self._imports)
+        if isinstance(experiment, dict):
+            refuse_places(Document(experiment, document.source), self._imports)
+            self._refuse_env(experiment)
+        return load_search(document, imports=self._imports)
+
     # -- runs -------------------------------------------------------------------------------------------------------
 
     def fork(
@@ -143,6 +203,14 @@ class Tasks:
         changed = apply_overrides({}, overrides, SOURCE)
         refuse_places(changed, self._imports)
         self._refuse_env(changed.data)
+
+
+def _shipped(file: str) -> object:
+    """A sweep may name an experiment that ships with RLStudio, as a shipped sweep does; no other file."""
+    for path in presets():
+        if shipped_name(path) == file:
+            return read_text(path.read_text(), file).data
+    raise ConfigError(f"sweep: experiment: {file[:100]!a} does not ship with RLStudio; give the experiment itself")
 
 
 def _named(seed: int | None, name: str | None) -> list[str]:
