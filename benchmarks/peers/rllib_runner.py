@@ -43,6 +43,7 @@ def ppo(spec: Job) -> PPO:
         .rl_module(model_config=network)
         .evaluation(
             evaluation_interval=None,
+            evaluation_num_env_runners=int(spec["what"] == "solve"),
             evaluation_duration=spec.get("eval_episodes", 10),
             evaluation_duration_unit="episodes",
             evaluation_config=PPOConfig.overrides(explore=False, num_envs_per_env_runner=10),

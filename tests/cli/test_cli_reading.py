@@ -43,7 +43,19 @@ ACTING = {
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
-ELSEWHERE = {"play", "record", "serve-policy", "import", "backup", "init", "cluster", "cluster status", "rewind"}
+ELSEWHERE = {
+    "play",
+    "record",
+    "serve-policy",
+    "import",
+    "backup",
+    "init",
+    "cluster",
+    "cluster status",
+    "rewind",
+    "variance",
+    "reproduce",
+}
 """They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
 
 READING = {
@@ -62,6 +74,7 @@ READING = {
     "logs": ["RUN", "RUN --json"],
     "plot": ["tiny", "tiny --out OUT/curve.svg", "RUN"],
     "compare": ["tiny", "tiny RUN --json"],
+    "report": ["tiny -o OUT/page.html", "RUN -o OUT/run.html"],
     "metrics": ["tiny --wide", "tiny --out OUT/metrics.csv", "RUN"],
     "diff": ["tiny tiny", "tiny RUN --json"],
     "tournament": ["tiny RUN"],

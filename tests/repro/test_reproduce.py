@@ -153,9 +153,11 @@ def test_every_shipped_config_says_that_it_is_the_same(preset: str, tmp_path: Pa
         name = cfg.train.model_dump()["dataset"]
         words = ["record", teacher.id, "--dataset", name, "--episodes", "20", "--runs-dir", str(tmp_path)]
         assert main(words) == 0
-    steps = min(cfg.train.steps_per_epoch, max(4096, 2 * cfg.train.model_dump().get("learning_starts", 0)))
-    cuts = {"epochs": 3, "steps_per_epoch": steps}
     data = cfg.model_dump(mode="json")
+    steps = min(cfg.train.steps_per_epoch, 4096)
+    cuts = {"epochs": 3, "steps_per_epoch": steps}
+    if "learning_starts" in data["train"]:
+        cuts["learning_starts"] = min(data["train"]["learning_starts"], steps)
     few_episodes = {"every_epochs": 2, "episodes": 2, "final_episodes": 2}
     data |= {"train": data["train"] | cuts, "eval": data["eval"] | few_episodes}
     run = orchestrator.run(experiment_from(data, stored=True), runs_dir=tmp_path, progress=False)

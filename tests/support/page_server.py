@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         after = int(query.get("after", ["0"])[0])
         if after:
             series = {name: _later(one, after * 2048) for name, one in series.items()}
-        return {"series": series, "complete": not newest, "next": str(epochs)}
+        return {"series": series, "complete": not after, "next": str(epochs)}
 
     def _change(self) -> None:
         """Runs change as the real ones do; everything else is refused."""

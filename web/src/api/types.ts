@@ -104,16 +104,15 @@ export interface MetricNames {
 export interface Series {
   x: number[];
   y: (number | null)[];
-  low?: (number | null)[];
-  high?: (number | null)[];
   /** Epoch seconds of each point. */
   clock?: number[];
 }
 
 export interface SeriesAnswer {
   series: Record<string, Series>;
+  /** These are the whole curves, in the place of what was there; otherwise only what is new. */
   complete: boolean;
-  next: string | number | null;
+  next: string | null;
 }
 
 export interface ConfigChange {
@@ -168,6 +167,8 @@ export interface Operation<T = Record<string, unknown>> {
   kind: string;
   state: "running" | "done" | "failed";
   result?: T | null;
+  /** Where its file lies, below the API. */
+  download?: string | null;
   error?: Problem | null;
 }
 

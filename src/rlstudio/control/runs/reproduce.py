@@ -36,7 +36,8 @@ def reproduce(
     timeline = timeline_of(folder)
     own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, entry.status.name, WORD))}"]
     cfg = read_config(folder, [*overrides, *own])
-    cfg = cfg.model_copy(update={"tracking": TrackingConfig(), "register": RegisterConfig()})
+    judging = cfg.eval.model_copy(update={"videos": 0})
+    cfg = cfg.model_copy(update={"eval": judging, "tracking": TrackingConfig(), "register": RegisterConfig()})
     require(cfg.runtime.numerics)
     stretches = list(timeline.stretches)
     if any(override.partition("=")[0].strip() == "train.epochs" for override in overrides):

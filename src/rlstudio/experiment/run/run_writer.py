@@ -13,6 +13,7 @@ from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
 from rlstudio.core.host.phases import PHASES
 from rlstudio.core.host.process import PULSE, this_process
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
@@ -84,7 +85,7 @@ class RunWriter:
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         PULSE.others += 1
-        started = time.monotonic()
+        started, began = time.monotonic(), time.perf_counter()
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
@@ -96,6 +97,7 @@ class RunWriter:
         self._saved_at = self._asked_at = time.monotonic()
         self._save_seconds = self._saved_at - started
         PHASES.checkpoint += self._save_seconds
+        TRACE.span("checkpoint", began)
         self.stands_at(info)
 
     def _history(self) -> set[int]:

@@ -35,6 +35,7 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.metrics.trace_file import keep_trace
 from rlstudio.experiment.run.env_notices import record_notices, record_workers
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import recording_end, recording_failed_opening
@@ -68,6 +69,7 @@ class Session:
         self._is_unjudged = False  # the evaluation of the last epoch was interrupted: it comes first on resume
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
+            opened.callback(keep_trace, folder.path)  # last, so that what other processes did is in it
             self.runtime = built.runtime if built else build_runtime(cfg)
             opened.callback(self.runtime.close)
             self.guardrails = Guardrails(cfg.guardrails)

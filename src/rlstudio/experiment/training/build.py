@@ -8,6 +8,7 @@ from functools import partial
 from rlstudio.core.catalog import LANES
 from rlstudio.core.contracts import Group, Lane, Runtime, Trainer, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
@@ -52,6 +53,12 @@ def build(cfg: ExperimentConfig, *, rounds: LoggedRounds | None = None) -> Built
 def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: LoggedRounds | None = None) -> Runtime:
     """The training environments: in this process, divided among workers, or those of one rank where several learn.
     `group`: of a rank other than 0, which is in it already."""
+    if group is not None:
+        TRACE.join(f"rank {group.rank}")
+    elif cfg.runtime.trace:
+        TRACE.start("training")
+    else:
+        TRACE.stop()
     rails = cfg.guardrails
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     if cfg.rollout.workers is not None:

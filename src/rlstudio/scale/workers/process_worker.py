@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,6 +28,7 @@ from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, message_of, traceback_of
 from rlstudio.core.host.process import PULSE, end_with
 from rlstudio.core.host.process_exit import leave
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.envs.seeds import worker_seed
@@ -66,6 +68,7 @@ def begin(request: State) -> SliceWorker:
     torch.set_num_threads(1)
     job = RolloutJob.from_json(request["job"])
     job.prepare()
+    TRACE.join(f"rollout worker of environment {request['first']} and on")
     seed_all(worker_seed(job.env_config.seed, request["first"]))  # before any environment is made
     OWN_METRICS.refusal = (
         "does not reach the run from a rollout worker; put the number into `info` and its key into env.infos, or train"
@@ -97,13 +100,16 @@ def serve(control: Connection, memories: Sequence[_Mapped], weights: _Mapped) ->
             request = decode(np.frombuffer(received, np.uint8))
             worker = worker or begin(request)
             chosen = decode(weights.first()[request["place"] :]) if "version" in request else {}
+            started = time.perf_counter()
             answer, memory = worker.answer(request, chosen), next(free)
+            TRACE.span(request["op"], started)
             size = len(encode(answer, partial(_answer_in, memory)))
             control.send_bytes(b"." + json.dumps({"size": size}).encode())
         except (Exception, SystemExit) as error:
             control.send_bytes(b"!" + json.dumps(fault(error)).encode())
     if worker is not None:
         worker.close()
+    TRACE.stop()
 
 
 def _answer_in(memory: _Mapped, size: int) -> np.ndarray:

@@ -1,5 +1,5 @@
 /** What can be done with one run. Each says how it went. */
-import { act, finished } from "../../api/client";
+import { act, ApiError, settled } from "../../api/client";
 import { isActive, type Operation, type Run, type RunDetail } from "../../api/types";
 import { go, href } from "../../router";
 import { ask, confirm } from "../../ui/dialog";
@@ -46,16 +46,11 @@ export async function forkRun(run: RunDetail, step?: number): Promise<void> {
   }, "Forked: the new run is in the queue");
 }
 
-interface Exported {
-  download?: string;
-}
-
 export async function exportCheckpoint(run: RunDetail, checkpoint: string): Promise<void> {
   toast("Exporting …", "idle");
   await attempt(async () => {
-    const operation = await act<Operation<Exported>>("POST", `/runs/${run.id}/export`, { checkpoint });
-    const { download } = await finished(operation);
-    if (!download) return;
+    const { download } = await settled(await act<Operation>("POST", `/runs/${run.id}/export`, { checkpoint }));
+    if (!download) throw new ApiError("The server exported it, but offers no download.", 500);
     const link = document.createElement("a");
     link.href = download.replace(/^\//, "");
     link.download = "";

@@ -37,7 +37,7 @@ export function startOf(series: SeriesByName): number {
 }
 
 function curveOf(name: string, series: Series, xKind: XKind, start: number, colour = 1): Curve {
-  return { name, colour, x: pointsOf(series, xKind, start), y: series.y, low: series.low ?? undefined, high: series.high ?? undefined };
+  return { name, colour, x: pointsOf(series, xKind, start), y: series.y };
 }
 
 function largeCurves(series: SeriesByName, xKind: XKind, start: number): Curve[] {

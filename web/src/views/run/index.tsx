@@ -116,7 +116,7 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
           Fork
         </Button>
       )}
-      <a class="button wide-only" href={href(["compare"], { runs: run.id })}>
+      <a class="button" href={href(["compare"], { runs: run.id })}>
         <Icon name="compare" /> Compare
       </a>
       <Menu label="More" icon="more">

@@ -20,22 +20,11 @@ const SURPLUS = 1_600;
 const PACE_MS = 400;
 const ZOOM_MS = 180;
 
-const LISTS = ["x", "y", "low", "high", "clock"] as const;
-
-/** The old points with the new ones behind them. A step that is there already is not added again. */
+/** The old points with the new ones behind them. */
 function joined(before: Series | undefined, after: Series): Series {
   if (!before?.x.length) return after;
-  const last = before.x[before.x.length - 1] as number;
-  const from = after.x.findIndex((x) => x > last);
-  if (from < 0) return before;
-  const made: Series = { x: [], y: [] };
-  for (const list of LISTS) {
-    const [old, fresh] = [before[list], after[list]];
-    if (!old && !fresh) continue;
-    // A band goes on as thin as its curve where single values follow.
-    made[list] = [...(old ?? before.y), ...(fresh ?? after.y).slice(from)] as never;
-  }
-  return made;
+  if (!after.x.length) return before;
+  return { x: [...before.x, ...after.x], y: [...before.y, ...after.y], clock: [...(before.clock ?? []), ...(after.clock ?? [])] };
 }
 
 export function useCurves(id: string, names: string, zoom: [number, number] | null): Curves {
@@ -43,7 +32,7 @@ export function useCurves(id: string, names: string, zoom: [number, number] | nu
   const detail = useSignal<SeriesByName | null>(null);
 
   useEffect(() => {
-    let cursor: string | number | null = null;
+    let cursor: string | null = null;
     let busy = false;
     let again = false;
     let gone = false;
@@ -59,7 +48,8 @@ export function useCurves(id: string, names: string, zoom: [number, number] | nu
       try {
         const answer: SeriesAnswer = await get(`/runs/${encodeURIComponent(id)}/series${query({ names, points: POINTS, after: cursor })}`);
         if (gone) return;
-        const before = cursor === null ? {} : (state.peek().series ?? {});
+        // Whole curves come first, and again after the run went back to a checkpoint: they replace what was there.
+        const before = cursor === null || answer.complete ? {} : (state.peek().series ?? {});
         const series = { ...before };
         for (const [name, fresh] of Object.entries(answer.series)) series[name] = joined(before[name], fresh);
         cursor = answer.next;
@@ -95,7 +85,7 @@ export function useCurves(id: string, names: string, zoom: [number, number] | nu
   }, [id, names]);
 
   // Only what was sampled has more to show.
-  const sampled = Object.values(state.value.series ?? {}).some((one) => one.low !== undefined && one.low !== null);
+  const sampled = Object.values(state.value.series ?? {}).some((one) => one.x.length > POINTS / 4);
   useEffect(() => {
     detail.value = null;
     if (!zoom || !sampled) return;

@@ -26,7 +26,7 @@ from rlstudio.experiment.run.load import read_stored
 from rlstudio.experiment.training.machine import have_same_probe
 
 Word = Literal["identical", "different", "cannot be identical"]
-WITHOUT_EFFECT = ("name", "imports", "tracking", "register", "ckpt", "resources")
+WITHOUT_EFFECT = ("name", "imports", "tracking", "register", "ckpt", "resources", "runtime.trace", "eval.videos")
 """Settings that a repetition has otherwise, or that change no result."""
 
 
@@ -167,7 +167,8 @@ def _config_changes(repeated: RepeatedRun, repetition: RunFolder) -> Iterator[Or
     launched = of_folder if repeated.launched is None else read_text(repeated.launched, folder.id)
     for name, left, right in differences(launched.data, read_file(repetition.config_path).data):
         is_extension = name == "train.epochs" and left in lengths and right in lengths
-        if name.split(".")[0] not in WITHOUT_EFFECT and not is_extension:
+        has_effect = name.split(".")[0] not in WITHOUT_EFFECT and name not in WITHOUT_EFFECT
+        if has_effect and not is_extension:
             yield OriginChange("config", name, *(None if side is ABSENT else side for side in (left, right)))
     stored, status = read_stored(folder), folder.read_status()
     now = stored.hash_of(lasting(stored.cfg, status.total_epochs))

@@ -245,4 +245,13 @@ class Rewound:
 def _looked_at(cfg: ExperimentConfig) -> ExperimentConfig:
     """The same experiment, of which nothing leaves the temporary folder."""
     quiet = CkptConfig(every_seconds=None, keep_last=1, keep_best=False)
-    return cfg.model_copy(update={"ckpt": quiet, "tracking": TrackingConfig(), "register": RegisterConfig()})
+    runtime = cfg.runtime.model_copy(update={"trace": False})
+    judging = cfg.eval.model_copy(update={"videos": 0})
+    changes = {
+        "eval": judging,
+        "ckpt": quiet,
+        "tracking": TrackingConfig(),
+        "register": RegisterConfig(),
+        "runtime": runtime,
+    }
+    return cfg.model_copy(update=changes)

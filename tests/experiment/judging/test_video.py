@@ -13,9 +13,9 @@ from PIL import Image
 from rlstudio.core.contracts import Acted
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.envs.config import EnvConfig
-from rlstudio.experiment.analysis import video
-from rlstudio.experiment.analysis.video import film, film_seeds
+from rlstudio.experiment.judging import video
 from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.judging.video import film, film_seeds
 
 CFG = EnvConfig(id="Fake-v0")
 CARTPOLE = EnvConfig(id="CartPole-v1")
@@ -183,7 +183,7 @@ def test_an_encoder_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: 
 
 def test_importing_loads_no_torch_no_pygame_no_ffmpeg() -> None:
     heavy = {"torch", "pygame", "imageio_ffmpeg"}
-    code = f"import sys, rlstudio.experiment.analysis.video; sys.exit(bool({heavy} & set(sys.modules)))"
+    code = f"import sys, rlstudio.experiment.judging.video; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

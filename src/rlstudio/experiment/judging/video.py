@@ -84,9 +84,10 @@ def film_seeds(
     seeds: Sequence[int],
     params: Sequence[Mapping[str, float]] | None = None,
     fps: float | None = None,
+    poll: Callable[[], None] = lambda: None,
 ) -> Filmed:
     """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`), with what was drawn for their
-    `params`."""
+    `params`. `poll` is called for every picture, and ends the film by raising."""
     target = output_path(path, SUFFIXES)
     ffmpeg = _ffmpeg() if target.suffix.lower() == ".mp4" else None
     if ffmpeg is None:
@@ -103,6 +104,7 @@ def film_seeds(
             sink(first)
             for frame in frames:
                 sink(frame)
+                poll()
     return Filmed(target, tuple(seeds), tuple(f.total for f in films), tuple(f.length for f in films))
 
 
