@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from rlstudio.cli.app import COMMANDS, application, main
-from rlstudio.cli.commands import sweep
+from rlstudio.cli.commands import sweep, token
 from rlstudio.cli.commands.cluster import status
 from rlstudio.control.workspace import Workspace
 from support.cli_scenario import Rlctl
@@ -40,6 +40,10 @@ ACTING = {
     "tag",
     "note",
     "send",
+    "serve",
+    "token",
+    "token add",
+    "token revoke",
 }
 """Also `queue --reap` and `gc --yes`; without these options the two only look."""
 
@@ -83,6 +87,7 @@ READING = {
     "models": ["", "--json", "cartpole", "nothing"],
     "sweep show": ["found", "found --json", "nothing"],
     "sweep ls": ["", "--json"],
+    "token ls": ["", "--json"],
     "sweep logs": ["found", "nothing"],
     "eval": ["tiny --episodes 1"],
     "export": ["tiny -o OUT/bundle --format bundle"],
@@ -121,7 +126,7 @@ def world(place: Path, filled: tuple[Path, ReadingWorld]) -> ReadingWorld:
 def test_every_command_is_known_to_read_or_to_act() -> None:
     """A new command is written down here, and tried below if it reads."""
     program = application(COMMANDS)
-    groups = {"sweep": sweep.app, "cluster": status.app}
+    groups = {"sweep": sweep.app, "cluster": status.app, "token": token.app}
     assert [group.name for group in program.registered_groups] == [*groups]
     further = {
         f"{group} {name}"

@@ -94,9 +94,9 @@ def compare(
 
     selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
     groups = measured_groups(selected)
-    comparison = compare_groups(groups, metric, minimize=minimize)
+    comparison = compare_groups(groups, metric, minimize=minimize).to_json()
     if json:
-        stdout().document(comparison.to_json())
+        stdout().document(comparison)
     else:
         print_groups(stdout(), comparison)
 
@@ -134,7 +134,7 @@ def metrics(
     """
     from rlstudio.control.workspace import Workspace
 
-    kind = _kind(csv, parquet, out)
+    kind = table_kind(csv, parquet, out)
     if tensorboard is not None and (csv or parquet or wide or out or metric):
         raise UserError("--tensorboard: event files have all metrics; leave the options of a table out")
     workspace = Workspace(runs_dir)
@@ -148,7 +148,7 @@ def metrics(
         for run in named:
             stdout().line(str(write_event_files(run, tensorboard)))
         return
-    _write_table(named, kind, out, wide=wide, keys=metric)
+    write_table(named, kind, out, wide=wide, keys=metric)
 
 
 def send(
@@ -231,7 +231,7 @@ def profile(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) 
     out.line(f"open {measured.trace} in Perfetto or chrome://tracing")
 
 
-def _kind(csv: bool, parquet: bool, out: Path | None) -> str:
+def table_kind(csv: bool, parquet: bool, out: Path | None) -> str:
     from rlstudio.storage.output_file import output_path
 
     if csv and parquet:
@@ -252,7 +252,7 @@ def _named(entries: Sequence[Entry]) -> tuple[NamedRun, ...]:
     )
 
 
-def _write_table(
+def write_table(
     runs: tuple[NamedRun, ...], kind: str, out: Path | None, *, wide: bool, keys: Sequence[str] | None
 ) -> None:
     from rlstudio.experiment.analysis.curves import choose_metric
