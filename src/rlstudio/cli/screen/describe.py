@@ -52,8 +52,7 @@ def _curriculum(standing: dict[str, Any] | None) -> str | None:
 
 
 def print_run(out: Terminal, run: Mapping[str, Any], curve: str = "") -> None:
-    """`curve`: its returns so far, in one line."""
-    """A server does not say where a run lies: then there is no path."""
+    """`curve`: its returns so far, in one line. A server does not say where a run lies: then there is no path."""
     path = run.get("path")
     out.line(f"{run['name']}  {run['id']}", "bold")
     out.line(state_text(run), STATE_STYLES.get(run["state"], ""))
