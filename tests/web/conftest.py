@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from support.chromium import chromium
 from support.deadlines import SLOWNESS
+from support.made_up_views import fill
 from support.page_server import PageServer
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def made_up(built: None) -> Iterator[PageServer]:
     server = PageServer(10_000)
+    fill(server)
     yield server
     server.stop()
 

@@ -12,7 +12,24 @@ from playwright.sync_api import Browser, Page, expect
 from support.chromium import installed_packages
 from support.page_server import STATIC, PageServer
 
-PLACES = ("#/runs", "#/runs?group=name&open=a2c-hopper-lr0.001", "#/runs/270f", "#/runs/270f?tab=config")
+PLACES = (
+    "#/runs",
+    "#/runs?group=name&open=a2c-hopper-lr0.001",
+    "#/runs/270f",
+    "#/runs/270f?tab=config",
+    "#/compare",
+    "#/compare?runs=slow,fast&single=1",
+    "#/sweeps",
+    "#/sweeps/search?trial=2",
+    "#/sweeps?new=1",
+    "#/registry",
+    "#/registry/walker?version=3",
+    "#/registry/walker?promote=3",
+    "#/queue",
+    "#/new",
+    "#/new?section=train",
+    "#/new?side=yaml",
+)
 TABS = ("checkpoints", "events", "system", "log", "lineage")
 MOST_BYTES = 150_000
 GRAVE = ("serious", "critical")
