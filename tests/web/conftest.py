@@ -1,4 +1,4 @@
-"""One browser for a file of tests, one server of made-up runs for all of them; what a page asks elsewhere fails them."""
+"""One browser for a file of tests, one server of made-up runs for all; what a page asks elsewhere fails its test."""
 
 from __future__ import annotations
 
