@@ -1,4 +1,4 @@
-"""One browser and one server of made-up runs for all tests of this folder; what a page asks elsewhere fails them."""
+"""One browser for a file of tests, one server of made-up runs for all; what a page asks elsewhere fails its test."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def built() -> None:
     subprocess.run([ROOT / "web/build.sh"], check=True, env={**os.environ, "PYTHON": sys.executable})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed with the last test of a file: while it is open its event loop runs in this thread, and the tests of other
+    folders could run none of their own."""
     found = chromium()
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
