@@ -58,9 +58,15 @@ ELSEWHERE = {
     "cluster status",
     "rewind",
     "variance",
+    "profile",
+    "serve",
+    "token",
+    "token add",
+    "token ls",
+    "token revoke",
     "reproduce",
 }
-"""They write films, datasets, bundles, backups and configurations where they are told to, or ask a cluster."""
+"""They write films, datasets, bundles, backups and configurations where they are told to, ask a cluster, or serve."""
 
 READING = {
     "ls": ["", "--json", "--limit 1", "--limit 0", "tiny", "--state completed --tag none"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ class PageServer:
         self.crowd = [] if crowd is None else crowded_curves(*crowd)
         self.epochs = 20  # how far the newest run has come
         self.asked: list[str] = []
+        self.documents: dict[str, Any] = {}  # by path, for views that have no runs of their own
+        self.actions: dict[str, Callable[[Document], Document]] = {}  # what a POST answers, by path
+        self.sent: list[tuple[str, Document]] = []
         self._events: list[tuple[int, str, Document]] = []
         self._changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
@@ -167,6 +171,9 @@ class _Handler(BaseHTTPRequestHandler):
         return next((run for run in self.made_up.runs.values() if ref in (run["id"], run["handle"])), None)
 
     def _document(self, path: str, query: dict[str, list[str]]) -> Any:
+        if path in self.made_up.documents:
+            found = self.made_up.documents[path]
+            return found(query) if callable(found) else found
         if path == "/me":
             return {"name": "ada", "role": "act"}
         if path == "/runs":
@@ -237,6 +244,10 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length) or b"{}")
         self.made_up.asked.append(f"{self.command} {self.path}")
+        self.made_up.sent.append((self.path.removeprefix("/api/v1"), body))
+        if action := self.made_up.actions.get(self.path.removeprefix("/api/v1")):
+            self._json(action(body))
+            return
         words = urlsplit(self.path).path.removeprefix("/api/v1/").split("/")
         run = self._run(words[1]) if len(words) > 1 else None
         if run is None:

@@ -1,4 +1,4 @@
-"""One browser and one server of made-up runs for all tests of this folder; what a page asks elsewhere fails them."""
+"""One browser for a file of tests, one server of made-up runs for all; what a page asks elsewhere fails its test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from support.chromium import chromium
 from support.deadlines import SLOWNESS
+from support.made_up_views import fill
 from support.page_server import PageServer
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +30,10 @@ def built() -> None:
     subprocess.run([ROOT / "web/build.sh"], check=True, env={**os.environ, "PYTHON": sys.executable})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed with the last test of a file: while it is open its event loop runs in this thread, and the tests of other
+    folders could run none of their own."""
     found = chromium()
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
@@ -44,6 +47,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def made_up(built: None) -> Iterator[PageServer]:
     server = PageServer(10_000)
+    fill(server)
     yield server
     server.stop()
 

@@ -12,7 +12,24 @@ from playwright.sync_api import Browser, Page, expect
 from support.chromium import installed_packages
 from support.page_server import STATIC, PageServer
 
-PLACES = ("#/runs", "#/runs?group=name&open=a2c-hopper-lr0.001", "#/runs/270f", "#/runs/270f?tab=config")
+PLACES = (
+    "#/runs",
+    "#/runs?group=name&open=a2c-hopper-lr0.001",
+    "#/runs/270f",
+    "#/runs/270f?tab=config",
+    "#/compare",
+    "#/compare?runs=slow,fast&single=1",
+    "#/sweeps",
+    "#/sweeps/search?trial=2",
+    "#/sweeps?new=1",
+    "#/registry",
+    "#/registry/walker?version=3",
+    "#/registry/walker?promote=3",
+    "#/queue",
+    "#/new",
+    "#/new?section=train",
+    "#/new?side=yaml",
+)
 TABS = ("checkpoints", "events", "system", "log", "lineage")
 MOST_BYTES = 150_000
 GRAVE = ("serious", "critical")
@@ -95,6 +112,20 @@ def test_the_theme_is_that_of_the_system_until_somebody_chooses(page: Page, made
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.emulate_media(color_scheme="light")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_who_is_signed_out_goes_on_after_signing_in(page: Page, made_up: PageServer, outside) -> None:
+    page.route("**/api/v1/**", lambda route: route.fulfill(status=401, json={"title": "Unauthorized"}))
+    page.goto(made_up.url + "#/runs/270f")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    page.unroute("**/api/v1/**")
+    page.evaluate("() => window.dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("heading", level=1)).to_have_text(made_up.runs[_id(made_up)]["name"])
+    outside.complaints.clear()  # the browser itself writes each 401 into its console
+
+
+def _id(made_up: PageServer) -> str:
+    return next(run["id"] for run in made_up.runs.values() if run["handle"] == "270f")
 
 
 def test_an_address_that_names_nothing_leads_back(page: Page, made_up: PageServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, TypedDict, Unpack, cast
 from urllib.parse import quote
 
 from rlstudio.client.connection import ServerConnection
@@ -36,29 +36,39 @@ def segment(word: str) -> str:
     return quote(word, safe="")
 
 
+class RunFilters(TypedDict, total=False):
+    """Which runs, and in which order."""
+
+    states: Sequence[str]
+    envs: Sequence[str]
+    algos: Sequence[str]
+    tags: Sequence[str]
+    names: Sequence[str]
+    text: str  # in the id, name, algorithm, environment, a tag or the note
+    sort: str  # a field of a run; `-` before it: largest first
+
+
 class RunRoutes:
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
-    def page(
-        self,
-        *,
-        states: Sequence[str] = (),
-        envs: Sequence[str] = (),
-        algos: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        names: Sequence[str] = (),
-        text: str = "",
-        sort: str = "-id",
-        limit: int = 100,
-        cursor: str = "",
-        spark: int = 0,
-    ) -> RunsPage:
-        query = {"state": states, "env": envs, "algo": algos, "tag": tags, "name": names}
-        more = {"q": text or None, "sort": sort, "limit": limit, "cursor": cursor or None, "spark": spark or None}
-        return cast(RunsPage, self._connection.get("/runs", {**query, **more}))
+    def page(self, *, limit: int = 100, cursor: str = "", spark: int = 0, **filters: Unpack[RunFilters]) -> RunsPage:
+        """`cursor`: the `next_cursor` of the page before; `spark`: points of a small curve of each run's return."""
+        query = {
+            "state": filters.get("states", ()),
+            "env": filters.get("envs", ()),
+            "algo": filters.get("algos", ()),
+            "tag": filters.get("tags", ()),
+            "name": filters.get("names", ()),
+            "q": filters.get("text") or None,
+            "sort": filters.get("sort", "-id"),
+            "limit": limit,
+            "cursor": cursor or None,
+            "spark": spark or None,
+        }
+        return cast(RunsPage, self._connection.get("/runs", query))
 
-    def list(self, limit: int | None = None, **filters: Any) -> Iterator[RunDocument]:
+    def list(self, limit: int | None = None, **filters: Unpack[RunFilters]) -> Iterator[RunDocument]:
         """All that pass the filters of `page`, over as many pages as there are; at most `limit`."""
         left, cursor = limit, ""
         while left is None or left > 0:

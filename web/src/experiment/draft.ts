@@ -57,6 +57,9 @@ export class Draft {
     return this.checked.value?.problems ?? [];
   });
 
+  /** What the address holds of this draft: another one means that somebody has come from elsewhere. */
+  packed = "";
+  private touched = false; // somebody has written while the beginning was being loaded
   private lastData: Json = {};
   private timer: ReturnType<typeof setTimeout> | undefined;
   private addressTimer: ReturnType<typeof setTimeout> | undefined;
@@ -65,6 +68,8 @@ export class Draft {
   /** From the address: a draft, the config of a run, or a preset. */
   async open(): Promise<void> {
     const [preset, from, packed] = [param("preset"), param("from"), param("draft")];
+    this.packed = packed;
+    this.touched = false;
     this.loading.value = true;
     this.failure.value = "";
     try {
@@ -72,7 +77,7 @@ export class Draft {
       const text = packed ? await unpack(packed) : origin;
       batch(() => {
         this.origin.value = origin;
-        this.text.value = text;
+        if (!this.touched) this.text.value = text;
       });
       this.checkSoon(0);
     } catch (error) {
@@ -83,6 +88,7 @@ export class Draft {
   }
 
   write(text: string): void {
+    this.touched = true;
     this.text.value = text;
     this.checkSoon(CHECK_MS);
     clearTimeout(this.addressTimer);
@@ -131,7 +137,9 @@ export class Draft {
   private async keepInAddress(): Promise<void> {
     const text = this.text.value;
     const packed = this.edited.value ? await pack(text) : "";
-    if (text === this.text.value) setParams({ draft: packed });
+    if (text !== this.text.value) return;
+    this.packed = packed;
+    setParams({ draft: packed });
   }
 }
 

@@ -98,7 +98,10 @@ export function shapeOf(given: Schema, root: Schema): Shape {
     const inner = shapeOf(only, root);
     return { ...inner, ...meaning, help: meaning.help || inner.help, label: inner.label };
   }
-  const branches = some.map((branch) => shapeOf(branch, root));
+  const branches = some.flatMap((branch) => {
+    const shape = shapeOf(branch, root);
+    return shape.kind === "either" && !shape.nullable ? shape.branches : [shape]; // a choice in a choice is one choice
+  });
   const merged = together(branches);
   return { ...meaning, ...(merged ?? { kind: "either", branches }) };
 }

@@ -54,7 +54,7 @@ def diff(
         documents.append({"left": left.id, "right": right.id, **comparison.to_json()})
         is_same = is_same and comparison.equal
         if not json:
-            _print(stdout(), left.id, right.id, comparison, above)
+            print_comparison(stdout(), left.id, right.id, comparison, above)
         above = comparison
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
@@ -81,7 +81,7 @@ def _pairs(workspace: Workspace, selection: Selection) -> list[tuple[Entry, Entr
     return [(first, other) for other in others]
 
 
-def _print(out: Terminal, left: str, right: str, comparison: Comparison, above: Comparison | None) -> None:
+def print_comparison(out: Terminal, left: str, right: str, comparison: Comparison, above: Comparison | None) -> None:
     """`above`: the comparison that was printed before, which is not repeated where this one says the same."""
     out.line(f"{left} -> {right}", "bold")
     for title in ("config", "topology", "lineage"):

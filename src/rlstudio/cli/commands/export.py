@@ -61,16 +61,16 @@ def export(
     if is_reference(run):
         if (checkpoint, format, team) != ("last", None, None):
             raise UserError(f"{run}: a version is copied as it is; leave --checkpoint, --team and --format out")
-        _print_bundle(_copied(run, output, runs_dir), json, asked=())
+        print_bundle(_copied(run, output, runs_dir), json, asked=())
         return
-    formats = _formats(format)
+    formats = export_formats(format)
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)
     folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.export import export_run
 
-    _print_bundle(export_run(folder, output, checkpoint=checkpoint, team=team, formats=formats), json, asked=formats)
+    print_bundle(export_run(folder, output, checkpoint=checkpoint, team=team, formats=formats), json, asked=formats)
 
 
 def import_policy(
@@ -99,9 +99,9 @@ def import_policy(
     """
     from rlstudio.delivery.sb3.importer import import_sb3
 
-    formats = _formats(format)
+    formats = export_formats(format)
     bundle = import_sb3(file, output, activation=activation, env_id=env, formats=formats, vec_normalize=vecnormalize)
-    _print_bundle(bundle, json, asked=formats)
+    print_bundle(bundle, json, asked=formats)
 
 
 def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
@@ -113,7 +113,7 @@ def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
     return copy_bundle(releases.bundle(releases.find(reference)), output)
 
 
-def _formats(given: str | None) -> tuple[str, ...] | None:
+def export_formats(given: str | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
@@ -130,7 +130,7 @@ def _left_out(bundle: Bundle, asked: tuple[str, ...] | None) -> dict[str, str]:
     return {name: f"needs {extra.module}; {extra.remedy} and export again" for name in missing}
 
 
-def _print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> None:
+def print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> None:
     left_out = _left_out(bundle, asked)
     spec, out = bundle.spec, stdout()
     size = sum(file.size for file in bundle.files.values())

@@ -24,10 +24,15 @@ _FINDS_RUNS = re.compile(
 
 def with_runs_dir(message: str, runs_dir: Path) -> str:
     """A message of the rooms below, which do not know the option: its commands then find the runs of this one."""
-    where = in_runs_dir(runs_dir)
-    if not where:
+    return with_place(message, in_runs_dir(runs_dir))
+
+
+def with_place(message: str, where: str) -> str:
+    """The same, with the option written out: ` --runs-dir DIR` or ` --server URL`."""
+    option = where.strip().partition(" ")[0]
+    if not option:
         return message
-    return _FINDS_RUNS.sub(lambda match: match[0] if "--runs-dir" in match[0] else _with(match[0], where), message)
+    return _FINDS_RUNS.sub(lambda match: match[0] if option in match[0] else _with(match[0], where), message)
 
 
 def _with(command: str, where: str) -> str:

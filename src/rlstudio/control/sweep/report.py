@@ -89,6 +89,7 @@ class SweepSummary:
             "rungs": list(self.rungs),
             "space": {path: _dimension(dimension) for path, dimension in self.cfg.space.items()},
             "env_steps": self.env_steps(),
+            "paused": sum(run.is_paused for run in self.runs),
             "best": None if best is None else best.number,
             "importance": importance(self),
             "trials": [self._row(trial) for trial in self.trials],
@@ -127,7 +128,9 @@ def list_document(sweep: Sweep, trials: Sequence[Trial]) -> dict[str, object]:
     return {
         "name": sweep.name,
         "state": sweep.current,
+        "created_at": sweep.created_at,
         "trials": len(trials),
+        "live": sum(trial.is_live for trial in trials),
         "planned": summary.planned,
         "metric": summary.cfg.metric,
         "direction": summary.cfg.direction,

@@ -28,7 +28,7 @@ BODILESS = ("GET", "HEAD", "OPTIONS")
 LOOKING = ("GET", "HEAD")
 
 DOCUMENT_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; font-src 'self';"
     b" connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none';"
     b" frame-ancestors 'none'"
 )

@@ -21,7 +21,7 @@ import "./compare.css";
 import { type Config, differences } from "./differences";
 import { Picker } from "./picker";
 import { Table } from "./table";
-import type { Comparison, Curves, GroupResult } from "./types";
+import { type Comparison, type Curves, type GroupResult, refsOf } from "./types";
 
 const POINTS = 400;
 
@@ -84,7 +84,7 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
           <h2>Statistics</h2>
           <span class="faint">each run counts by its last value; intervals by bootstrap over runs</span>
         </header>
-        <Table comparison={data} onFirst={(name) => choose([name, ...groups.filter((other) => other !== name)])} onRemove={(name) => choose(groups.filter((other) => other !== name))} />
+        <Table comparison={data} onFirst={(group) => choose([...new Set([...refsOf(group, groups), ...groups])])} onRemove={(group) => choose(groups.filter((ref) => !refsOf(group, groups).includes(ref)))} />
         {data.notes.length > 0 && (
           <ul class="notes">
             {data.notes.map((note) => (

@@ -22,6 +22,7 @@ interface Group {
 }
 
 const MOST = 12;
+const RUN_ID = /^\d{8}-\d+-/; // runs that were chosen one by one are drawn with the group of their name
 const SEARCH_MS = 150;
 
 export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChange: (groups: readonly string[]) => void }): JSX.Element {
@@ -44,8 +45,8 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
       <div class="toolbar">
         {chosen.map((name, index) => (
           <span class="chip group-chip" key={name}>
-            <i class="dot" style={{ "--dot": colourOf(index + 1) }} />
-            {name}
+            {RUN_ID.test(name) ? <span class="mono">{name.slice(-4)}</span> : <i class="dot" style={{ "--dot": colourOf(index + 1) }} />}
+            {RUN_ID.test(name) ? "one run" : name}
             <button type="button" aria-label={`Take ${name} out`} onClick={() => onChange(chosen.filter((other) => other !== name))}>
               <Icon name="close" size={12} />
             </button>
@@ -80,7 +81,7 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
             <h2>{typed.value ? "Groups found" : "Newest groups"}</h2>
             <span class="faint">a group is the runs that share a name</span>
           </header>
-          <div class="scroll-x">
+          <div class="scroll-x" tabIndex={0} role="region" aria-label="Groups">
             <table class="plain">
               <thead>
                 <tr>

@@ -9,8 +9,8 @@ import type { Comparison, Estimate, GroupResult } from "./types";
 
 interface TableProps {
   comparison: Comparison;
-  onFirst: (name: string) => void;
-  onRemove: (name: string) => void;
+  onFirst: (group: GroupResult) => void;
+  onRemove: (group: GroupResult) => void;
 }
 
 export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Element {
@@ -52,8 +52,8 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
               <td class="soft">{interval(group.mean)}</td>
               <td>{index === 0 ? <span class="faint">what others are compared with</span> : <Probability estimate={group.improvement} />}</td>
               <td class="actions">
-                {index > 0 && <Button kind="quiet" icon="up" label={`Compare with ${group.name}`} onClick={() => onFirst(group.name)} />}
-                <Button kind="quiet" icon="close" label={`Take ${group.name} out`} onClick={() => onRemove(group.name)} />
+                {index > 0 && <Button kind="quiet" icon="up" label={`Compare with ${group.name}`} onClick={() => onFirst(group)} />}
+                <Button kind="quiet" icon="close" label={`Take ${group.name} out`} onClick={() => onRemove(group)} />
               </td>
             </tr>
           ))}
@@ -79,10 +79,10 @@ function scaleOf(groups: readonly GroupResult[]): Scale {
 function Strip({ group, scale, colour }: { group: GroupResult; scale: Scale; colour: string }): JSX.Element {
   const { iqm } = group;
   return (
-    <span class="strip" style={{ "--dot": colour }} role="img" aria-label={`Runs ended at ${group.runs.map((run) => number(run.value)).join(", ")}`}>
+    <span class="strip" style={{ "--dot": colour }} role="group" aria-label={`Where the runs of ${group.name} ended`}>
       {iqm?.low != null && iqm.high !== null && <i class="range" style={{ left: `${scale(iqm.low)}%`, width: `${scale(iqm.high) - scale(iqm.low)}%` }} />}
       {group.runs.map((run) => (
-        <a key={run.id} class="end" href={href(["runs", run.id])} tabIndex={-1} aria-hidden="true" title={`seed ${run.seed}: ${number(run.value)}`} style={{ left: `${scale(run.value)}%` }} />
+        <a key={run.id} class="end" href={href(["runs", run.id])} aria-label={`seed ${run.seed}: ${number(run.value)}`} title={`seed ${run.seed}: ${number(run.value)}`} style={{ left: `${scale(run.value)}%` }} />
       ))}
       {iqm?.value != null && <i class="middle" style={{ left: `${scale(iqm.value)}%` }} />}
     </span>

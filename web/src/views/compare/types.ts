@@ -19,6 +19,10 @@ export interface GroupResult {
   runs: { id: string; seed: number; state: RunState; step: number; value: number }[];
 }
 
+/** The words of the address that chose this group: its name, or ids of its runs. */
+export const refsOf = (group: GroupResult, refs: readonly string[]): string[] =>
+  refs.filter((ref) => ref === group.name || group.runs.some((run) => run.id === ref || run.id.endsWith(ref)));
+
 export interface Comparison {
   metric: string;
   direction: "maximize" | "minimize";

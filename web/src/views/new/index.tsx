@@ -37,11 +37,12 @@ export default function New(_props: ViewProps): JSX.Element {
   const catalog = useDocument<Catalog>("/catalog");
   const reveal = useSignal<number | null>(null);
   const launching = useSignal(false);
+  useEffect(() => void draft.open(), [param("preset"), param("from")]);
+  const packed = param("draft");
   useEffect(() => {
-    void draft.open();
-    return () => draft.close();
-  }, [param("preset"), param("from")]);
-
+    if (packed !== draft.packed) void draft.open();
+  }, [packed]);
+  useEffect(() => () => draft.close(), []);
   const algo = draft.algo.value;
   const fields = useMemo(() => (schema === null ? [] : experimentFields(schema, algo)), [schema, algo]);
   const suggestions = useMemo(() => new Map([["env.id", (catalog.data?.envs ?? []).map((env) => env.name)]]), [catalog.data]);

@@ -174,7 +174,7 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
 const SETTLE_MS = 1_500;
 
 function inOrder(runs: QueueDocument["queued"], ids: readonly string[]): QueueDocument["queued"] {
-  const place = new Map(ids.map((id, index) => [id, index]));
+  const place = new Map(ids.map((id, index) => [id, index])); // runs that are not among them keep their order behind
   return [...runs].sort((one, other) => (place.get(one.id) ?? ids.length) - (place.get(other.id) ?? ids.length));
 }
 

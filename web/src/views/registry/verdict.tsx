@@ -12,7 +12,7 @@ export function VerdictView({ verdict }: { verdict: Verdict }): JSX.Element {
       <p class={`state tone-${verdict.promote ? "good" : "bad"} headline`}>
         {verdict.promote ? "Promoted" : "Refused"}: {verdict.reason}
       </p>
-      <div class="scroll-x">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Returns of both sides">
         <table class="plain">
           <thead>
             <tr>

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
+import { theme } from "../../theme";
 import { field, merit, settingAxis } from "./axes";
 import { BottomAxis, LeftAxis, Mark, meritColour, Sized, type Box, type Pointed } from "./plot";
 import type { SweepDocument, Trial } from "./types";
@@ -53,7 +54,6 @@ export function Contour(props: { sweep: SweepDocument; at: Pointed; x: string; y
 function Landscape(props: { placed: readonly Placed[]; box: Box }): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { box, placed } = props;
-  const theme = document.documentElement.dataset["theme"] ?? "";
   useEffect(() => {
     const element = canvas.current;
     const context = element?.getContext("2d");
@@ -68,7 +68,7 @@ function Landscape(props: { placed: readonly Placed[]; box: Box }): JSX.Element 
         context.fillRect(column, ROWS - 1 - row, 1, 1);
       }
     }
-  }, [placed.map(({ trial, share }) => `${trial.number}:${share}`).join(), box.width, theme]);
+  }, [placed.map(({ trial, share }) => `${trial.number}:${share}`).join(), box.width, theme.value]);
   const style = { left: `${box.left}px`, top: `${box.top}px`, width: `${box.width}px`, height: `${box.height}px` };
   return <canvas ref={canvas} width={COLUMNS} height={ROWS} style={style} class="landscape" />;
 }

@@ -56,7 +56,7 @@ function List(): JSX.Element {
           </Blank>
         )}
         {sweeps.data !== null && sweeps.data.items.length > 0 && (
-          <section class="panel scroll-x">
+          <section class="panel scroll-x" tabIndex={0} aria-label="Sweeps">
             <table class="plain sweep-list">
               <thead>
                 <tr>

@@ -21,10 +21,12 @@ export default function Launch(): JSX.Element {
   const catalog = useDocument<{ sweeps?: { name: string; summary: string }[] }>("/catalog");
   const reveal = useSignal<number | null>(null);
   const launching = useSignal(false);
+  useEffect(() => void draft.open(), [param("preset")]);
+  const packed = param("draft");
   useEffect(() => {
-    void draft.open();
-    return () => draft.close();
-  }, [param("preset")]);
+    if (packed !== draft.packed) void draft.open();
+  }, [packed]);
+  useEffect(() => () => draft.close(), []);
   const launch = async (): Promise<void> => {
     launching.value = true;
     await attempt(async () => {

@@ -125,6 +125,8 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
             <header>
               <h2>Two settings</h2>
               <Scale />
+              <span class="faint hide-narrow">each trial by its last result</span>
+              <span class="faint">each trial by its last result</span>
               <div class="actions">
                 <Setting label="Across" value={across} settings={settings} onChange={(x) => setParams({ x })} />
                 <Setting label="Up" value={up} settings={settings.filter((setting) => setting !== across)} onChange={(y) => setParams({ y })} />
@@ -180,18 +182,20 @@ function Facts({ sweep }: { sweep: SweepDocument }): JSX.Element {
     ["Steps", short(sweep.env_steps), `${sweep.sampler} sampler`],
   ];
   return (
-    <dl class="sweep-facts wide">
-      {facts.map(([name, value, about]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-          <dd class="faint">{about}</dd>
-        </div>
-      ))}
+    <div class="sweep-facts wide">
+      <dl>
+        {facts.map(([name, value, about]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+            <dd class="faint">{about}</dd>
+          </div>
+        ))}
+      </dl>
       <div class="progress" role="progressbar" aria-label="Trials ended" aria-valuenow={ended} aria-valuemin={0} aria-valuemax={Math.max(1, sweep.planned)}>
         <i style={{ width: `${(100 * ended) / Math.max(1, sweep.planned, sweep.trials.length)}%` }} />
       </div>
-    </dl>
+    </div>
   );
 }
 

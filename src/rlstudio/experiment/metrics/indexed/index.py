@@ -117,6 +117,13 @@ def read_series(run_dir: Path, keys: Collection[str] | None = None) -> Series:
     return {key: (curve.steps.tolist(), curve.values.tolist()) for key, curve in curves.items()}
 
 
+def series_over_time(run_dir: Path) -> Series:
+    """The same over seconds since the run first measured something."""
+    curves = read_snapshot(run_dir).series().points
+    began = min((float(curve.clock.min()) for curve in curves.values() if len(curve.clock)), default=0.0)
+    return {key: ((curve.clock - began).tolist(), curve.values.tolist()) for key, curve in curves.items()}
+
+
 def fits(places: Sequence[FilePlace], files: Sequence[BufferedReader]) -> bool:
     """Whether these are the files that were read, as they were or longer."""
     if len(files) < len(places):

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
+from rlstudio.control.runs.curve_documents import group_document
 from rlstudio.control.runs.measured import measured_groups
 from rlstudio.control.runs.select import select
 from rlstudio.control.workspace import Entry
@@ -23,7 +24,7 @@ from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.server.api.answers import answer
 from rlstudio.server.api.routes.runs import Ref, named_run
 from rlstudio.server.api.schemas import ComparisonSchema, CurvesSchema, MetricNamesSchema, SeriesSchema
-from rlstudio.server.api.series import group_document, name_documents, series_document
+from rlstudio.server.api.series import name_documents, series_document
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
 from rlstudio.server.http.problems import RequestRefused
