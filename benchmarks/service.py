@@ -26,7 +26,7 @@ from rlstudio.control.store.records import RunRequest
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.folder.run_folder import new_run_id
+from rlstudio.experiment.folder.run_folder import ENDING_LENGTH, new_run_id
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 
@@ -53,11 +53,20 @@ def request(name: str) -> RunRequest:
     return RunRequest(name=name, algo="ppo", env_id="CartPole-v1", config_yaml="a: 1\n", config_hash="abc")
 
 
+def ids_with_handles(count: int) -> list[str]:
+    """As the store draws them: each ends in digits of its own."""
+    drawn: dict[str, str] = {}
+    while len(drawn) < count:
+        run_id = new_run_id("ppo", "CartPole-v1")
+        drawn.setdefault(run_id[-ENDING_LENGTH:], run_id)
+    return sorted(drawn.values())
+
+
 def fill(workspace: Workspace, runs: int, points: int) -> tuple[str, list[str]]:
     """Many runs in the store, one long run, and some that a process of ours has."""
     with workspace.store.database.write() as connection:  # one transaction: the disk is not what is measured
-        for number in range(runs):
-            insert_run(connection, request(f"run-{number % 500}"), run_id=new_run_id("ppo", "CartPole-v1"))
+        for number, run_id in enumerate(ids_with_handles(runs)):
+            insert_run(connection, request(f"run-{number % 500}"), run_id=run_id)
     long = workspace.store.create(request("long"))
     folder_of(workspace, long).close()
     writer, values = (
@@ -100,21 +109,24 @@ def cpu_seconds(pid: int) -> float:
 class Stream(threading.Thread):
     """One listener; `delays` are the seconds from the time in a point to its arrival."""
 
-    def __init__(self, url: str, until: float) -> None:
+    def __init__(self, url: str, over: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.url, self.until = url, until
+        self.url, self.over = url, over
         self.delays: list[float] = []
         self.points = 0
+        self.listens = threading.Event()
 
     def run(self) -> None:
         with httpx.stream("GET", self.url, headers=TOKEN, timeout=None) as answer:
             for line in answer.iter_lines():
                 now = time.time()
+                if line == "event: hello":
+                    self.listens.set()
                 if line.startswith('data: {"run"') and '"series"' in line:
                     for curve in json.loads(line[6:])["series"].values():
                         self.points += len(curve["clock"])
                         self.delays += [now - moment for moment in curve["clock"]]
-                if now > self.until:
+                if self.over.is_set():
                     return
 
 
@@ -123,11 +135,12 @@ TOKEN = {"Authorization": "Bearer bench"}
 
 def listen(workspace: Workspace, base: str, watched: list[str], pid: int, seconds: float) -> dict[str, float]:
     url = f"{base}/stream?runs={','.join(watched)}&topics=metrics"
-    until = time.time() + seconds + 5
-    streams = [Stream(url, until) for _ in range(LISTENERS)]
+    over = threading.Event()
+    streams = [Stream(url, over) for _ in range(LISTENERS)]
     for stream in streams:
         stream.start()
-    time.sleep(3)
+    for stream in streams:
+        stream.listens.wait(60)
     writers = [MetricsWriter(workspace.folder(run).path) for run in watched]
     started, before, written = time.monotonic(), cpu_seconds(pid), 0
     while time.monotonic() - started < seconds:
@@ -138,16 +151,14 @@ def listen(workspace: Workspace, base: str, watched: list[str], pid: int, second
         time.sleep(0.5)
     time.sleep(2)
     wall, spent = time.monotonic() - started, cpu_seconds(pid) - before
-    for writer in writers:
+    points = [stream.points for stream in streams]
+    over.set()
+    for writer in writers:  # so that each has a line more to read
         writer.write(records(written, {"end": 1.0}))
-        writer.flush()
-    time.sleep(max(0.0, until - time.time()))
-    for writer in writers:
-        writer.write(records(written + 1, {"end": 2.0}))
         writer.flush()
     for stream in streams:
         stream.join(15)
-    missing = sum(max(0, 2 * WATCHED * written - stream.points) for stream in streams)
+    missing = sum(max(0, 2 * WATCHED * written - count) for count in points)
     delays = [delay for stream in streams for delay in stream.delays]
     return {"cpu_share": 100 * spent / wall, "worst_delay": max(delays), "missing": missing, "points": len(delays)}
 
@@ -176,8 +187,13 @@ def main() -> None:
                         time.sleep(0.2)
                 timed(client, f"{base}/runs?limit=100", 3)
                 pages = [f"{base}/runs?limit=100{more}" for more in ("", "&sort=name", "&state=queued", "&q=run-7")]
+                before = cpu_seconds(server.pid)
                 listed = [second for url in pages for second in timed(client, url, 25)]
-                print(f"list of {asked.runs:,} runs, a page of 100: p95 {p95(listed):.0f} ms")
+                spent = 1000 * (cpu_seconds(server.pid) - before) / len(listed)
+                print(
+                    f"list of {asked.runs:,} runs, a page of 100: p50 {1000 * float(np.median(listed)):.0f} ms,"
+                    f" p95 {p95(listed):.0f} ms, {spent:.0f} ms of a core"
+                )
                 curve = f"{base}/runs/{long}/series?names=train/metric_3&points=500"
                 first = timed(client, curve, 1)[0]
                 then = timed(client, curve, 50)
