@@ -21,10 +21,12 @@ import httpx
 import numpy as np
 
 from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.store.moves import insert_run
 from rlstudio.control.store.records import RunRequest
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.folder.run_folder import new_run_id
 from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 
@@ -53,8 +55,9 @@ def request(name: str) -> RunRequest:
 
 def fill(workspace: Workspace, runs: int, points: int) -> tuple[str, list[str]]:
     """Many runs in the store, one long run, and some that a process of ours has."""
-    for number in range(runs):
-        workspace.store.create(request(f"run-{number % 500}"))
+    with workspace.store.database.write() as connection:  # one transaction: the disk is not what is measured
+        for number in range(runs):
+            insert_run(connection, request(f"run-{number % 500}"), run_id=new_run_id("ppo", "CartPole-v1"))
     long = workspace.store.create(request("long"))
     folder_of(workspace, long).close()
     writer, values = (

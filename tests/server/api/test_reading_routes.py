@@ -24,11 +24,11 @@ def printed(capsys, *words):
 
 
 def every_get(api, world):
-    """Each GET route that is declared, with something for each of its parameters."""
+    """Each GET route that is declared and ends, with something for each of its parameters."""
     run = world.trained_folder_only
-    values = {"ref": run, "number": "1", "operation": "none"}
+    values = {"ref": run, "number": "1", "operation": "0" * 24}
     for path, operations in api.app.openapi()["paths"].items():
-        if "get" not in operations:
+        if "get" not in operations or path.endswith("/stream"):
             continue
         names = {"/models/": "cartpole", "/sweeps/": "found", "/presets/": "ppo/cartpole"}
         name = next((text for part, text in names.items() if part in path), "none.txt")
@@ -67,7 +67,6 @@ def test_no_get_changes_anything(api, world, runs_dir):
     """Every route that OpenAPI declares; those that answer 404 were asked too."""
     before = tree(runs_dir)
     statuses = {path: api.ask("GET", path).status for path in every_get(api, world)}
-    # 409: a version whose bundle nobody made
     assert set(statuses.values()) <= {200, 404, 409, 422}, statuses
     assert sum(status == 200 for status in statuses.values()) > len(statuses) * 2 // 3, statuses
     assert tree(runs_dir) == before

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from rlstudio.control.references import References
-from rlstudio.control.store.pages import RowPlace, RunFilter, RunOrder, unowned_count, unowned_page
+from rlstudio.control.store.pages import RowPlace, RunFilter, RunOrder, run_page
 from rlstudio.control.store.schema import runs
 from rlstudio.control.workspace import Entry, Workspace
-from rlstudio.core.run_state import OWNED
 
 SETTLED_SECONDS = 2.0
 """A folder that changed more recently may change again without its time of change showing it."""
@@ -61,14 +60,13 @@ class Listing:
         workspace = self._workspace
         if workspace.is_empty:
             return RunPage([], 0, None)
-        database = workspace.records.database
-        others = [workspace.entry(run) for run in workspace.records.runs(states=OWNED)] + self._unlisted()
+        rows, count = run_page(workspace.records.database, wanted, order, after, limit + 1)
+        others = [workspace.entry(run) for run in rows if run.is_owned] + self._unlisted()
         others = [entry for entry in others if _passes(entry, wanted)]
-        rows = unowned_page(database, wanted, order, after, limit + 1)
         behind = [entry for entry in others if order.is_behind(_place(entry, order), after)]
-        entries = [workspace.entry(run) for run in rows] + behind
+        entries = [workspace.entry(run) for run in rows if not run.is_owned] + behind
         ordered = order.sorted(entries, lambda entry: _place(entry, order))
-        total = unowned_count(database, wanted) + len(others)
+        total = count + len(others)
         last = _place(ordered[limit - 1], order) if len(ordered) > limit else None
         return RunPage(ordered[:limit], total, last)
 

@@ -96,22 +96,23 @@ class RunOrder:
         return here < there if self.descending else here > there
 
 
-def unowned_page(
+def run_page(
     database: Database, wanted: RunFilter, order: RunOrder, after: RowPlace | None, limit: int
-) -> list[RunRow]:
-    """Rows that no process owns: what they are is what the store says. At most `limit`."""
-    column = runs.c[order.field]
-    ways = [column.is_(None), column.desc() if order.descending else column.asc()]
-    query = EVERY_RUN.where(_passes(wanted), runs.c.state.not_in(_owned()), _behind(column, order, after))
-    query = query.order_by(*ways, runs.c.id.desc() if order.descending else runs.c.id.asc()).limit(limit)
+) -> tuple[list[RunRow], int]:
+    """Every row that a process owns, at most `limit` of the others that pass the filter and come behind `after`, and
+    how many others there are on all pages. One statement: a run that is claimed meanwhile is not missed between two."""
+    column, descending = runs.c[order.field], order.descending
+    ways = [column.is_(None), column.desc() if descending else column.asc()]
+    others = and_(_passes(wanted), runs.c.state.not_in(_owned()))
+    page = select(runs.c.id).where(others, _behind(column, order, after)).correlate(None)
+    page = page.order_by(*ways, runs.c.id.desc() if descending else runs.c.id.asc()).limit(limit)
+    counted = select(func.count()).select_from(runs).where(others).correlate(None)
+    query = EVERY_RUN.add_columns(counted.scalar_subquery().label("others"))
+    query = query.where(or_(runs.c.state.in_(_owned()), runs.c.id.in_(page)))
     with database.read() as connection:
-        return [RunRow.from_row(row) for row in connection.execute(query).mappings()]
-
-
-def unowned_count(database: Database, wanted: RunFilter) -> int:
-    query = select(func.count()).select_from(runs).where(_passes(wanted), runs.c.state.not_in(_owned()))
-    with database.read() as connection:
-        return connection.execute(query).scalar_one()
+        rows = connection.execute(query).mappings().all()
+        count = int(rows[0]["others"]) if rows else connection.execute(counted).scalar_one()
+    return [RunRow.from_row(row) for row in rows], count
 
 
 def _owned() -> list[str]:
