@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest
 SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning clean distclean
+.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning kpi clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,8 @@ setup-envs: ## and the environments of extras: Box2D, MuJoCo, MiniGrid, Atari
 
 setup-dev:
 	@./bootstrap.sh dev
+	@cd tests && ../$(PY) -m support.chromium >/dev/null
+	@web/build.sh
 
 run: setup ## train PPO on CartPole, evaluate it, show what to try next
 	@.venv/bin/rlctl launch -f configs/ppo/quickstart.yaml
@@ -75,6 +77,9 @@ bench: setup-dev ## speed side by side with other libraries, each in its own env
 
 bench-learning: setup-dev ## the learning table: 10 seeds, interquartile mean with interval
 	$(PY) -m benchmarks.learning
+
+kpi: setup-dev ## every KPI of docs/kpi.md with its goal, and its value from stored results
+	@$(PY) -m benchmarks.kpi
 
 clean: ## remove caches and build outputs; runs and environments stay
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*

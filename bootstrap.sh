@@ -73,9 +73,9 @@ sys.exit(version("torch").split("+")[0] != sys.argv[1])' "$version" 2>/dev/null;
 }
 
 case $profile in
-    user) project=. within="user envs dev" ;;
-    envs) project=".[envs]" within="envs dev" ;;
-    dev) project=".[dev,envs,envpool,marl,postgres,sweep,export,minari,parquet,ray,mlflow,wandb]" within=dev ;;
+    user) project=".[serve]" within="user envs dev" ;;
+    envs) project=".[serve,envs]" within="envs dev" ;;
+    dev) project=".[dev,serve,envs,envpool,marl,postgres,sweep,export,minari,parquet,ray,mlflow,wandb]" within=dev ;;
     *) fail "unknown profile '$profile'; use ./bootstrap.sh, ./bootstrap.sh envs or ./bootstrap.sh dev" ;;
 esac
 

@@ -6,7 +6,9 @@ policy, not the best, plays greedy episodes on the plain Gymnasium environment. 
 is not trained twice. What a config does not say is not part of that: a new field whose default changes nothing leaves
 stored results valid, and whoever changes a default raises `DEFAULTS`.
 
-`--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps.
+`--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps. `--against baseline` trains
+seeds anew and compares them with the stored ones by an interval (`benchmarks/regression.py`): exit status 1 where a
+cell is worse.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from benchmarks import learning_page
+from benchmarks import learning_page, regression
 from benchmarks.cells import CELLS, Cell
 from benchmarks.jobs import JobFailed, run_job
 from benchmarks.records import RESULTS, provenance
 from benchmarks.settings import OURS
-from benchmarks.venvs import CannotInstall, Venv, ours, prepare
+from benchmarks.venvs import ROOT, CannotInstall, Venv, ours, prepare
 from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
 
 STORE = RESULTS / "learning.jsonl"
+NEW = ROOT / ".bench" / "learning-new.jsonl"
+"""Seeds that are only compared with the table."""
+
 FIRST_SEED = 10_000_000
 """Judging episodes start here, far from any seed that trains."""
 
@@ -85,13 +90,27 @@ def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[T
                 continue
             cfg = load_experiment(cell.config)
             steps = cfg.train.planned_steps
-            identity = stated(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
+            identity = table_identity(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
             found.append(Task(cell, side, seed, identity, steps, episodes))
     return found
 
 
 def stated(cfg: ExperimentConfig) -> str:
-    """What a config says about the result: its fields that are written down, without those that cannot change it."""
+    """What a config says about the result, as a short name."""
+    return digest({"config": _statement(cfg), "defaults": DEFAULTS})
+
+
+def table_identity(cfg: ExperimentConfig) -> str:
+    """The same for this table, which is older than `train.total_steps`: null, which says nothing, is left out of it.
+    A config is given that null while its length is rounded, so it counts as written down."""
+    statement = _statement(cfg)
+    if statement["train"].get("total_steps", 0) is None:
+        del statement["train"]["total_steps"]
+    return digest({"config": statement, "defaults": DEFAULTS})
+
+
+def _statement(cfg: ExperimentConfig) -> dict[str, Any]:
+    """The fields that are written down, without those that cannot change a result."""
     data = cfg.model_dump(mode="json", exclude_unset=True)
     for name in cfg.not_hashed:
         *sections, last = name.split(".")
@@ -99,7 +118,7 @@ def stated(cfg: ExperimentConfig) -> str:
         for section in sections:
             inner = inner.get(section, {})
         inner.pop(last, None)
-    return digest({"config": data, "defaults": DEFAULTS})
+    return data
 
 
 def digest(value: Any) -> str:
@@ -181,11 +200,38 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=50, help="judging episodes of each seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--render", action="store_true", help="only write the table again, from stored results")
-    return parser.parse_args(argv)
+    parser.add_argument(
+        "--against",
+        metavar="baseline|FILE",
+        help="train anew, into --out, and compare with the stored table or a file like it; fail where it is worse",
+    )
+    parser.add_argument("--out", type=Path, default=NEW, help="with --against: the file for new seeds")
+    args = parser.parse_args(argv)
+    if args.against and (args.peer or args.render):
+        parser.error("--against: compares RLStudio with itself; leave --peer and --render out")
+    return args
+
+
+def compare_with(baseline: Path, args: argparse.Namespace) -> int:
+    """Train what is missing of the new seeds, and say where they are worse. Nothing stored is changed."""
+    if not baseline.is_file():
+        raise SystemExit(f"--against {baseline}: no such file; give baseline for the stored table")
+    cells = [cell for cell in CELLS if cell.key in args.cells]
+    wanted = tasks(cells, OURS, args.seeds, args.episodes)
+    failed = train(missing(wanted, read_store(args.out)), ours(), args.jobs, args.out)
+    keys = {task.key for task in wanted}
+    new = [line for line in read_store(args.out) if line_key(line) in keys]
+    results = regression.differences(read_store(baseline), new, OURS)
+    print(regression.report(results))
+    for cell in sorted({line["cell"] for line in new} - {each.cell for each in results}):
+        print(f"{cell}: no stored seed with this config, nothing to compare with", file=sys.stderr)
+    return int(failed > 0 or any(each.is_regression for each in results))
 
 
 def main() -> None:
     args = arguments()
+    if args.against:
+        raise SystemExit(compare_with(STORE if args.against == "baseline" else Path(args.against), args))
     cells = [cell for cell in CELLS if cell.key in args.cells]
     failed = 0
     if not args.render:

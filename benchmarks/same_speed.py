@@ -143,6 +143,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--base", metavar="REV", help="the commit; default: where this branch left main, else HEAD~1")
     parser.add_argument("--pairs", type=int, default=15, help="runs of each tree and algorithm (default: 15)")
+    names = [case["name"] for case in EXPERIMENTS]
+    parser.add_argument("--algos", nargs="+", choices=names, default=names, help="which of them (default: all)")
     args = parser.parse_args(argv)
     if args.pairs < 1:
         parser.error(f"--pairs {args.pairs}: at least 1")
@@ -154,7 +156,7 @@ def main() -> int:
     rows, ratios = [], []
     try:
         with two_trees(args.base) as (base, new, place):
-            for case in EXPERIMENTS:
+            for case in (case for case in EXPERIMENTS if case["name"] in args.algos):
                 rates = measure(case, (base, new), args.pairs, place)
                 row, ratio = row_of(case["name"], rates[base.title], rates[new.title])
                 rows.append(row)

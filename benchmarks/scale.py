@@ -1,9 +1,14 @@
 """How much faster rollout workers are: `python -m benchmarks.scale [--seconds S] [--backends process,ray]`.
 
-An environment that sleeps 5 ms in every step, PPO and SAC with layers of 64 and 64: two workers beside one worker on
-the same backend, steps per second over S seconds after the first train step. Then what a rollout costs besides acting
-on a world that takes microseconds: the time of a rollout on each backend less that of `local`, by worker. One thread
-each; on a busy machine the numbers are worth little.
+On environments that sleep in every step: two workers beside one, PPO and SAC, small and wide layers; one asynchronous
+worker of SAC beside a synchronous one, with the returns that both reach; PPO over Ray beside processes with rollouts
+of 1 MB; what `auto` chooses beside the rates of all backends. Steps per second over S seconds after the first train
+steps, one thread each. On a busy machine the numbers are worth little: every line is measured in turns with what it is
+compared to, and the median of three counts.
+
+    --model         the costs from which docs/scaling.md predicts, and predictions beside measurements
+    --soak          kill workers instead (`benchmarks/soak.py`), --kills times
+    --peer rllib    PPO with two workers beside RLlib's, in one run (`benchmarks/scale_peer.py`)
 """
 
 from __future__ import annotations
@@ -11,10 +16,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from typing import Any
+from statistics import mean, median
+from typing import Any, NamedTuple
 
-import benchmarks.sleeping_env  # noqa: F401, the environments below are named by it
 from benchmarks.page import table
+from benchmarks.sleeping_env import PAUSE
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import train
@@ -27,56 +33,121 @@ TRAIN: dict[str, dict[str, Any]] = {
 }
 SLOW = {"ppo": f"{MODULE}:SleepingCartPole", "sac": f"{MODULE}:SleepingPendulum"}
 FAST = {"ppo": "CartPole-v1", "sac": "Pendulum-v1"}
-ENVS = 4
+REPEATS = 3
+WINDOW = 1.0
+"""Seconds, and at least one rollout."""
 
 
-def experiment(algo: str, env_id: str, workers: int, backend: str) -> ExperimentConfig:
-    env = {"id": env_id, "num_envs": ENVS, "seed": 1}
+class Setup(NamedTuple):
+    """What differs between two measurements."""
+
+    algo: str
+    workers: int = 1
+    backend: str = "process"
+    mode: str = "sync"
+    envs: int = 4
+    layers: int = 64
+    pause: float | None = PAUSE  # None: a native world, which takes microseconds
+    train: dict[str, Any] = {}
+    seed: int = 1
+
+
+def experiment(setup: Setup) -> ExperimentConfig:
+    env: dict[str, Any] = {"id": FAST[setup.algo], "num_envs": setup.envs, "seed": setup.seed}
+    if setup.pause is not None:
+        env |= {"id": SLOW[setup.algo], "vectorization": "sync", "max_episode_steps": 200}
+        env["kwargs"] = {"pause": setup.pause}
     return experiment_from(
         {
-            "env": env if env_id == FAST[algo] else {**env, "vectorization": "sync", "max_episode_steps": 200},
-            "policy": {"algo": algo, "network": {"hidden_sizes": [64, 64]}},
-            "train": {"epochs": 1000, "steps_per_epoch": 4096, **TRAIN[algo]},
+            "env": env,
+            "policy": {"algo": setup.algo, "network": {"hidden_sizes": [setup.layers] * 2}},
+            "train": {"epochs": 1000, "steps_per_epoch": 4096, **TRAIN[setup.algo], **setup.train},
             "buffer": {"capacity": 10_000},
-            "rollout": {"workers": workers, "backend": backend},
+            "rollout": {"workers": setup.workers, "backend": setup.backend, "mode": setup.mode},
         },
         imports=[MODULE],
     )
 
 
-def rate(cfg: ExperimentConfig, seconds: float) -> tuple[float, float]:
-    """Environment steps per second, and seconds per rollout."""
+def rate(setup: Setup, seconds: float) -> float:
+    """Environment steps per second, after the warm-up: that which nine of ten windows of a second stay below. Others
+    may work on the machine too, and what they take is not what is asked for."""
+    cfg = experiment(setup)
     built = build(cfg)
     try:
         ticks = iter(train(built.trainer, cfg.train, Position()))
         before = next(ticks).env_steps
-        while cfg.policy.algo == "sac" and before < 2 * TRAIN["sac"]["learning_starts"]:
+        while setup.algo == "sac" and before < 2 * TRAIN["sac"]["learning_starts"]:
             before = next(ticks).env_steps
-        started, steps, rollouts = time.perf_counter(), before, 0
-        while time.perf_counter() - started < seconds:
-            now = next(ticks).env_steps
-            rollouts += now != steps
-            steps = now
-        elapsed = time.perf_counter() - started
-        return (steps - before) / elapsed, elapsed / max(rollouts, 1)
+        rates, started = [], time.perf_counter()
+        end = since = started
+        while end - started < seconds:
+            now, end = next(ticks).env_steps, time.perf_counter()
+            if end - since >= WINDOW:
+                rates.append((now - before) / (end - since))
+                before, since = now, end
+        return sorted(rates)[len(rates) * 9 // 10]
     finally:
         built.close()
 
 
+def beside(one: Setup, other: Setup, seconds: float) -> list[str]:
+    """Both rates and other / one, each the median of what was measured in turns."""
+    pairs = [(rate(one, seconds), rate(other, seconds)) for _ in range(REPEATS)]
+    ratios = sorted(second / first for first, second in pairs)
+    rates = (f"{median(side):,.0f}" for side in zip(*pairs, strict=True))
+    return [*rates, f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"]
+
+
 def speedups(backends: list[str], seconds: float) -> Iterator[list[str]]:
-    for algo, env_id in SLOW.items():
+    for algo, layers in (("ppo", 64), ("sac", 64), ("sac", 256)):
         for backend in backends:
-            one, two = (rate(experiment(algo, env_id, workers, backend), seconds)[0] for workers in (1, 2))
-            yield [algo, backend, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"]
+            one = Setup(algo, backend=backend, layers=layers)
+            yield [algo, f"{layers}-{layers}", backend, *beside(one, one._replace(workers=2), seconds)]
 
 
-def exchanges(backends: list[str], seconds: float) -> Iterator[list[str]]:
-    for algo, env_id in FAST.items():
-        local = rate(experiment(algo, env_id, 1, "local"), seconds)[1]
-        for backend in backends:
-            elsewhere = rate(experiment(algo, env_id, 1, backend), seconds)[1]
-            times = (f"{1e3 * taken:.2f}" for taken in (local, elsewhere, elsewhere - local))
-            yield [algo, backend, *times]
+SAC_2MS = {"train_every": 1, "gradient_steps": 1, "steps_per_epoch": 1000}
+
+
+def free_actor(seconds: float, steps: int, seeds: int) -> Iterator[list[str]]:
+    """One worker with one environment of 2 ms, an update for each step."""
+    waits = Setup("sac", envs=1, pause=2e-3, train=SAC_2MS)
+    free = waits._replace(mode="async")
+    yield ["steps/s", *beside(waits, free, seconds)]
+    returns = [[learned(side._replace(seed=seed), steps) for seed in range(seeds)] for side in (waits, free)]
+    each = (", ".join(f"{value:.0f}" for value in side) for side in returns)
+    yield [f"mean return of the last 5 episodes of {steps:,} steps, by seed", *each, ""]
+
+
+def learned(setup: Setup, steps: int) -> float:
+    cfg = experiment(setup)
+    built = build(cfg)
+    returns: list[float] = []
+    try:
+        for tick in train(built.trainer, cfg.train, Position()):
+            if tick.env_steps >= steps:
+                returns += built.trainer.source.take().returns if tick.report is None else []
+                break
+            if tick.report is not None:
+                returns.append(tick.report.metrics["rollout/return_mean"])
+        return mean(returns[-1:])
+    finally:
+        built.close()
+
+
+BIG = {"rollout_steps": 2560, "passes": 1, "batch_size": 4096, "steps_per_epoch": 2560 * 16}
+"""40,960 rows of a rollout are about 2 MB, 1 MB from each worker."""
+
+
+def choices(backends: list[str], seconds: float) -> Iterator[list[str]]:
+    """What the probe of `auto` takes, and the rates of what it could take."""
+    for algo, pause in (("ppo", PAUSE), ("ppo", None), ("sac", PAUSE), ("sac", None)):
+        setup = Setup(algo, workers=2, pause=pause)
+        built = build(experiment(setup._replace(backend="auto")))
+        taken = str(built.runtime.whereabouts()["backend"])  # type: ignore[attr-defined]
+        built.close()
+        rates = {name: rate(setup._replace(backend=name), seconds) for name in ("local", *backends)}
+        yield [algo, "5 ms" if pause else "native", taken, *(f"{value:,.0f}" for value in rates.values())]
 
 
 def print_rows(header: list[str], rows: Iterator[list[str]]) -> None:
@@ -86,17 +157,42 @@ def print_rows(header: list[str], rows: Iterator[list[str]]) -> None:
         print("| " + " | ".join(row) + " |", flush=True)
 
 
+def tables(backends: list[str], seconds: float) -> None:
+    print("5 ms a step, 4 environments, environment steps per second:\n")
+    print_rows(["algorithm", "layers", "backend", "1 worker", "2 workers", "ratio"], speedups(backends, seconds))
+    print("\nSAC, one worker, one environment of 2 ms, layers 64 and 64:\n")
+    print_rows(["", "sync", "async", "ratio"], free_actor(seconds, 6000, 2))
+    if "ray" in backends:
+        print("\nPPO on a native world, two workers with rollouts of 1 MB each:\n")
+        big = Setup("ppo", workers=2, envs=16, pause=None, train=BIG)
+        row = beside(big, big._replace(backend="ray"), seconds)
+        print_rows(["process", "ray", "ratio"], iter([row]))
+    print("\nWhat `auto` takes, two workers, steps per second:\n")
+    print_rows(["algorithm", "environment", "auto", "local", *backends], choices(backends, seconds))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--backends", default="process,ray")
+    parser.add_argument("--model", action="store_true")
+    parser.add_argument("--soak", action="store_true")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--peer", choices=["rllib"])
     given = parser.parse_args()
-    backends = given.backends.split(",")
-    print(f"5 ms a step, {ENVS} environments, layers 64 and 64, environment steps per second:\n")
-    header = ["algorithm", "backend", "1 worker", "2 workers", "ratio"]
-    print_rows(header, speedups(backends, given.seconds))
-    print("\nA fast world, one worker, milliseconds of a rollout with its updates:\n")
-    print_rows(["algorithm", "backend", "local", "elsewhere", "difference"], exchanges(backends, given.seconds))
+    if given.soak:
+        from benchmarks.soak import report
+
+        return report(given.kills)
+    if given.peer is not None:
+        from benchmarks.scale_peer import compare
+
+        return compare(given.peer, given.seconds, REPEATS)
+    if given.model:
+        from benchmarks.cost_model import model
+
+        return model(given.seconds)
+    tables(given.backends.split(","), given.seconds)
 
 
 if __name__ == "__main__":

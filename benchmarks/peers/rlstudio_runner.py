@@ -87,6 +87,7 @@ def experiment(spec: Job) -> ExperimentConfig:
             "train": train,
             "eval": evaluation,
             "runtime": {"threads": spec["threads"]},
+            **({"rollout": spec["rollout"]} if "rollout" in spec else {}),
             **own,
         }
     )

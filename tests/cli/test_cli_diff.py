@@ -140,6 +140,15 @@ def test_two_groups_are_compared_seed_by_seed(rldiff: Rlctl, place: Path) -> Non
     assert [document["left"] for document in rldiff("one", "two", "--json").document] == [left[0].id] * 4
 
 
+def test_what_all_pairs_of_two_groups_differ_in_is_printed_once(rldiff: Rlctl, place: Path) -> None:
+    for seed in (1, 2):
+        make(place, "one", seed=seed)
+        make(place, "two", CONFIG.replace("0.001", "0.01"), seed=seed)
+    printed = rldiff("one", "two").out
+    assert printed.count("train.lr: 0.001 -> 0.01") == 1
+    assert printed.count("config    differs as above") == 1
+
+
 def test_not_a_number_and_no_number_at_all(rldiff: Rlctl, place: Path) -> None:
     make(place, "one"), make(place, "two", loss=float("nan"))
     assert "  train/loss: 0.5 -> NaN\n  largest relative difference at this step: infinite" in rldiff("one", "two").out

@@ -65,7 +65,14 @@ def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
     dry = rlctl("launch", "-f", "found/best.yaml", "--dry-run", "--json").document
     assert dry["config"]["train"]["lr"] == best["params"]["train.lr"]
     assert dry["config"]["name"] == "mine-best"
-    assert rlctl("sweep", "ls", "--json").document == [{"name": "mine", "state": "COMPLETED", "trials": 3}]
+    (row,) = rlctl("sweep", "ls", "--json").document
+    assert (row["name"], row["state"], row["trials"], row["planned"]) == ("mine", "COMPLETED", 3, 3)
+    assert (row["best"], row["best_value"]) == (document["best"], best["value"])
+    assert document["space"] == {
+        "train.gamma": {"choices": [0.9, 0.99]},
+        "train.lr": {"low": 1e-4, "high": 1e-2, "log": True},
+    }
+    assert all(rung < document["epochs"] for rung in document["rungs"])
     again = rlctl("sweep", "-f", file)
     assert again.code == 2
     assert "sweep mine: is there already; go on with: rlctl sweep --resume mine" in again.err

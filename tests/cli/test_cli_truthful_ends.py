@@ -18,7 +18,7 @@ from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
 from rlstudio.core.host.process_exit import noticing_exits
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl
 from support.experiments import tiny, tiny_yaml

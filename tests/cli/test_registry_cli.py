@@ -223,7 +223,7 @@ def test_a_folder_does_not_take_the_place_of_a_release(rlctl: Rlctl, runs: Path)
 
 def test_serve_policy_takes_a_version(rlctl: Rlctl, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    monkeypatch.setattr("rlstudio.server.serve.serve", lambda bundle, **_: served.append(bundle))
+    monkeypatch.setattr("rlstudio.server.serve.serve_policy", lambda bundle, *_, **__: served.append(bundle))
     assert rlctl("serve-policy", "pole:production").code == 0
     (bundle,) = served
     assert bundle.sha256 == rlctl("models", "pole", "--json").document["versions"][-1]["digest"]

@@ -24,8 +24,8 @@ from rlstudio.delivery.export import export_agent
 from rlstudio.delivery.plan import plan_spec
 from rlstudio.delivery.spec import BundleOrigin
 from rlstudio.experiment.training.build import build_runtime, build_trainer
-from rlstudio.server.policy import PolicyServer
-from rlstudio.server.requests import BadInput, parse_request
+from rlstudio.server.policy.app import ServedPolicy
+from rlstudio.server.policy.requests import BadInput, parse_request
 from rlstudio.storage.seal import sealed
 from rlstudio.testing.agents import after_updates
 from support.experiments import tiny, tiny_data
@@ -240,21 +240,19 @@ def test_a_graph_that_plans_otherwise_is_refused(trained, tmp_path, monkeypatch)
 
 
 def test_it_is_served_with_its_memory(trained, shipped):
-    server = PolicyServer(shipped["mpc"], ("127.0.0.1", 0), token=None)
-    try:
-        episode, observation, carry = trained["mpc"].episode(), [0.1, 0.2, 0.3], None
-        for age in (1, 2):
-            request = {"observations": observation} | ({} if carry is None else {"carry": carry})
-            answer, _ = server.act(json.dumps(request).encode())
-            assert np.array_equal(np.float32(answer["actions"]), episode.act(np.float32(observation)))
-            carry = answer["carry"]
-            assert carry["age"] == age
-        space, ports = server.space, server.carried
-        for wrong in (-1, 1.5, 10**12):
-            with pytest.raises(BadInput, match=r"carry\.age: must be whole numbers"):
-                parse_request({"observations": observation, "carry": {**carry, "age": wrong}}, space, ports, 1)
-    finally:
-        server.server_close()
+    bundle = shipped["mpc"]
+    served = ServedPolicy(bundle, max_batch=256)
+    episode, observation, carry = trained["mpc"].episode(), [0.1, 0.2, 0.3], None
+    for age in (1, 2):
+        request = {"observations": observation} | ({} if carry is None else {"carry": carry})
+        answer, _ = served.act(json.dumps(request).encode())
+        assert np.array_equal(np.float32(answer["actions"]), episode.act(np.float32(observation)))
+        carry = answer["carry"]
+        assert carry["age"] == age
+    space, ports = bundle.policy().spaces.observation, bundle.spec.carry_ports
+    for wrong in (-1, 1.5, 10**12):
+        with pytest.raises(BadInput, match=r"carry\.age: must be whole numbers"):
+            parse_request({"observations": observation, "carry": {**carry, "age": wrong}}, space, ports, 1)
 
 
 def test_a_run_registers_what_plans_and_its_version_acts(tmp_path):

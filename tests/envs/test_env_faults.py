@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -170,6 +171,41 @@ def test_a_passing_fault_changes_nothing(fault, where, tmp_path):
             assert np.array_equal(left, right)
     assert (tmp_path / "done").exists()
     assert vec.exact is None
+    vec.close()
+
+
+@pytest.mark.real_process
+def test_a_worker_stopped_by_a_signal_is_replaced_long_before_its_time_is_over(monkeypatch):
+    monkeypatch.setattr("rlstudio.envs.gym.worker_handle.SILENT", 0.2)
+    calm, vec = GymnasiumVecEnv(faulty("none"), 3, 5), workers(faulty("none"), 3, workers=2, step_timeout=86_400.0)
+    calm.reset()
+    vec.reset()
+    os.kill(vec._handles[1].process.pid, signal.SIGSTOP)
+    for left, right in zip(calm.step(np.array([0, 1, 0]))[:5], vec.step(np.array([0, 1, 0]))[:5], strict=True):
+        assert np.array_equal(left, right)
+    assert len(vec.restart_reasons) == 1
+    assert "its worker hung: stopped by a signal" in vec.restart_reasons[0]
+    vec.close()
+
+
+@pytest.mark.real_process
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("always", [True, False])
+def test_numbers_that_are_not_finite_come_from_a_fresh_worker_too_or_are_not_taken(always, tmp_path):
+    """By chance: the trajectory is the undisturbed one. Always: the row guard has them, and that is believed."""
+    once = None if always else str(tmp_path / "done")
+    vec, calm = workers(faulty("nan", at=5, once=once), 3, workers=2), GymnasiumVecEnv(faulty("none", at=5), 3, 5)
+    if always:
+        calm = GymnasiumVecEnv(faulty("nan", at=5), 3, 5)
+    else:
+        (tmp_path / "done").unlink(missing_ok=True)
+    calm.reset()
+    vec.reset()
+    for _ in range(30):
+        for left, right in zip(calm.step(np.array([0, 1, 0]))[:5], vec.step(np.array([0, 1, 0]))[:5], strict=True):
+            assert np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    assert len(vec.restart_reasons) in ((2,) if always else (1, 2)), "both may come there before the file is seen"
+    assert "its worker gave numbers that are not finite" in vec.restart_reasons[0]
     vec.close()
 
 

@@ -18,7 +18,7 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.process_env import ProcessVecEnv
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.sessions import start

@@ -71,7 +71,8 @@ def test_every_decision_is_in_the_index() -> None:
     index = (DOCS / "decisions/README.md").read_text()
     records = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
     assert [name for name in records if f"]({name})" not in index] == []
-    assert [name[:4] for name in records] == [f"{number:04d}" for number in range(1, len(records) + 1)]
+    numbers = [name[:4] for name in records]  # one that is missing is taken by a change that is still being written
+    assert len(set(numbers)) == len(numbers)
 
 
 def load(path: Path) -> ModuleType:

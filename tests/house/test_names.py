@@ -19,7 +19,6 @@ FILLER = {
     *("family", "voice", "manner", "births"),
 }
 FOREIGN = {
-    "address_family": "socketserver.TCPServer reads this attribute",
     "found_inf": "torch's fused optimizers take it by this name",
 }
 """Names that another library gives: name -> who needs it so."""

@@ -29,7 +29,7 @@ PINNED = [
     *PROJECT["dependencies"],
     *(
         text
-        for name in (*FAMILIES, "envpool", "marl", "postgres", "sweep", "export", "minari", "parquet", "dev")
+        for name in (*FAMILIES, "envpool", "marl", "postgres", "sweep", "export", "minari", "parquet", "serve", "dev")
         for text in EXTRAS[name]
     ),
 ]
@@ -50,9 +50,23 @@ def test_the_code_names_the_extras_as_the_project_does() -> None:
     from rlstudio.envs.envpool.envpool_env import ENVPOOL
     from rlstudio.envs.extras import EXTRAS as KNOWN
     from rlstudio.experiment.metrics.tables import PYARROW
+    from rlstudio.server.http.extras import FASTAPI, PROMETHEUS, UVICORN
 
     assert tuple(extra.name for extra in KNOWN) == (*FAMILIES, "marl", "marl")
-    for extra in (*KNOWN, ENVPOOL, MINARI, PYARROW, OPTUNA, CMAES, ONNX, ONNXSCRIPT, ONNXRUNTIME):
+    for extra in (
+        *KNOWN,
+        ENVPOOL,
+        MINARI,
+        PYARROW,
+        OPTUNA,
+        CMAES,
+        ONNX,
+        ONNXSCRIPT,
+        ONNXRUNTIME,
+        FASTAPI,
+        UVICORN,
+        PROMETHEUS,
+    ):
         assert extra.name in EXTRAS
 
 

@@ -31,6 +31,7 @@ NOT_RUN = {
     "rlctl send": "needs the libraries or the servers of others; tests/experiment/metrics/test_sending.py",
     "rlctl worker": "serves until it is stopped",
     "rlctl serve-policy": "serves until it is stopped",
+    "rlctl serve": "serves until it is stopped; tests/server/test_serve.py",
     "rlctl import sb3": "needs a file of another library, which tests/delivery has",
     "rlctl eval bundles/old": "made from that file",
     "rlctl fork bundles/cartpole": "trains as long as that run did; tests/cli/test_cli_control.py",
@@ -39,6 +40,8 @@ NOT_RUN = {
     "rlctl launch -f found/best.yaml": "written by that sweep",
     "rlctl launch -f configs/ppo/cartpole.yaml runtime.numerics=portable": "is decided where a process starts, as in"
     " tests/repro/test_portable.py",
+    "rlctl reproduce RUN train": "comes to other numbers on purpose; tests/cli/test_cli_reproduce.py",
+    "rlctl rewind RUN --at 20000 --shell": "waits for a person; tests/cli/test_cli_rewind.py",
     "rlctl --install-completion": "writes into the shell that is around it",
 }
 """Beginnings of lines."""
@@ -73,6 +76,7 @@ ELSEWHERE = {
     "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
     "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
+    "docs/howto/serve.md": "serves until it is stopped; tests/server/test_serve.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
     "docs/howto/tracking.md": "needs servers of others; tests/experiment/metrics/test_sending.py",
     "docs/reference/cli.md": "a synopsis; tests/house/test_hints.py",
@@ -83,6 +87,7 @@ HOWTO = (
     "compare",
     "config",
     "curriculum",
+    "doctor",
     "environments",
     "export",
     "ipd",
@@ -95,6 +100,8 @@ HOWTO = (
     "pettingzoo",
     "planning",
     "randomise",
+    "reproduce",
+    "rewind",
     "self-play",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
@@ -150,6 +157,8 @@ def shortened(words: list[str]) -> list[str]:
     for option in ("--episodes", "--seeds"):
         if option in words:
             words[words.index(option) + 1] = "2"
+    if "--at" in words and words[0] == "rewind":
+        words[words.index("--at") + 1] = "64"
     match words[0]:
         case "eval" if "--episodes" not in words:
             words += ["--episodes", "2"]
@@ -179,6 +188,9 @@ def interrupt_one(name: str) -> None:
 
 def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rlctl = rlctl_in_process(capsys)
+    for body in blocks(ROOT / page, "python"):
+        if named := re.match(r"# ([a-z]+\.py)\b", body):
+            (scratch / named[1]).write_text(body)
     for line in [*BEFORE.get(page, ()), *lines_of(page)]:
         words = as_typed(line)
         if words[0] == "cd":

@@ -5,7 +5,7 @@ import pytest
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.snapshot import capture
 from rlstudio.experiment.checkpoint.state_hash import state_hash
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.training import loop
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import Position, train

@@ -8,9 +8,8 @@ import pytest
 
 from rlstudio.core.errors import EnvFault
 from rlstudio.core.run_state import RunState
+from rlstudio.envs.gym import worker_handle
 from rlstudio.experiment.folder.run_folder import TRACEBACK, RunFolder
-from rlstudio.scale.workers import crew as crew_module
-from rlstudio.scale.workers import process_backend
 from support.deadlines import PATIENCE
 from support.env_toys import register_toys
 from support.processes import fork
@@ -23,7 +22,7 @@ SYNC = {"env": {"vectorization": "sync"}}
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """Nobody waits before a restart."""
-    monkeypatch.setattr(crew_module, "PAUSES", (0.0,))
+    monkeypatch.setattr(worker_handle, "PAUSES", (0.0,))
     register_toys()
 
 
@@ -47,7 +46,7 @@ def undisturbed():
     ],
 )
 def test_killed_and_stopped_workers_are_replaced_and_no_bit_changes(algo, number, undisturbed, monkeypatch):
-    monkeypatch.setattr(process_backend, "SILENT", 0.2)
+    monkeypatch.setattr(worker_handle, "SILENT", 0.2)
 
     def strike(step, built):
         if step == 1:

@@ -24,7 +24,10 @@ DRAWN = {"length": {"uniform": [0.4, 0.6]}}
     ("changes", "says"),
     [
         ({"rollout": {"workers": 3}}, r"rollout\.workers: 3 workers for 2 copies \(env\.num_envs\); use 2 or fewer"),
-        ({"rollout": {"backend": "ray"}}, r"rollout\.backend: ray is where workers are; set rollout\.workers too"),
+        (
+            {"rollout": {"workers": None, "backend": "ray"}},
+            r"rollout\.backend: ray is where workers are; set rollout\.workers too",
+        ),
         *(
             ({"env": {"vectorization": kind}}, rf"env\.vectorization: {kind} cannot be divided among rollout\.workers")
             for kind in ("async", "envpool", "vector")
@@ -32,11 +35,19 @@ DRAWN = {"length": {"uniform": [0.4, 0.6]}}
         ({"env": {"params": DRAWN}}, r"env\.params: with rollout\.workers only numbers can be set"),
         ({"runtime": {"numerics": "portable"}}, r"runtime\.numerics: portable is of the training process alone"),
         ({"self_play": {}}, r"rollout\.workers: they cannot go with self_play; leave one of them out"),
-        ({"rollout": {"mode": "async"}}, r"rollout\.mode: .*sync"),
+        ({"rollout": {"workers": None, "mode": "async"}}, r"rollout\.mode: async is how workers collect; set rollout"),
+        (
+            {"rollout": {"max_staleness": 2}},
+            r"rollout\.max_staleness: synchronous workers have the newest weights",
+        ),
+        (
+            {"env": {"num_envs": 5}, "rollout": {"mode": "async"}},
+            r"env\.num_envs: 5 cannot be divided evenly among 2 asynchronous workers; 4 can",
+        ),
     ],
 )
 def test_what_cannot_be_divided_is_refused_by_name(changes, says):
-    given = {"rollout": {"workers": 2}, **changes}
+    given = {**changes, "rollout": {"workers": 2, **changes.get("rollout", {})}}
     with pytest.raises(ConfigError, match=says):
         tiny("ppo", **given)
 

@@ -59,6 +59,7 @@ MODULES = {
     "rlstudio.scale.workers.process_worker": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
     "rlstudio.experiment.training.rank_process": COMMANDS,
+    "rlstudio.server.api.work.process": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""
 STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))

@@ -1,6 +1,6 @@
 /** Keys of the page. A view adds its own while it is shown; `?` lists what holds now. */
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export interface KeyBinding {
   /** One key ("x", "Enter", "/", "ArrowDown") or two in a row ("g r"). */
@@ -16,7 +16,8 @@ const SEQUENCE_MS = 1_200;
 
 /** Bindings that hold while the component is shown. */
 export function useKeys(section: string, keys: Record<string, readonly [does: string, run: () => void]>, on = true): void {
-  useEffect(() => {
+  // Not after the next paint: two keys in a row must not meet what was shown before the first.
+  useLayoutEffect(() => {
     if (!on) return;
     const own = Object.entries(keys).map(([name, [does, run]]) => ({ keys: name, does, section, run }));
     bindings.value = [...bindings.peek(), ...own];

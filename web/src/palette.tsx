@@ -1,6 +1,6 @@
 /** `:` or Ctrl+K: goes to a view or to a run by a few letters of it. */
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { get, query } from "./api/client";
 import type { Page, Run } from "./api/types";
 import { go, href } from "./router";
@@ -30,7 +30,8 @@ function OpenPalette() {
   const typed = useSignal("");
   const runs = useSignal<Run[]>([]);
   const at = useSignal(0);
-  useEffect(() => dialog.current?.showModal(), []);
+  // Before the next paint: what is typed right after the key belongs into the field.
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   useEffect(() => {
     at.value = 0;
     if (typed.value.length < 2) {

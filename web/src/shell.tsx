@@ -1,6 +1,5 @@
 /** The frame of every view: rail, banner of the connection, what lies above. */
-import { signal, useSignal, useSignalEffect } from "@preact/signals";
-import type { ComponentType } from "preact";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { explain, get, me, signedOut } from "./api/client";
 import { connection, resyncs, retryIn, retryNow } from "./api/stream";
@@ -10,26 +9,13 @@ import { Palette, paletteOpen } from "./palette";
 import { go, href, place, viewName } from "./router";
 import { SignIn } from "./signin";
 import { theme, toggleTheme } from "./theme";
-import { Blank, Loading } from "./ui/blank";
+import { Blank } from "./ui/blank";
 import { Button } from "./ui/button";
 import { AskDialog, Dialog } from "./ui/dialog";
 import { Icon, Mark } from "./ui/icon";
+import { Lazy } from "./ui/lazy";
 import { toast, Toasts } from "./ui/toast";
-import { type View, type ViewProps, VIEWS } from "./views";
-
-const loaded = signal<Record<string, ComponentType<ViewProps>>>({});
-const unloadable = signal(false);
-
-/** The component of a view; undefined while its file is on the way. */
-function component(view: View): ComponentType<ViewProps> | undefined {
-  const known = loaded.value[view.name];
-  if (!known)
-    view.load().then(
-      (module) => (loaded.value = { ...loaded.peek(), [view.name]: module.default }),
-      () => (unloadable.value = true),
-    );
-  return known;
-}
+import { type View, VIEWS } from "./views";
 
 export function Shell() {
   const helping = useSignal(false);
@@ -77,15 +63,7 @@ function Content({ view }: { view: View | undefined }) {
         <a href={href(["runs"])}>Go to the runs</a>
       </Blank>
     );
-  const Body = component(view);
-  if (Body) return <Body rest={place.value.path.slice(1)} />;
-  if (!unloadable.value) return <Loading what={view.title.toLowerCase()} />;
-  return (
-    <Blank title="This page is older than the server">
-      <p>The dashboard was built anew since it was opened, or the server is gone.</p>
-      <Button onClick={() => location.reload()}>Load it again</Button>
-    </Blank>
-  );
+  return <Lazy key={view.name} name={view.name} what={view.title.toLowerCase()} load={view.load} props={{ rest: place.value.path.slice(1) }} />;
 }
 
 /** `/` goes to the search of the view, and to the palette where a view has none. */

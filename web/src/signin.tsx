@@ -1,16 +1,44 @@
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { get, me, signedOut } from "./api/client";
+import { connection, resyncs, retryNow } from "./api/stream";
+import type { Me } from "./api/types";
 import { Button } from "./ui/button";
 import { Mark } from "./ui/icon";
+
+const LOOK_MS = 15_000;
+
+/** Whoever signed in from another tab is signed in here too. */
+async function look(): Promise<void> {
+  if (document.hidden) return;
+  const known = await get<Me>("/me").catch(() => null);
+  if (!known) return;
+  me.value = known;
+  signedOut.value = false;
+  resyncs.value++;
+  retryNow();
+}
 
 /** The session is over or never was: a token, or the link that the server prints, opens one. */
 export function SignIn() {
   const token = useSignal("");
+  useEffect(() => {
+    const timer = setInterval(() => void look(), LOOK_MS);
+    const onFocus = (): void => void look();
+    window.addEventListener("focus", onFocus);
+    return () => {
+      clearInterval(timer);
+      window.removeEventListener("focus", onFocus);
+    };
+  }, []);
+  const wasIn = me.value !== null || connection.value !== "connecting";
   return (
     <main class="blank" style="height:100dvh">
       <span style="color:var(--accent)">
         <Mark />
       </span>
       <h1>Sign in</h1>
+      {wasIn && <p>The session is over: the server was started again, or nobody looked for twelve hours. This page goes on where it was.</p>}
       <p>
         Open the link that <code>rlctl serve</code> printed when it started, or paste its token here.
       </p>

@@ -19,4 +19,9 @@ export interface View {
 
 export const VIEWS: readonly View[] = [
   { name: "runs", title: "Runs", icon: "runs", key: "r", load: () => import("./views/runs") },
+  { name: "compare", title: "Compare", icon: "compare", key: "c", load: () => import("./views/compare") },
+  { name: "sweeps", title: "Sweeps", icon: "sweep", key: "s", load: () => import("./views/sweeps") },
+  { name: "registry", title: "Registry", icon: "registry", key: "m", load: () => import("./views/registry") },
+  { name: "queue", title: "Queue", icon: "queue", key: "u", load: () => import("./views/queue") },
+  { name: "new", title: "New", icon: "add", key: "n", load: () => import("./views/new") },
 ];

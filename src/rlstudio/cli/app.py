@@ -19,7 +19,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from rlstudio.cli import failures
-from rlstudio.cli.screen.runs_dir import given_runs_dir
+from rlstudio.cli.remote.place import ServerChoice, split_server
+from rlstudio.cli.screen.runs_dir import given_runs_dir, in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.portable import NotPortable, restart
@@ -49,17 +50,22 @@ SECTIONS: dict[str, dict[str, str]] = {
         "logs": "logs:logs",
         "plot": "measured:plot",
         "compare": "measured:compare",
+        "report": "report:report",
+        "variance": "variance:variance",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
+        "profile": "measured:profile",
         "send": "measured:send",
     },
+    "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},
     "Judge": {
         "eval": "evaluate:evaluate",
         "play": "evaluate:play",
         "record": "record:record",
         "tournament": "games.tournament:tournament",
     },
-    "Ship": {"export": "export:export", "serve-policy": "export:serve_policy", "import": "export:import_policy"},
+    "Ship": {"export": "export:export", "serve-policy": "serve:serve_policy", "import": "export:import_policy"},
+    "Serve": {"serve": "serve:serve", "token": "token:app"},
     "Release": {"promote": "releases:promote", "rollback": "releases:rollback", "models": "releases:models"},
     "Keep": {
         "tag": "runs:tag",
@@ -76,6 +82,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "schema": "catalogs:schema",
         "init": "catalogs:init",
         "check": "catalogs:check",
+        "doctor": "doctor:doctor",
         "plugins": "plugins:plugins",
     },
 }
@@ -115,19 +122,36 @@ def program(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="URL", help="Runs of a server instead of those here; or set RLSTUDIO_SERVER."),
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option("--token-file", metavar="FILE", help="With --server: a file of mode 0600 with the token."),
+    ] = None,
+    ca_file: Annotated[
+        str | None,
+        typer.Option("--ca-file", metavar="FILE", help="With --server: trust these certificates alone."),
+    ] = None,
 ) -> None:
     """Reinforcement learning from a YAML file to a trained policy, in runs that cannot be lost."""
     if ctx.invoked_subcommand is None:
         stdout().raw(ctx.get_help() + "\n")
 
 
-def application(names: Iterable[str]) -> typer.Typer:
+def application(names: Iterable[str], server: ServerChoice | None = None) -> typer.Typer:
     """The program with these commands. Plain help: drawing it with rich would take longer than all else together."""
     made = typer.Typer(cls=Sections, rich_markup_mode=None, pretty_exceptions_enable=False)
     made.callback(invoke_without_command=True)(program)
     for name in names:
         module, _, attribute = COMMANDS[name].partition(":")
         function = getattr(import_module(f"rlstudio.cli.commands.{module}"), attribute)
+        if server is not None:
+            from rlstudio.cli.remote.dispatch import at_server, group_at_server
+
+            is_group = isinstance(function, typer.Typer)
+            function = group_at_server(name, function, server) if is_group else at_server(name, function, server)
         if isinstance(function, typer.Typer):
             made.add_typer(function, name=name)
         else:
@@ -142,14 +166,16 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
         with suppress(AttributeError):  # a replacement stream may not have this method
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     given = list(sys.argv[1:] if args is None else args)
-    # Only the module of the command that was given is imported, which keeps the start short.
-    names = given[:1] if given and given[0] in COMMANDS else COMMANDS
+    server = None
     try:
+        given, server = _at_server(given)
+        # Only the module of the command that was given is imported, which keeps the start short.
+        names = given[:1] if given and given[0] in COMMANDS else COMMANDS
         for argument in given:
             if "\0" in argument:  # a program can pass one, a shell cannot; typer's path options would fail on it
                 raise UserError(f"{argument!r}: has a NUL in it, which no name and no path can have")
         with failures.notices(), noticing_exits(failures.complain):
-            code = get_command(application(names)).main(args, prog_name=_program_name(), standalone_mode=False)
+            code = get_command(application(names, server)).main(given, prog_name=_program_name(), standalone_mode=False)
         stdout().flush()
         return code if isinstance(code, int) else 0
     except typer.Abort:
@@ -163,7 +189,18 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
             restart()
         return failures.report(error)
     except Exception as error:
-        return 1 if _is_completing() else failures.report(error, given_runs_dir(given))
+        where = in_runs_dir(given_runs_dir(given)) if server is None else server.where
+        return 1 if _is_completing() else failures.report(error, where)
+
+
+def _at_server(given: Sequence[str]) -> tuple[list[str], ServerChoice | None]:
+    """The command line without its server; a command that no server has is refused before the rest is looked at."""
+    rest, server = split_server(given)
+    if server is not None:
+        from rlstudio.cli.remote.dispatch import refuse_local
+
+        refuse_local(rest, server)
+    return rest, server
 
 
 def _is_completing() -> bool:

@@ -7,12 +7,11 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from typer.exceptions import TyperException
 
-from rlstudio.cli.screen.runs_dir import with_runs_dir
+from rlstudio.cli.screen.runs_dir import with_place
 from rlstudio.cli.screen.terminal import PipeClosed, stderr, stdout
 from rlstudio.core.errors import ConfigError, Notice, RLStudioError, StorageError, message_of
 from rlstudio.core.host.process_exit import ProcessExit
@@ -23,8 +22,9 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell shows for a program that SIGINT or SIGPIPE ended."""
 
 
-def report(error: Exception, runs_dir: Path | None = None) -> int:
-    """Print the error on standard error; returns the exit code. `runs_dir`: the one that the command was given."""
+def report(error: Exception, where: str = "") -> int:
+    """Print the error on standard error; returns the exit code. `where`: what a suggested command needs to find the
+    runs of this one."""
     if isinstance(error, PipeClosed):
         stdout().abandon()
         return PIPE_CLOSED
@@ -35,7 +35,7 @@ def report(error: Exception, runs_dir: Path | None = None) -> int:
     if isinstance(error, RLStudioError):
         # A configuration may have several problems, a line each; elsewhere a line break came from outside.
         for line in str(error).splitlines() if isinstance(error, ConfigError) else [str(error)]:
-            complain(line if runs_dir is None else with_runs_dir(line, runs_dir))
+            complain(with_place(line, where))
         return error.exit_code
     where = next(iter(getattr(error, "__notes__", ())), f"set {DEBUG}=1 to see where")
     complain(f"internal error: {type(error).__name__}: {error}; {where}")

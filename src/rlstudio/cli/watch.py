@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rlstudio.cli.failures import complain, show_traceback, write_at_once
 from rlstudio.cli.screen.progress import Progress
@@ -22,6 +22,8 @@ from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, 
 from rlstudio.core.host.process_exit import report_crashes
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from rlstudio.control.queue.run_group import RunGroup
     from rlstudio.control.store.records import RunRow
     from rlstudio.control.workspace import Workspace
@@ -37,8 +39,11 @@ OWN_FAULTS = (GateFailed, Diverged, EnvFault)
 """Ends that concern one seed only: the next seed may fare better."""
 
 
-def run_session(session: Session, origin: str, style: OutputStyle, alone: bool = True) -> SeedResult:
-    """Train until the run completes, fails or is stopped. `alone`: it is not one of several, so print advice too."""
+def run_session(
+    session: Session, origin: str, style: OutputStyle, alone: bool = True, ticks: Generator[Tick] | None = None
+) -> SeedResult:
+    """Train until the run completes, fails or is stopped. `alone`: it is not one of several, so print advice too.
+    `ticks`: those of the session, passed on by somebody who looks at each."""
     from rlstudio.experiment.folder.run_folder import TRACEBACK
     from rlstudio.experiment.run.failures import has_traceback
     from rlstudio.experiment.run.signals import Interrupted
@@ -48,7 +53,7 @@ def run_session(session: Session, origin: str, style: OutputStyle, alone: bool =
             output.say(line)
         progress = Progress(session)
         try:
-            _watch(session, progress, output)
+            _watch(session, progress, output, ticks)
         except Interrupted as stop:
             _complain(output, stopped_line(session, stop.signum))
             return SeedResult(run_document(session.status, session.folder), code=128 + stop.signum, goes_on=False)
@@ -91,7 +96,7 @@ def _report_hang(output: RunOutput, text: str) -> None:
         _complain(output, line)
 
 
-def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
+def _watch(session: Session, progress: Progress, output: RunOutput, ticks: Generator[Tick] | None) -> None:
     """Train, and print the progress. Per tick it costs one reading of the clock."""
     from rlstudio.experiment.run.hang_watch import HangWatch
 
@@ -104,11 +109,11 @@ def _watch(session: Session, progress: Progress, output: RunOutput) -> None:
     warned = False
     with (
         HangWatch(session, partial(_report_hang, output)),
-        closing(cast("Generator[Tick]", iter(session))) as ticks,
+        closing(iter(session) if ticks is None else ticks) as watched,
         panel or nullcontext(),
         nullcontext() if panel is None else Redraw(panel, progress, session),
     ):
-        for tick in ticks:
+        for tick in watched:
             now = time.monotonic()
             over = False
             if tick.report is not None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rlstudio.core.catalog import ALGOS
+from rlstudio.core.catalog import ALGOS, PLANNERS, SINKS, Catalog
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.config.fitting import taken
-from rlstudio.experiment.config.presets import described_presets
+from rlstudio.experiment.config.presets import described_presets, described_sweeps
 
 Document = dict[str, Any]
 
@@ -35,6 +35,28 @@ def env_documents() -> list[Document]:
     from rlstudio.experiment.training.environments import known_envs
 
     return [asdict(env) for env in known_envs()]
+
+
+def preset_name(file: str) -> str:
+    """`configs/ppo/cartpole.yaml` is called `ppo/cartpole` where files have no paths."""
+    return file.removeprefix("configs/").removesuffix(".yaml")
+
+
+def catalog_document() -> Document:
+    """Everything that an experiment can be made of."""
+    return {
+        "algos": algo_documents(),
+        "envs": env_documents(),
+        "planners": part_documents(PLANNERS),
+        "sinks": part_documents(SINKS),
+        "presets": [{"name": preset_name(preset["file"]), **preset} for preset in preset_documents()],
+        "sweeps": [{"name": preset_name(sweep.name), "summary": sweep.summary} for sweep in described_sweeps()],
+    }
+
+
+def part_documents(catalog: Catalog) -> list[Document]:
+    """The parts of one kind, ours and those of other packages."""
+    return [{"name": name, "summary": catalog.summary(name)} for name in catalog.names()]
 
 
 def preset_documents(text: str = "") -> list[Document]:

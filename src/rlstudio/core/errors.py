@@ -94,6 +94,10 @@ class Diverged(RLStudioError):
     exit_code = 6
 
 
+class Changed(Conflict):
+    """It is not any more what it was when somebody decided about it."""
+
+
 class GateFailed(RLStudioError):
     """A quality gate on evaluation was not met."""
 

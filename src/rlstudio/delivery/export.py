@@ -217,7 +217,7 @@ def _lineage(folder: RunFolder) -> dict[str, object] | None:
     if recorded is None:
         return None
     code = {
-        name: place and {key: value for key, value in place.items() if key != "root"}
+        name: place and {key: value for key, value in place.items() if key not in ("root", "files")}
         for name, place in (recorded.get("code") or {}).items()
     }
     return {"code": code, **{key: recorded.get(key) for key in ("lock_hash", "versions", "platform")}}

@@ -12,7 +12,7 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.check_params import param_findings
 from rlstudio.envs.check_play import Amount, Play
-from rlstudio.envs.check_report import EnvReport
+from rlstudio.envs.check_report import WORN, EnvReport
 from rlstudio.envs.check_world import violations
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS, episode_digest, permitted, random_actions, used_differs
@@ -23,7 +23,6 @@ from rlstudio.envs.make import make_vec_env, resolve_vectorization
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 
-STEPS = 200  # of the episodes that are compared with each other
 USUAL = Amount()
 
 
@@ -34,7 +33,7 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
         if is_pettingzoo(cfg.id):
             from rlstudio.envs.pettingzoo.check import check_team
 
-            check_team(cfg, amount, STEPS, report)
+            check_team(cfg, amount, report)
             return report
         recipe = Recipe(cfg)
         if resolve_vectorization(cfg) == "vector":
@@ -50,14 +49,14 @@ def check_env(cfg: EnvConfig, amount: Amount = USUAL) -> EnvReport:
             play.run(amount)
         _report_play(play, recipe.limit, report)
         if not play.failed:
-            _check_repetition(recipe, spaces, report)
-            _check_replay(cfg, spaces, report)
+            _check_repetition(recipe, spaces, amount.compared, report)
+            _check_replay(cfg, spaces, amount.compared, report)
             for severity, text in param_findings(cfg):
                 report.add(severity, text)
     except RLStudioError as error:
         report.add("error", str(error))
     except (Exception, SystemExit) as error:
-        report.add("error", f"raised {one_line(error)}")
+        report.add("error", f"raised {one_line(error)}", "raised")
     return report
 
 
@@ -75,46 +74,46 @@ def _breaks_the_contract_of_worlds(cfg: EnvConfig, report: EnvReport) -> bool:
 
 def _report_play(play: Play, limit: int | None, report: EnvReport) -> None:
     report.steps, report.episodes, report.seconds = play.steps, play.episodes, play.seconds
-    for text in sorted(play.findings.values()):
+    for kind, text in sorted(play.findings.items(), key=lambda item: item[1]):
         severity, _, what = text.partition(": ")
-        report.add(severity, what)  # type: ignore[arg-type]
+        report.add(severity, what, kind.partition(" ")[0])  # type: ignore[arg-type]
     if not play.episodes and limit is None and not play.failed:
-        report.add(
-            "warning", f"no episode ended within {play.steps:,} random steps and there is no env.max_episode_steps"
-        )
+        text = f"no episode ended within {play.steps:,} random steps and there is no env.max_episode_steps"
+        report.add("warning", text, "endless")
     if play.info_keys:
         report.add("info", f"numbers in its info, for env.infos: {', '.join(sorted(play.info_keys))}")
 
 
-def _check_repetition(recipe: Recipe, spaces: Spaces, report: EnvReport) -> None:
+def _check_repetition(recipe: Recipe, spaces: Spaces, steps: int, report: EnvReport) -> None:
     for seed in PROBE_SEEDS:
-        first, second = (_digest(recipe, spaces, seed) for _ in range(2))
+        first, second = (_digest(recipe, spaces, seed, steps) for _ in range(2))
         if first != second:
-            report.add("error", f"two fresh envs with seed {seed} and equal actions differ: resume cannot be exact")
+            text = f"two fresh envs with seed {seed} and equal actions differ: resume cannot be exact"
+            report.add("error", text, "unseeded")
             return
     if used_differs(recipe, spaces):
-        report.add("warning", "a used env differs from a fresh one after reset(seed): it is rebuilt for every episode")
+        report.add("warning", WORN, "worn")
 
 
-def _digest(recipe: Recipe, spaces: Spaces, seed: int) -> int:
+def _digest(recipe: Recipe, spaces: Spaces, seed: int, steps: int) -> int:
     """Of a fresh env."""
     with recipe.opened() as env:
-        return episode_digest(env, spaces, seed, STEPS)
+        return episode_digest(env, spaces, seed, steps)
 
 
-def _check_replay(cfg: EnvConfig, spaces: Spaces, report: EnvReport) -> None:
+def _check_replay(cfg: EnvConfig, spaces: Spaces, steps: int, report: EnvReport) -> None:
     """Leave an episode in the middle and find the place again in another object."""
     first, second = (make_vec_env(cfg, 2, vectorization="sync") for _ in range(2))
     assert isinstance(first, GymnasiumVecEnv)
     try:
         observations, mask = first.reset(), ActionMask.of(spaces)
-        lanes = [random_actions(spaces, seed, STEPS) for seed in PROBE_SEEDS[:2]]
+        lanes = [random_actions(spaces, seed, steps) for seed in PROBE_SEEDS[:2]]
         for actions in zip(*lanes, strict=True):
             taken = [permitted(mask, observations, row, action) for row, action in enumerate(actions)]
             observations = first.step(np.array(taken)).observations
         second.seek(first.position())
         if second.exact:
-            report.add("error", f"replaying an episode does not lead to the same place: {second.exact}")
+            report.add("error", f"replaying an episode does not lead to the same place: {second.exact}", "replay")
     finally:
         first.close()
         second.close()

@@ -21,6 +21,7 @@ from rlstudio.envs.gym.recipe import one_line
 from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, is_number
 
 BLOCK = 256  # actions that are drawn at once
+KINDS = {"error": "values", "warning": "bounds"}  # of what is wrong with an observation
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Amount:
     steps: int = 1000
     most_steps: int = 10_000
     seconds: float = 10.0
+    compared: int = 200  # steps of the episodes that are compared with each other
 
     @classmethod
     def of_steps(cls, steps: int) -> Amount:
@@ -40,7 +42,8 @@ class Amount:
 
 
 class Play:
-    """One object, episode after episode. `findings` are texts that begin with their severity, by kind of mistake."""
+    """One object, episode after episode. `findings` are texts that begin with their severity, by kind of mistake: its
+    first word is the kind of the Finding."""
 
     def __init__(self, env: gymnasium.Env, spaces: Spaces, limit: int | None) -> None:
         self.steps = self.episodes = 0
@@ -109,7 +112,7 @@ class Play:
             return
         for entry in self._entries:
             severity = entry.problem()
-            if severity is not None and (kind := f"{entry.name} {severity}") not in self.findings:
+            if severity is not None and (kind := f"{KINDS[severity]} {entry.name}") not in self.findings:
                 self._note(kind, f"{severity}: {entry.describe(severity)}")
 
     def _judge(self, reward: object, terminated: object, truncated: object) -> None:

@@ -8,11 +8,15 @@ from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
 
+WORN = "a used env differs from a fresh one after reset(seed): it is rebuilt for every episode"
+
 
 @dataclass(frozen=True)
 class Finding:
     severity: Severity
     text: str
+    kind: str = ""
+    """The mistake by a short name, where others say what to do about it (`experiment/doctor`)."""
 
 
 @dataclass
@@ -29,5 +33,5 @@ class EnvReport:
     def ok(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
 
-    def add(self, severity: Severity, text: str) -> None:
-        self.findings.append(Finding(severity, text))
+    def add(self, severity: Severity, text: str, kind: str = "") -> None:
+        self.findings.append(Finding(severity, text, kind))

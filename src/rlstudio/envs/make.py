@@ -210,6 +210,8 @@ def single_spaces(cfg: EnvConfig) -> Spaces:
         from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
 
         return PettingZooRecipe(cfg).team.together
+    if exists_only_here(cfg) and (world := make_world(cfg.id, cfg.kwargs)).agents > 1:
+        return world.spaces  # no Gymnasium env has several agents
     from rlstudio.envs.gym.recipe import Recipe
     from rlstudio.envs.gym.spaces import convert_spaces
 

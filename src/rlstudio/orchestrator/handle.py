@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,16 @@ from rlstudio.orchestrator.live import Live, describe
 if TYPE_CHECKING:
     from rlstudio.agents.agent import Agent
     from rlstudio.control.store.records import Event
+    from rlstudio.experiment.analysis.repeat.comparison import Verdict
+    from rlstudio.experiment.analysis.repeat.from_log import Repeated
+    from rlstudio.experiment.analysis.repeat.rewind import Rewound
     from rlstudio.experiment.config.experiment import ExperimentConfig
     from rlstudio.experiment.folder.status import Status
     from rlstudio.experiment.judging.evaluate import Evaluation
     from rlstudio.experiment.lineage.lineage import Lineage
     from rlstudio.experiment.run.session import Session
     from rlstudio.experiment.training.environments import EnvObject
+    from rlstudio.experiment.training.loop import Tick
 
 POLL_SECONDS = 0.1
 ACTIVE = OWNED | {RunState.QUEUED}
@@ -100,7 +106,7 @@ class Run:
         dict of metric -> (steps, values) as arrays. `keys` chooses; without any, everything."""
         import numpy as np
 
-        from rlstudio.experiment.metrics.reader import read_series
+        from rlstudio.experiment.metrics.indexed.index import read_series
 
         series = read_series(self._workspace.folder_to_read(self.id).path, set(keys) or None)
         missing = [key for key in keys if key not in series]
@@ -115,6 +121,13 @@ class Run:
         # A step may be recorded twice, by an epoch and by the evaluation after training: the later value counts.
         columns = {key: column[~column.index.duplicated(keep="last")] for key, column in columns.items()}
         return pd.DataFrame(columns).sort_index().rename_axis("env_steps")
+
+    def repeat(self) -> Repeated:
+        """Train a run with asynchronous workers once more, from its log of which fragments made which update, as far as
+        its newest checkpoint; `.same` says whether every bit came out the same. The run is only read."""
+        from rlstudio.experiment.analysis.repeat.from_log import repeat_run
+
+        return repeat_run(self._workspace.folder_to_load(self.id))
 
     def agent(self, checkpoint: str = "last") -> Agent:
         """The trained agent (`last`, `best` or a number of steps): `agent.act(observation)`."""
@@ -131,6 +144,37 @@ class Run:
         used = loaded.cfg.env.seed if seed is None else seed
         whom = loaded.cfg.eval.opponents
         return evaluate(loaded.agent, loaded.cfg.eval_env, episodes=episodes, seed=used, opponents=whom)
+
+    def reproduce(
+        self, *overrides: str, epochs: int | None = None, env: EnvObject = None, progress: bool = True
+    ) -> Verdict:
+        """Train it once more from its stored config and seed, and compare: `.word` is "identical", "different" or
+        "cannot be identical"; `.first`, `.changes`, `.reasons`. `epochs`: only the first. `env`: as in `session`."""
+        from rlstudio.control.runs.reproduce import reproduce
+        from rlstudio.core.errors import Diverged, EnvFault, GateFailed
+        from rlstudio.experiment.training.environments import bind
+
+        if env is not None:
+            bind(env, self.status.env_id, self.id)
+        repetition = reproduce(self._workspace, self._workspace.find(self.id), overrides, epochs=epochs)
+        for session in repetition.sessions():
+            with suppress(Diverged, EnvFault, GateFailed):  # as the run may have ended too
+                train(session, self._workspace, progress, repetition.ticks(session))
+        return repetition.verdict()
+
+    def rewind(
+        self, step: int, *, attempt: int | None = None, allow_inexact: bool = False, env: EnvObject = None
+    ) -> Rewound:
+        """It at a past step, bit for bit, in a copy: `with run.rewind(20_000) as moment:` there are `moment.trainer`,
+        `.session`, `.state_hash()`, and `.advance()` does the next train step. `attempt`: of a run that was rolled
+        back. `env`: as in `session`."""
+        from rlstudio.experiment.analysis.repeat.rewind import way_to
+        from rlstudio.experiment.training.environments import bind
+
+        if env is not None:
+            bind(env, self.status.env_id, self.id)
+        folder = self._workspace.folder_to_load(self.id)
+        return way_to(folder, step, attempt=attempt, allow_inexact=allow_inexact).open()
 
     # -- saying something about it ----------------------------------------------------------------------------------
 
@@ -228,11 +272,11 @@ class Run:
         return f"<Run {self.id}: {describe(self.status)}>"
 
 
-def train(session: Session, workspace: Workspace, progress: bool) -> Run:
-    """Iterate a session to its end, with a live line; returns its run."""
+def train(session: Session, workspace: Workspace, progress: bool, ticks: Iterable[Tick] | None = None) -> Run:
+    """Iterate a session to its end, with a live line; returns its run. `ticks`: its own, seen by somebody else too."""
     live = Live(progress)
     with session:
-        for _ in session:
+        for _ in session if ticks is None else ticks:
             live.show(session.status)
         live.show(session.status, over=True)
     return Run(workspace, session.folder.id)

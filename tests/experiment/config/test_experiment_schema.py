@@ -51,3 +51,11 @@ def test_the_algorithm_decides_what_train_may_hold():
 def test_an_unknown_algorithm_is_refused():
     with pytest.raises(UnknownName, match="did you mean ppo"):
         experiment_schema("pppo")
+
+
+def test_the_schema_of_one_algorithm_has_the_defaults_that_it_brings():
+    fields = {algo: experiment_schema(algo)["$defs"] for algo in ("ppo", "sac")}
+    assert fields["ppo"]["NetworkConfig"]["properties"]["normalize_observations"]["default"] == "numeric"
+    assert fields["sac"]["NetworkConfig"]["properties"]["hidden_sizes"]["default"] == [256, 256]
+    assert fields["sac"]["BufferConfig"]["properties"]["capacity"]["default"] == 1_000_000
+    assert experiment_schema()["$defs"]["NetworkConfig"]["properties"]["normalize_observations"]["default"] is False

@@ -13,7 +13,7 @@ from rlstudio.experiment.analysis.curriculum_standing import curriculum_standing
 from rlstudio.experiment.config.experiment import experiment_from, new_run
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.run.fork import copy_checkpoint
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.build import build

@@ -7,8 +7,8 @@ from rlstudio.agents.policy import PolicyAgent
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single, make_vec_env
-from rlstudio.experiment.analysis.video import film_seeds
 from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.judging.video import film_seeds
 from rlstudio.models.build import build_policy_value
 from rlstudio.models.config import NetworkConfig
 from rlstudio.ops.flat import flatten

@@ -18,12 +18,12 @@ import rlstudio
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage import lineage as module
-from rlstudio.experiment.lineage.git import commit_of
+from rlstudio.experiment.lineage.git import changed_since, commit_of
 from rlstudio.experiment.lineage.lineage import EVENT, installed_versions, lineage, lock_hash, recorded_lineage
 from rlstudio.experiment.lineage.secrets import MASK, masked
 from support.deadlines import PATIENCE
 
-KEYS = {"code", "lock_hash", "versions", "host", "platform", "hardware", "command", "directory", "user"}
+KEYS = {"code", "lock_hash", "packages", "versions", "host", "platform", "hardware", "command", "directory", "user"}
 
 
 def git(directory: Path, *args: str) -> str:
@@ -355,3 +355,38 @@ def test_masking_never_fails_and_keeps_the_count(argv: list[str]) -> None:
 def test_masking_a_huge_argument_ends() -> None:
     """A pattern that looks at every pair of places would take hours."""
     assert len(masked(["a" * 300_000, "a:" * 150_000, "://" * 100_000, "token " * 50_000])) == 4
+
+
+# -- what has changed since -------------------------------------------------------------------------------------------
+
+
+def test_files_that_are_other_than_they_were(repository: Path) -> None:
+    then = commit_of(repository)
+    assert changed_since(repository, then) == []
+    (repository / "train.py").write_text("second\n")
+    dirty = commit_of(repository)
+    assert dirty["files"] == {"train.py": hashlib.sha256(b"second\n").hexdigest()}
+    assert changed_since(repository, then) == ["train.py"]
+    assert changed_since(repository, dirty) == []
+    git(repository, "commit", "--quiet", "-am", "second")
+    assert changed_since(repository, then) == ["train.py"]
+    assert changed_since(repository, dirty) == []  # the same content, committed since
+    git(repository, "rm", "--quiet", "train.py")
+    assert changed_since(repository, dirty) == ["train.py"]
+
+
+def test_what_is_not_recorded_is_not_guessed(repository: Path) -> None:
+    then = commit_of(repository)
+    assert changed_since(repository, {**then, "commit": "0" * 40}) is None
+    assert changed_since(repository, {**then, "dirty": True}) is None  # as older records have it
+    assert changed_since(repository.parent, then) is None
+
+
+def test_the_source_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    (tmp_path / "a.py").write_text("1\n")
+    before = module.source_hash()
+    (tmp_path / "notes.txt").touch()
+    assert module.source_hash() == before == lineage()["source"]
+    (tmp_path / "b.py").touch()
+    assert module.source_hash() != before

@@ -22,7 +22,8 @@ from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.metrics.reader import read_metrics, read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
+from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.metrics.sending import helper
 from rlstudio.experiment.metrics.sending.afterwards import send
 from rlstudio.experiment.metrics.sending.mlflow_sink import MlflowSink

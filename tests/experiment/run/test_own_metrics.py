@@ -5,7 +5,7 @@ import pytest
 import rlstudio
 from rlstudio.core.errors import RLStudioError, UserError
 from rlstudio.core.own_metrics import OwnMetrics
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from support.env_toys import register_toys
 from support.experiments import tiny
 from support.sessions import start

@@ -7,8 +7,8 @@ import support.pettingzoo_toys  # noqa: F401 - its classes are named by their mo
 from rlstudio.core.errors import Incompatible
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.analysis.dataset import recorded_episodes
-from rlstudio.experiment.analysis.video import film
 from rlstudio.experiment.judging.evaluate import evaluate
+from rlstudio.experiment.judging.video import film
 from rlstudio.experiment.training.build import build
 from support.experiments import tiny
 from support.sessions import start

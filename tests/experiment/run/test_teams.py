@@ -15,7 +15,7 @@ from rlstudio.delivery.shipping import check_ships
 from rlstudio.experiment.analysis.replan import planning_agent
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.judging.evaluate import evaluate
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.run.load import load_agent, load_run
 from rlstudio.experiment.run.pretrained import Pretrained, build_pretrained
 from rlstudio.experiment.training.build import build

@@ -59,7 +59,7 @@ export async function act<T = unknown>(method: "POST" | "PATCH" | "DELETE", path
 }
 
 /** Waits for work that the server does in the background, such as an export. */
-export async function finished<T>(operation: Operation<T>): Promise<T> {
+export async function settled<T>(operation: Operation<T>): Promise<Operation<T>> {
   let current = operation;
   while (current.state === "running") {
     await new Promise((resolve) => setTimeout(resolve, 400));
@@ -69,8 +69,11 @@ export async function finished<T>(operation: Operation<T>): Promise<T> {
     const error = current.error;
     throw new ApiError(error?.detail ?? error?.title ?? "It failed, and the server gave no reason.", error?.status ?? 500, error?.problems ?? []);
   }
-  return current.result as T;
+  return current;
 }
+
+/** The same, for who wants its result alone. */
+export const finished = async <T>(operation: Operation<T>): Promise<T> => (await settled(operation)).result as T;
 
 export function query(values: Record<string, string | number | boolean | null | undefined>): string {
   const pairs = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");

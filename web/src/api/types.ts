@@ -49,6 +49,11 @@ export interface Run {
   spark?: (number | null)[];
 }
 
+const UNRECORDED = { owner: "", priority: 0, attempt: 1, parent_id: null, parent_step: null, sweep: "", trial: null, tags: [], note: "" };
+
+/** A run that only its folder knows lacks what the store keeps. */
+export const complete = <R extends Run>(run: R): R => ({ ...UNRECORDED, ...run });
+
 export interface Checkpoint {
   step: number;
   epoch: number;
@@ -65,7 +70,8 @@ export interface Relative {
   state?: RunState;
   parent_id?: string | null;
   parent_step?: number | null;
-  eval_return?: number | null;
+  depth?: number;
+  env_steps?: number;
 }
 
 /** One run in full. */
@@ -98,16 +104,15 @@ export interface MetricNames {
 export interface Series {
   x: number[];
   y: (number | null)[];
-  low?: (number | null)[];
-  high?: (number | null)[];
   /** Epoch seconds of each point. */
   clock?: number[];
 }
 
 export interface SeriesAnswer {
   series: Record<string, Series>;
+  /** These are the whole curves, in the place of what was there; otherwise only what is new. */
   complete: boolean;
-  next: string | number | null;
+  next: string | null;
 }
 
 export interface ConfigChange {
@@ -162,6 +167,8 @@ export interface Operation<T = Record<string, unknown>> {
   kind: string;
   state: "running" | "done" | "failed";
   result?: T | null;
+  /** Where its file lies, below the API. */
+  download?: string | null;
   error?: Problem | null;
 }
 

@@ -1,6 +1,6 @@
 /** A chart on uPlot: uPlot keeps scales, axes and cursor, and lends its canvas; the curves are drawn by `draw.ts`. */
 import uPlot from "uplot";
-import { seconds, short } from "../ui/format";
+import { axis, seconds } from "../ui/format";
 import { COLOURS, extent, heights, nearest, type Prepared } from "./curve";
 import { drawBand, drawLine, type Frame } from "./draw";
 
@@ -94,7 +94,7 @@ export class Plot {
     const faint = (): string => this.colours[0] as string;
     const grid = (): string => this.colours[COLOURS + 1] as string;
     const font = `11px ${getComputedStyle(document.body).fontFamily}`;
-    const axis = { stroke: faint, font, ticks: { show: false }, grid: { stroke: grid, width: 1 } };
+    const shared = { stroke: faint, font, ticks: { show: false }, grid: { stroke: grid, width: 1 } };
     const time = this.options.xKind === "seconds";
     return {
       width: Math.max(120, this.element.clientWidth),
@@ -108,8 +108,8 @@ export class Plot {
       },
       series: [{}, { show: true, paths: () => null, points: { show: false } }],
       axes: [
-        { ...axis, size: 28, space: 70, values: (_u, ticks) => ticks.map((tick) => (time ? seconds(tick) : short(tick))) },
-        { ...axis, size: 54, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
+        { ...shared, size: 28, space: 70, values: (_u, ticks) => ticks.map((tick) => (time ? seconds(tick) : axis(tick))) },
+        { ...shared, size: 54, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : axis(tick))) },
       ],
       hooks: {
         draw: [() => this.draw()],
@@ -156,7 +156,9 @@ export class Plot {
     const frame = this.frame(ctx);
     ctx.save();
     ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    // A line at the edge of the scale is not cut in half.
+    const edge = 2 * devicePixelRatio;
+    ctx.rect(bbox.left, bbox.top - edge, bbox.width, bbox.height + 2 * edge);
     ctx.clip();
     for (const prepared of this.curves) drawBand(frame, prepared, this.colour(prepared));
     const crowd = this.curves.length > 12;

@@ -22,6 +22,13 @@ export function short(value: number | null | undefined): string {
   return number(value);
 }
 
+/** A tick of an axis: no digits that say nothing. */
+export function axis(value: number): string {
+  const size = Math.abs(value);
+  if (size !== 0 && size < 1e-3) return value.toExponential(1).replace(".0e", "e");
+  return size >= 1e3 ? short(value) : String(Number(value.toPrecision(6)));
+}
+
 const trim = (text: string): string => text.replace(/\.?0+$/, "");
 
 export function bytes(value: number): string {

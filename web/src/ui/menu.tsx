@@ -37,7 +37,7 @@ export function Menu({ label, icon, text, side = "right", keepOpen = false, chil
       <button
         type="button"
         class={`button ${text === undefined ? "icon quiet" : ""}`}
-        aria-label={text === undefined ? label : undefined}
+        aria-label={typeof text === "string" ? undefined : label}
         title={label}
         aria-expanded={open.value}
         onClick={() => (open.value = !open.value)}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.options import Imports, Json
 from rlstudio.cli.arguments.starting_files import USUAL_ALGO
-from rlstudio.cli.screen.terminal import stdout
+from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.core.errors import EnvFault, UserError
 
 if TYPE_CHECKING:
@@ -34,35 +35,37 @@ def algos(
     \b
     rlctl algos --env Pendulum-v1
     """
-    from rlstudio.control.choices import algo_documents, package_of
-    from rlstudio.core.catalog import ALGOS
-    from rlstudio.experiment.config.fitting import ACTIONS, OBSERVATIONS, taken
+    from rlstudio.control.choices import algo_documents
 
     if env is not None:
         _fitting(env, modules, json)
         return
-    facts = {name: taken(name) for name in ALGOS.names()}
-    out = stdout()
     if json:
-        out.document(algo_documents())
-        return
+        stdout().document(algo_documents())
+    else:
+        print_algos(stdout(), algo_documents())
+
+
+def print_algos(out: Terminal, algos: Sequence[Mapping[str, Any]]) -> None:
+    from rlstudio.experiment.config.fitting import ACTIONS, OBSERVATIONS
+
     rows = [
         [
-            name,
-            package_of(name),
-            _kinds(of.actions, ACTIONS),
-            _kinds(of.observations, OBSERVATIONS),
-            ALGOS.summary(name),
+            algo["name"],
+            algo["package"],
+            _kinds(algo["actions"], ACTIONS),
+            _kinds(algo["observations"], OBSERVATIONS),
+            algo["summary"],
         ]
-        for name, of in facts.items()
+        for algo in algos
     ]
     out.table(["algo", "package", "actions", "observations", "summary"], rows)
-    for name, of in facts.items():
-        if of.needs:
-            out.line(f"{name} needs {of.needs}")
+    for algo in algos:
+        if algo["needs"]:
+            out.line(f"{algo['name']} needs {algo['needs']}")
 
 
-def _kinds(names: tuple[str, ...], every: tuple[str, ...]) -> str:
+def _kinds(names: Collection[str], every: tuple[str, ...]) -> str:
     return "any" if set(names) == set(every) else ", ".join(names)
 
 

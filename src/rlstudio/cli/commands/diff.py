@@ -45,14 +45,17 @@ def diff(
 
     workspace = Workspace(runs_dir)
     pairs = _pairs(workspace, Selection(words, states, envs, algos, tags))
-    documents, is_same = [], True
+    documents: list[dict[str, object]] = []
+    above: Comparison | None = None
+    is_same = True
     for one, other in pairs:
         left, right = workspace.folder_to_read(one.id), workspace.folder_to_read(other.id)
         comparison = compare_runs(left, right, recorded_lineage(left), recorded_lineage(right))
         documents.append({"left": left.id, "right": right.id, **comparison.to_json()})
         is_same = is_same and comparison.equal
         if not json:
-            _print(stdout(), left.id, right.id, comparison)
+            print_comparison(stdout(), left.id, right.id, comparison, above)
+        above = comparison
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     return 0 if is_same else DIFFERENT
@@ -78,11 +81,15 @@ def _pairs(workspace: Workspace, selection: Selection) -> list[tuple[Entry, Entr
     return [(first, other) for other in others]
 
 
-def _print(out: Terminal, left: str, right: str, comparison: Comparison) -> None:
+def print_comparison(out: Terminal, left: str, right: str, comparison: Comparison, above: Comparison | None) -> None:
+    """`above`: the comparison that was printed before, which is not repeated where this one says the same."""
     out.line(f"{left} -> {right}", "bold")
-    _print_fields(out, "config", comparison.config)
-    _print_fields(out, "topology", comparison.topology)
-    _print_fields(out, "lineage", comparison.lineage)
+    for title in ("config", "topology", "lineage"):
+        differences = getattr(comparison, title)
+        if above is not None and differences and differences == getattr(above, title):
+            out.line(f"{title:<9} differs as above", "yellow")
+        else:
+            _print_fields(out, title, differences)
     _print_metrics(out, comparison.metrics)
 
 

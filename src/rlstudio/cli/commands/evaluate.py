@@ -221,7 +221,7 @@ def play(
     json: Json = False,
 ) -> None:
     """Film the policy of a run, bundle or version. Needs no display."""
-    from rlstudio.experiment.analysis.video import SUFFIXES, film
+    from rlstudio.experiment.judging.video import SUFFIXES, film
     from rlstudio.storage.output_file import output_path
 
     output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes

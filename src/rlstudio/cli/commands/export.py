@@ -1,4 +1,4 @@
-"""`export`, `serve-policy`, `import`: a trained policy leaves its run, answers over HTTP, or comes from elsewhere."""
+"""`export` and `import`: a trained policy leaves its run, or comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def export(
     if is_reference(run):
         if (checkpoint, format, team) != ("last", None, None):
             raise UserError(f"{run}: a version is copied as it is; leave --checkpoint, --team and --format out")
-        _print_bundle(_copied(run, output, runs_dir), json, asked=())
+        print_bundle(_copied(run, output, runs_dir), json, asked=())
         return
-    formats = _formats(format)
+    formats = export_formats(format)
     from rlstudio.experiment.config.imports import import_modules
 
     import_modules(modules or (), runs_dir=runs_dir)
     folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.delivery.export import export_run
 
-    _print_bundle(export_run(folder, output, checkpoint=checkpoint, team=team, formats=formats), json, asked=formats)
+    print_bundle(export_run(folder, output, checkpoint=checkpoint, team=team, formats=formats), json, asked=formats)
 
 
 def import_policy(
@@ -99,55 +99,9 @@ def import_policy(
     """
     from rlstudio.delivery.sb3.importer import import_sb3
 
-    formats = _formats(format)
+    formats = export_formats(format)
     bundle = import_sb3(file, output, activation=activation, env_id=env, formats=formats, vec_normalize=vecnormalize)
-    _print_bundle(bundle, json, asked=formats)
-
-
-def serve_policy(
-    bundle: Annotated[
-        str,
-        typer.Argument(metavar="BUNDLE", help="A folder that export wrote; or MODEL:3, MODEL:production."),
-    ],
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8700,
-    max_batch: Annotated[int, typer.Option("--max-batch", min=1, max=65536, help="Rows of one request.")] = 256,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Where the new token goes; else it is printed.")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Another name clients may call it by. May be repeated."),
-    ] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="No token; on the loopback address only.")] = False,
-    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
-) -> None:
-    """Answer observations with actions over HTTP, until Ctrl-C.
-
-    \b
-    rlctl serve-policy bundles/cartpole --token-file token
-    rlctl serve-policy cartpole:production
-    """
-    from rlstudio.control.registry.bundles import named_bundle
-    from rlstudio.delivery.bundle import open_bundle
-    from rlstudio.server.serve import serve
-
-    out = stdout()
-
-    def say(line: str) -> None:
-        out.line(line)
-        out.flush()  # a program that started the server reads its address from a pipe
-
-    serve(
-        named_bundle(bundle, runs_dir) or open_bundle(bundle),
-        host=host,
-        port=port,
-        max_batch=max_batch,
-        token_file=token_file,
-        allowed_hosts=tuple(allow_host or ()),
-        auth=not no_auth,
-        say=say,
-    )
+    print_bundle(bundle, json, asked=formats)
 
 
 def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
@@ -159,7 +113,7 @@ def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
     return copy_bundle(releases.bundle(releases.find(reference)), output)
 
 
-def _formats(given: str | None) -> tuple[str, ...] | None:
+def export_formats(given: str | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
@@ -176,7 +130,7 @@ def _left_out(bundle: Bundle, asked: tuple[str, ...] | None) -> dict[str, str]:
     return {name: f"needs {extra.module}; {extra.remedy} and export again" for name in missing}
 
 
-def _print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> None:
+def print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> None:
     left_out = _left_out(bundle, asked)
     spec, out = bundle.spec, stdout()
     size = sum(file.size for file in bundle.files.values())

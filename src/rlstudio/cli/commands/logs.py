@@ -65,7 +65,7 @@ def logs(
         return
     if follow:
         _wait_for_start(workspace, run)
-    stream = _Stream(workspace, workspace.folder_to_read(run), stdout(), follow, _write_json if json else _write_lines)
+    stream = _Stream(workspace, workspace.folder_to_read(run), stdout(), follow, write_json if json else write_lines)
     stream.run()
 
 
@@ -126,14 +126,14 @@ class _Stream:
         return True
 
 
-def _write_json(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
+def write_json(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
     lines = [{"type": "event", **event} for event in events]
     lines += [{"type": "metric", **record._asdict()} for record in records]
     for line in sorted(lines, key=lambda line: _moment(line.get("ts"))):
         out.record(line)
 
 
-def _write_lines(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
+def write_lines(out: Terminal, events: list[dict[str, object]], records: list[Record]) -> None:
     lines = [(_moment(event.get("ts")), _event_line(event)) for event in events]
     for _, group in groupby(records, key=lambda record: record.step):
         same = list(group)

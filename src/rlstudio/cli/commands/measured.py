@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlstudio.cli.arguments.options import Algos, Envs, Json, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.options import Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen.groups_view import print_curves, print_groups
 from rlstudio.cli.screen.terminal import Terminal, stdout
-from rlstudio.cli.screen.text import safe
+from rlstudio.cli.screen.text import duration, number, safe
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -34,19 +34,25 @@ def plot(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
     metric: MetricKey = None,
+    x: Annotated[
+        Literal["steps", "time"],
+        typer.Option("--x", help="Over environment steps, or over seconds since the run first measured something."),
+    ] = "steps",
     state: States = None,
     env: Envs = None,
     algo: Algos = None,
     tag: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    json: Json = False,
 ) -> None:
     """Draw learning curves, with a band over the runs of each group.
 
     \b
     rlctl plot last
     rlctl plot lr1e-3 lr1e-4 --out lr.png
-    rlctl plot --algo ppo --state completed
+    rlctl plot --algo ppo --state completed --x time
     """
+    from rlstudio.control.runs.curve_documents import group_document
     from rlstudio.control.runs.measured import measured_groups
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
@@ -54,17 +60,25 @@ def plot(
     from rlstudio.storage.output_file import output_path
 
     if out is not None:
+        if json:
+            raise UserError("--json with --out: a picture or a document; leave one of them out")
         output_path(out, SUFFIXES)
     selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
-    groups = measured_groups(selected)
+    over_time = x == "time"
+    groups = measured_groups(selected, "time" if over_time else "env_steps")
     key, notes = curve_metric(groups, metric)
-    curves, more = curves_of(groups, key)
+    label, unit = ("seconds since the start", "seconds") if over_time else ("environment steps", "steps")
+    curves, more = curves_of(groups, key, unit)
+    if json:
+        drawn = [group_document(group, key) for group in groups]
+        stdout().document({"metric": key, "x": x, "groups": drawn, "notes": [*notes, *more]})
+        return
     for note in (*notes, *more):
         complain(f"note: {note}")
     if out is None:
-        print_curves(stdout(), curves, key)
+        print_curves(stdout(), curves, key, label, unit)
     else:
-        stdout().line(str(plot_runs(curves, out, metric=key)))
+        stdout().line(str(plot_runs(curves, out, metric=key, x_label=label)))
 
 
 def compare(
@@ -94,9 +108,9 @@ def compare(
 
     selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
     groups = measured_groups(selected)
-    comparison = compare_groups(groups, metric, minimize=minimize)
+    comparison = compare_groups(groups, metric, minimize=minimize).to_json()
     if json:
-        stdout().document(comparison.to_json())
+        stdout().document(comparison)
     else:
         print_groups(stdout(), comparison)
 
@@ -134,7 +148,7 @@ def metrics(
     """
     from rlstudio.control.workspace import Workspace
 
-    kind = _kind(csv, parquet, out)
+    kind = table_kind(csv, parquet, out)
     if tensorboard is not None and (csv or parquet or wide or out or metric):
         raise UserError("--tensorboard: event files have all metrics; leave the options of a table out")
     workspace = Workspace(runs_dir)
@@ -148,7 +162,7 @@ def metrics(
         for run in named:
             stdout().line(str(write_event_files(run, tensorboard)))
         return
-    _write_table(named, kind, out, wide=wide, keys=metric)
+    write_table(named, kind, out, wide=wide, keys=metric)
 
 
 def send(
@@ -197,7 +211,41 @@ def send(
         stdout().document(sent)
 
 
-def _kind(csv: bool, parquet: bool, out: Path | None) -> str:
+def profile(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
+    """Print where a second of training goes.
+
+    From the metrics of the clock that every run has. With `runtime.trace: true` also by process, and the trace can be
+    opened in Perfetto or chrome://tracing.
+
+    \b
+    rlctl profile last
+    """
+    from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.analysis.profile import profile_of
+
+    measured = profile_of(Workspace(runs_dir).folder_to_read(run))
+    out = stdout()
+    if json:
+        out.document(measured.to_json())
+        return
+    speed = f"{measured.steps_per_second:,.0f} steps/s"
+    out.line(f"{measured.env_steps:,} steps in {duration(measured.seconds)}, {speed}", "bold")
+    rows = [[name, f"{measured.share(name):.3f}", duration(seconds)] for name, seconds in measured.phases.items()]
+    out.table(["phase", "of a second", "in all"], rows)
+    out.line()
+    out.table(["median over epochs", ""], [[name, number(value)] for name, value in measured.marks.items()])
+    if measured.trace is None:
+        out.line("by process: train with runtime.trace=true", "dim")
+        return
+    out.line()
+    spans = [
+        [one.process, one.name, f"{one.times:,}", number(one.seconds), number(one.mean_ms)] for one in measured.spans
+    ]
+    out.table(["process", "span", "count", "seconds", "mean ms"], spans)
+    out.line(f"open {measured.trace} in Perfetto or chrome://tracing")
+
+
+def table_kind(csv: bool, parquet: bool, out: Path | None) -> str:
     from rlstudio.storage.output_file import output_path
 
     if csv and parquet:
@@ -218,7 +266,7 @@ def _named(entries: Sequence[Entry]) -> tuple[NamedRun, ...]:
     )
 
 
-def _write_table(
+def write_table(
     runs: tuple[NamedRun, ...], kind: str, out: Path | None, *, wide: bool, keys: Sequence[str] | None
 ) -> None:
     from rlstudio.experiment.analysis.curves import choose_metric

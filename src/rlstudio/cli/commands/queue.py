@@ -11,9 +11,8 @@ import typer
 from rlstudio.cli.arguments.options import Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.failures import complain
-from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
-from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal, stdout
+from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.core.errors import RLStudioError, UserError
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -145,7 +144,7 @@ def queue(
     json: Json = False,
 ) -> None:
     """Show what runs, what waits in which order, what is paused, and which workers serve it."""
-    from rlstudio.cli.screen.describe import state_text
+    from rlstudio.cli.screen.run_table import print_queue
     from rlstudio.control.queue.queue_document import queue_view
     from rlstudio.control.workspace import Workspace
 
@@ -159,29 +158,7 @@ def queue(
         return
     if reap:
         _print_reaped(out, reaped)
-    rows: list[list[str | Cell]] = [
-        [
-            entry.id,
-            entry.status.name,
-            Cell(state_text(entry), STATE_STYLES.get(entry.status.state, "")),
-            text.age(entry.status.created_at),
-            str(entry.run.priority if entry.run else 0),
-            entry.run.owner if entry.run else "",
-            f"{entry.status.env_steps:,}",
-        ]
-        for entry in (*view.running, *view.not_recorded, *view.queued, *view.paused)
-    ]
-    if rows:
-        out.table(["id", "name", "state", "age", "priority", "owner", "steps"], rows)
-    else:
-        out.line("nothing runs and nothing waits; put a run into the queue with: rlctl launch -f FILE --detach")
-    for worker in view.workers:
-        slots = f"cpu={worker.cpus} gpu={worker.gpus} memory_mb={worker.memory_mb}"
-        out.line(f"worker {worker.id}: {slots}, {worker.throughput:,.0f} steps/s", "dim")
-    if view.not_recorded:
-        out.line(f"record those whose process is gone: rlctl queue --reap{in_runs_dir(runs_dir)}", "dim")
-    if view.queued and not view.workers:
-        out.line(f"no worker serves this queue; start one with: rlctl worker{in_runs_dir(runs_dir)}", "yellow")
+    print_queue(out, view.document(), in_runs_dir(runs_dir))
 
 
 def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,8 +19,6 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlstudio.control.registry.promotion import PromotionVerdict
-    from rlstudio.control.registry.records import Version
     from rlstudio.control.registry.releases import Releases
 
 STAGE_STYLES = {"production": "green", "staging": "cyan", "archived": "dim"}
@@ -62,6 +60,7 @@ def promote(
     rlctl promote last --model cartpole --to production
     rlctl promote cartpole:3 --to production --min-return 475 --if-current 2
     """
+    from rlstudio.control.registry.documents import release_document
     from rlstudio.control.registry.promotion import PromotionConfig
     from rlstudio.control.registry.records import Stage
     from rlstudio.control.registry.releases import PromotionRefused, refuse_empty_reason
@@ -77,9 +76,12 @@ def promote(
     try:
         release = releases.promote(version, Stage(to), cfg, if_current=if_current, force=force, imports=names)
     except PromotionRefused as refused:
-        _print_release(refused.version, refused.verdict, json, f"{version.name} stays in stage {version.stage}")
+        print_release(
+            release_document(refused.version, refused.verdict), json, f"{version.name} stays in stage {version.stage}"
+        )
         raise
-    _print_release(release.version, release.verdict, json, f"{release.version.name} is in {release.version.stage}")
+    document = release_document(release.version, release.verdict)
+    print_release(document, json, f"{release.version.name} is in {release.version.stage}")
     return 0
 
 
@@ -142,29 +144,33 @@ def models(
     versions = releases.versions(model)
     history = [] if model is None else releases.history(model)
     out = stdout()
+    document = models_document(versions, history)
     if json:
-        out.document(models_document(versions, history))
-        return
-    if not versions:
+        out.document(document)
+    elif not versions:
         out.line(f"no models yet; make one with: rlctl promote RUN --model NAME{in_runs_dir(runs_dir)}")
-        return
+    else:
+        print_models(out, document)
+
+
+def print_models(out: Terminal, document: Mapping[str, Any]) -> None:
     rows: list[list[str | Cell]] = [
         [
-            version.name,
-            Cell(version.stage, STAGE_STYLES.get(version.stage, "")),
-            text.age(version.created_at),
-            version.run_id or "-",
-            f"{version.step:,}",
-            version.digest[:12],
+            version["name"],
+            Cell(version["stage"], STAGE_STYLES.get(version["stage"], "")),
+            text.age(version["created_at"]),
+            version["run_id"] or "-",
+            f"{version['step']:,}",
+            version["digest"][:12],
         ]
-        for version in versions
+        for version in document["versions"]
     ]
     out.table(["version", "stage", "age", "run", "steps", "digest"], rows)
-    if history:
+    if document["history"]:
         out.line()
         out.table(
             ["when", "version", "what", "stage", "by", "why"],
-            [[d.at, str(d.version), d.kind, d.stage, d.actor, d.reason] for d in history],
+            [[d["at"], str(d["version"]), d["kind"], d["stage"], d["actor"], d["reason"]] for d in document["history"]],
         )
 
 
@@ -175,32 +181,30 @@ def _releases(runs_dir: Path) -> Releases:
     return Releases(Workspace(runs_dir))
 
 
-def _print_release(version: Version, verdict: PromotionVerdict | None, json: bool, headline: str) -> None:
-    from rlstudio.control.registry.documents import release_document
-
+def print_release(document: Mapping[str, Any], json: bool, headline: str) -> None:
     out = stdout()
     if json:
-        out.document(release_document(version, verdict))
+        out.document(document)
         return
     out.line(headline, "bold")
-    if verdict is not None:
-        _print_verdict(out, verdict)
+    if document["verdict"] is not None:
+        _print_verdict(out, document["verdict"])
 
 
-def _print_verdict(out: Terminal, verdict: PromotionVerdict) -> None:
+def _print_verdict(out: Terminal, verdict: Mapping[str, Any]) -> None:
     """Every number that the decision rests on."""
-    settings = verdict.settings
-    out.line(f"  {verdict.reason}")
-    out.line(f"  candidate    {_earned(verdict.candidate)}, {verdict.episodes} episodes")
-    if verdict.incumbent is not None:
-        out.line(f"  production   {_earned(verdict.incumbent)}, on the same seeds")
-    for look in verdict.looks:
-        bounds = f"{text.number(look.mean)} {text.interval((look.lower, look.upper))}"
-        out.line(f"  difference   {bounds} after {look.n} episodes, at error rate {look.alpha:.2g}")
-    for name, gate in verdict.gates.items():
+    settings = verdict["settings"]
+    out.line(f"  {verdict['reason']}")
+    out.line(f"  candidate    {_earned(verdict['candidate'])}, {verdict['episodes']} episodes")
+    if verdict["incumbent"] is not None:
+        out.line(f"  production   {_earned(verdict['incumbent'])}, on the same seeds")
+    for look in verdict["looks"]:
+        bounds = f"{text.number(look['mean'])} {text.interval((look['lower'], look['upper']))}"
+        out.line(f"  difference   {bounds} after {look['n']} episodes, at error rate {look['alpha']:.2g}")
+    for name, gate in verdict["gates"].items():
         out.line(f"  {name:<12} {text.number(abs(gate['found']))}, wanted {text.number(abs(gate['wanted']))}")
     asked = f"margin {settings['margin']:g}, error rate {settings['alpha']:g}"
-    out.line(f"  asked for    {asked}, at most {settings['budget']} episodes; seed {verdict.seed}", "dim")
+    out.line(f"  asked for    {asked}, at most {settings['budget']} episodes; seed {verdict['seed']}", "dim")
 
 
 def _earned(summary: Mapping[str, float]) -> str:

@@ -58,12 +58,13 @@ def ls(
         if not json:
             out.line(str(nothing))
             return
+    rows = list_documents(entries, workspace.references())
     if json:
-        out.document(list_documents(entries, workspace.references()))
+        out.document(rows)
     elif not entries:
         out.line(f"no runs in {runs_dir} yet; start one with: rlctl launch -f configs/ppo/cartpole.yaml")
     else:
-        print_runs(out, entries, workspace.references())
+        print_runs(out, rows)
         if total > len(entries):
             out.line(f"{total - len(entries)} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
 
@@ -88,39 +89,35 @@ def show(
 ) -> None:
     """Show a run: state, progress, evaluation, hashes, checkpoints; of several runs, a table and the mean of each
     group."""
+    from rlstudio.cli.screen.curve_line import curve_line
     from rlstudio.cli.screen.describe import print_run
     from rlstudio.control.runs.documents import whole_document
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
     selection = Selection(words, states, envs, algos, tags)
-    entries = selection.entries(workspace)
+    entries, references = selection.entries(workspace), workspace.references()
     if lineage:
-        from rlstudio.cli.screen.lineage_view import show_lineage
+        from rlstudio.cli.screen.lineage_view import print_lineage
+        from rlstudio.control.runs.documents import lineage_document
 
-        show_lineage(workspace, selection.only_one(entries, "--lineage"), json)
+        document = lineage_document(workspace, selection.only_one(entries, "--lineage"))
+        if json:
+            stdout().document(document)
+        else:
+            print_lineage(stdout(), document)
         return
     if len(entries) > 1 and not json:
-        _print_groups(workspace, entries)
+        from rlstudio.cli.screen.run_table import print_groups_of_runs
+        from rlstudio.control.runs.documents import list_documents
+
+        print_groups_of_runs(stdout(), list_documents(entries, references))
         return
-    references = workspace.references()
     documents = [whole_document(entry, references) for entry in entries]
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     else:
-        print_run(stdout(), documents[0])
-
-
-def _print_groups(workspace: Workspace, entries: Sequence[Entry]) -> None:
-    from rlstudio.cli.screen.run_table import print_runs
-    from rlstudio.cli.screen.seeds import summary_line
-    from rlstudio.control.runs.select import by_name
-
-    print_runs(stdout(), entries, workspace.references())
-    for name, group in by_name(entries).items():
-        returns = [entry.status.eval_return for entry in group if entry.status.eval_return is not None]
-        if len(group) > 1 and returns:
-            stdout().line(f"{name}: {summary_line(returns)}", "bold")
+        print_run(stdout(), documents[0], curve_line(entries[0]))
 
 
 def tag(

@@ -14,7 +14,7 @@ from rlstudio.cli.commands import sweep_steering
 from rlstudio.cli.failures import INTERRUPTED
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
-from rlstudio.cli.screen.sweep_view import print_sweep, view
+from rlstudio.cli.screen.sweep_view import print_sweep, print_sweeps, view
 from rlstudio.cli.screen.terminal import Terminal, stderr, stdout
 from rlstudio.core.errors import StorageError, UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
@@ -134,7 +134,7 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
     if json:
         stdout().document(summary.document())
         return 0
-    print_sweep(out, summary)
+    print_sweep(out, summary.document())
     if summary.best is None:
         return 1
     out.line(f"pictures and the best config: rlctl sweep show {name} --out DIR{where}", "dim")
@@ -156,7 +156,7 @@ def show(
     if json:
         stdout().document(summary.document())
     else:
-        print_sweep(stdout(), summary)
+        print_sweep(stdout(), summary.document())
     if out is not None:
         _write(summary, out, ".png" if png else ".svg", stderr() if json else stdout())
 
@@ -170,17 +170,14 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
 
     workspace = Workspace(runs_dir)
     sweeps = None if workspace.is_empty else Sweeps(workspace.records.database)
-    listing = [] if sweeps is None else [(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
+    listing = [] if sweeps is None else [list_document(entry, sweeps.trials(entry.name)) for entry in sweeps.all()]
     terminal = stdout()
     if json:
-        terminal.document([list_document(entry, trials) for entry, trials in listing])
+        terminal.document(listing)
     elif not listing:
         terminal.line(f"no sweeps in {runs_dir} yet; start one with: rlctl sweep -f FILE")
     else:
-        rows = [
-            [s.name, s.current, text.age(s.created_at), str(len(t)), str(sum(x.is_live for x in t))] for s, t in listing
-        ]
-        terminal.table(["name", "state", "age", "trials", "live"], rows)
+        print_sweeps(terminal, listing)
 
 
 def _summary(runs_dir: Path, name: str) -> SweepSummary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,11 +25,9 @@ def detach(
     workspace: Workspace, name: str, max_concurrent: int | None = None, *, take_over: bool = False, json: bool = False
 ) -> int:
     """Drive a sweep that is in the store in the background, with `rlctl sweep --resume`; returns the exit code."""
-    from rlstudio.control.sweep.background import log_path, start_driver
+    from rlstudio.control.sweep.background import log_path, resume_command, start_driver
 
-    again = ["sweep", "--resume", name, "--runs-dir", str(workspace.runs_dir)]
-    again += [] if max_concurrent is None else ["--max-concurrent", str(max_concurrent)]
-    sweep = start_driver(workspace, name, [sys.executable, "-P", "-m", "rlstudio.cli.app", *again], take_over=take_over)
+    sweep = start_driver(workspace, name, resume_command(workspace, name, max_concurrent), take_over=take_over)
     log, where, out = log_path(workspace, name), in_runs_dir(workspace.runs_dir), stdout()
     if json:
         out.document({"name": name, "state": sweep.current, "pid": sweep.process.pid, "log": str(log)})

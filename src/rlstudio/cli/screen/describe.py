@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import with_runs_dir
 from rlstudio.cli.screen.summary import workers_text
 from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
-if TYPE_CHECKING:
-    from rlstudio.control.workspace import Entry
-
 NOT_RECORDED = " (not yet recorded)"
 """The process is gone and the store does not say so yet: reading never writes."""
 
 
-def state_text(entry: Entry) -> str:
+def state_text(run: Mapping[str, Any]) -> str:
     """The state for a person, with its reason."""
-    status = entry.status
-    reason = f": {status.reason}" if status.reason else ""
-    return f"{status.state}{reason}{'' if entry.recorded else NOT_RECORDED}"
+    reason = f": {run['reason']}" if run["reason"] else ""
+    return f"{run['state']}{reason}{'' if run.get('recorded', True) else NOT_RECORDED}"
 
 
 def _seeds(report: Mapping[str, object]) -> str | None:
@@ -55,18 +51,18 @@ def _curriculum(standing: dict[str, Any] | None) -> str | None:
     return None if standing is None else standing_text(standing)
 
 
-def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
-    state = run["state"]
+def print_run(out: Terminal, run: Mapping[str, Any], curve: str = "") -> None:
+    """`curve`: its returns so far, in one line. A server does not say where a run lies: then there is no path."""
+    path = run.get("path")
     out.line(f"{run['name']}  {run['id']}", "bold")
-    mark = "" if run.get("recorded", True) else NOT_RECORDED
-    out.line(f"{state}{': ' if run['reason'] else ''}{run['reason']}{mark}", STATE_STYLES.get(state, ""))
+    out.line(state_text(run), STATE_STYLES.get(run["state"], ""))
     exact = "yes" if run["exact"] else f"no, {run['exact_reason']}"
     bounds = tuple(run["eval_interval"]) if run["eval_interval"] else None
     facts = {
         "handle": run.get("handle"),
         "tags": ", ".join(run.get("tags", ())),
         "note": run.get("note"),
-        "message": with_runs_dir(run["message"], Path(run["path"]).parent),
+        "message": with_runs_dir(run["message"], Path(path).parent) if path else run["message"],
         "algorithm": run["algo"],
         "environment": f"{run['env_id']}, seed {run['seed']}",
         "workers": workers_text(run["rollout_workers"]),
@@ -75,6 +71,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "curriculum": _curriculum(run.get("curriculum")),
         "training": f"return {text.number(run['train_return'])}" if run["train_return"] is not None else None,
         "evaluation": f"{text.number(run['eval_return'])}, 95 % interval {text.interval(bounds)}",
+        "curve": curve,
         "exact resume": exact,
         "learners": (run["topology"] or {}).get("learners"),
         "numerics": _numerics(run["topology"]),
@@ -85,7 +82,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
         "owner": run.get("owner"),
         "attempt": run.get("attempt") if (run.get("attempt") or 0) > 1 else None,
         "created": f"{run['created_at']} ({text.age(run['created_at'])} ago)",
-        "folder": run["path"],
+        "folder": path,
     }
     for label, value in facts.items():
         if value:
@@ -98,7 +95,7 @@ def print_run(out: Terminal, run: Mapping[str, Any]) -> None:
                 str(entry["epoch"]),
                 text.size(entry["size"]),
                 entry["state_hash"][:12],
-                entry["path"],
+                entry.get("path", ""),
             ]
             for entry in run["checkpoints"]
         ]

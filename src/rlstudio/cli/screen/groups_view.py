@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Cell, Terminal
 
 if TYPE_CHECKING:
-    from rlstudio.experiment.analysis.compare_groups import GroupComparison
     from rlstudio.experiment.analysis.curves import Curve
-    from rlstudio.ops.statistics import IntervalEstimate
 
 MAX_WIDTH = 100
+LONGEST_IN_HEADER = 20
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
 
-def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
+def print_curves(
+    out: Terminal, curves: Sequence[Curve], metric: str, x_label: str = "environment steps", unit: str = "steps"
+) -> None:
     """One chart for all curves, and below it what each is and where it ended."""
     from rlstudio.cli.screen.chart import ChartLine, chart
     from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
@@ -33,11 +33,11 @@ def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
         series = [finite_points(*run) for run in curve.runs] if over is None else [(over.xs, over.centre)]
         lines += [ChartLine(xs, ys, letter, style) for xs, ys in series]
         ends = "" if over is None else f" {text.interval((float(over.low[-1]), float(over.high[-1])))}"
-        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} steps" for xs, ys in series]
+        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} {unit}" for xs, ys in series]
         legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
         legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
-    for row in chart(lines, width=width, title=metric, x_label="environment steps"):
+    for row in chart(lines, width=width, title=metric, x_label=x_label):
         out.pieces(row)
     for row in legend:
         out.pieces(row)
@@ -45,25 +45,27 @@ def print_curves(out: Terminal, curves: Sequence[Curve], metric: str) -> None:
         out.line(INTERVAL, "dim")
 
 
-def print_groups(out: Terminal, comparison: GroupComparison) -> None:
-    first, *others = comparison.groups
-    envs = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.envs))
-    algos = ", ".join(dict.fromkeys(name for group in comparison.groups for name in group.algos))
-    better = ", less is better" if comparison.minimize else ""
-    out.line(f"{comparison.metric} at the end of each run{better}; {algos} on {envs}", "bold")
-    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {first.name})"] if others else [])]
+def print_groups(out: Terminal, comparison: Mapping[str, Any]) -> None:
+    first, *others = comparison["groups"]
+    envs = ", ".join(dict.fromkeys(name for group in comparison["groups"] for name in group["envs"]))
+    algos = ", ".join(dict.fromkeys(name for group in comparison["groups"] for name in group["algos"]))
+    better = ", less is better" if comparison["direction"] == "minimize" else ""
+    out.line(f"{comparison['metric']} at the end of each run{better}; {algos} on {envs}", "bold")
+    reference = text.cut_middle(first["name"], LONGEST_IN_HEADER)
+    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {reference})"] if others else [])]
     rows = []
-    for group in comparison.groups:
-        improvement = [_estimate(group.improvement, "{:.2f}".format)] if others else []
-        rows.append([group.name, str(group.n), _estimate(group.iqm), _estimate(group.mean), *improvement])
+    for group in comparison["groups"]:
+        improvement = [_estimate(group["improvement"], "{:.2f}".format)] if others else []
+        rows.append([group["name"], str(group["n"]), _estimate(group["iqm"]), _estimate(group["mean"]), *improvement])
     out.table(header, rows, shrinking={"group": 12})
-    for note in comparison.notes:
+    for note in comparison["notes"]:
         out.line(f"note: {note}", "yellow")
 
 
-def _estimate(estimate: IntervalEstimate | None, number: Callable[[float], str] = text.number) -> str:
+def _estimate(estimate: Mapping[str, float | None] | None, number: Callable[[float], str] = text.number) -> str:
     """One run has no interval."""
-    if estimate is None:
+    if estimate is None or estimate["value"] is None:
         return "-"
-    ends = "" if math.isnan(estimate.low) else f" [{number(estimate.low)}, {number(estimate.high)}]"
-    return f"{number(estimate.value)}{ends}"
+    low, high = estimate["low"], estimate["high"]
+    ends = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return f"{number(estimate['value'])}{ends}"

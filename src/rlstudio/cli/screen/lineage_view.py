@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlstudio.cli.screen.describe import NOT_RECORDED
-from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal, stdout
-
-if TYPE_CHECKING:
-    from rlstudio.control.workspace import Entry, Workspace
+from rlstudio.cli.screen.terminal import STATE_STYLES, Terminal
 
 
-def show_lineage(workspace: Workspace, entry: Entry, json: bool) -> None:
-    from rlstudio.control.runs.documents import lineage_document
-    from rlstudio.control.runs.relatives import relatives_of
-
-    out = stdout()
-    if json:
-        out.document(lineage_document(workspace, entry))
-        return
-    recorded, events = entry.lineage(), entry.history()
-    known = relatives_of(workspace.records, entry.run) if entry.run else []
-    relatives = [(depth, workspace.entry(run)) for depth, run in known]
-    for depth, relative in relatives:
-        _print_relative(out, depth, relative, relative.id == entry.id)
-    if not relatives:
-        out.line(entry.id, "bold")
+def print_lineage(out: Terminal, document: Mapping[str, Any]) -> None:
+    for relative in document["relatives"]:
+        _print_relative(out, relative, relative["id"] == document["id"])
+    if not document["relatives"]:
+        out.line(document["id"], "bold")
     out.line()
-    for label, value in _flat(recorded):
+    # Packages are hundreds of lines; --json has them.
+    facts = {name: value for name, value in document["lineage"].items() if name != "packages"}
+    for label, value in _flat(facts):
         out.line(f"  {label:<24} {value}")
-    if events:
+    if document["history"]:
         out.line()
-        rows = [[event.at, event.state, event.reason, str(event.token), event.message] for event in events]
+        rows = [
+            [event["at"], event["state"], event["reason"], str(event["token"]), event["message"]]
+            for event in document["history"]
+        ]
         out.table(["when", "state", "reason", "token", "message"], rows)
 
 
-def _print_relative(out: Terminal, depth: int, entry: Entry, is_asked: bool) -> None:
-    run, status = entry.run, entry.status
-    branch = "   " * (depth - 1) + "└─ " if depth else ""
-    origin = f" at {run.parent_step:,}" if run is not None and run.parent_step is not None else ""
-    state = f"{status.state.lower()}{'' if entry.recorded else NOT_RECORDED}"
+def _print_relative(out: Terminal, run: Mapping[str, Any], is_asked: bool) -> None:
+    branch = "   " * (run["depth"] - 1) + "└─ " if run["depth"] else ""
+    origin = f" at {run['parent_step']:,}" if run["parent_step"] is not None else ""
+    state = f"{run['state'].lower()}{'' if run['recorded'] else NOT_RECORDED}"
     mark = "  <- this one" if is_asked else ""
-    line = f"{branch}{entry.id}{origin}  {status.name}  {state}, {status.env_steps:,} steps{mark}"
-    out.line(line, "bold" if is_asked else STATE_STYLES.get(status.state, ""))
+    line = f"{branch}{run['id']}{origin}  {run['name']}  {state}, {run['env_steps']:,} steps{mark}"
+    out.line(line, "bold" if is_asked else STATE_STYLES.get(run["state"], ""))
 
 
 def _flat(value: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:

@@ -17,17 +17,22 @@ def in_runs_dir(runs_dir: Path) -> str:
 
 _FINDS_RUNS = re.compile(
     r"(?<![\w/.-])rlctl (?:adopt|backup|cancel|diff|eval|export|fork|gc|launch|logs|ls|models|pause|play|plot|promote|"
-    r"queue|record|resume|rm|rollback|run|show|stop|sweep|worker)\b[^,;()`\n]*"
+    r"queue|record|resume|rm|rollback|run|serve|show|stop|sweep|token|worker)\b[^,;()`\n]*"
 )
 """A command in a message that looks for runs: it ends where the sentence does."""
 
 
 def with_runs_dir(message: str, runs_dir: Path) -> str:
     """A message of the rooms below, which do not know the option: its commands then find the runs of this one."""
-    where = in_runs_dir(runs_dir)
-    if not where:
+    return with_place(message, in_runs_dir(runs_dir))
+
+
+def with_place(message: str, where: str) -> str:
+    """The same, with the option written out: ` --runs-dir DIR` or ` --server URL`."""
+    option = where.strip().partition(" ")[0]
+    if not option:
         return message
-    return _FINDS_RUNS.sub(lambda match: match[0] if "--runs-dir" in match[0] else _with(match[0], where), message)
+    return _FINDS_RUNS.sub(lambda match: match[0] if option in match[0] else _with(match[0], where), message)
 
 
 def _with(command: str, where: str) -> str:

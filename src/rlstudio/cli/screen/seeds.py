@@ -42,7 +42,7 @@ def recorded_result(entry: Entry) -> SeedResult:
 
 def _recorded_summary(folder: RunFolder) -> Summary | None:
     """The last evaluation among the metrics."""
-    from rlstudio.experiment.metrics.reader import read_series
+    from rlstudio.experiment.metrics.indexed.index import read_series
     from rlstudio.ops.statistics import Summary
 
     keys = {field.name: f"eval/return_{field.name}" for field in fields(Summary)} | {"n": "eval/episodes"}

@@ -43,7 +43,8 @@ def header(session: Session, origin: str) -> list[str]:
 
 def workers_text(facts: Mapping[str, object]) -> str:
     """`4, process (as configured)`; empty without rollout workers."""
-    return f"{facts['workers']}, {facts['backend']} ({facts['reason']})" if facts else ""
+    mode = ", async" if facts.get("mode") == "async" else ""
+    return f"{facts['workers']}, {facts['backend']}{mode} ({facts['reason']})" if facts else ""
 
 
 def _world(session: Session) -> str:

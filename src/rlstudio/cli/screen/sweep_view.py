@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Cell, Terminal
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from rlstudio.control.sweep.driver import Driver, SweepProgress
-    from rlstudio.control.sweep.report import SweepSummary
     from rlstudio.control.sweep.sweeps import Trial
 
 ROWS = 12
@@ -103,49 +102,54 @@ def _table(driver: Driver, snapshot: SweepProgress) -> Group:
     return Group(Text(text.safe(headline(driver, snapshot)), style="bold", no_wrap=True, overflow="ellipsis"), table)
 
 
-def print_sweep(out: Terminal, summary: SweepSummary) -> None:
-    from rlstudio.control.sweep.report import importance
-
-    best = summary.best
-    sweep = summary.sweep
-    out.line(f"{sweep.name}  {sweep.current}  {summary.env_steps():,} environment steps", "bold")
-    if sweep.is_driven:
-        out.line(f"process {sweep.process.pid} on {sweep.process.host} drives it", "dim")
-    paused = sum(run.is_paused for run in summary.runs)
-    if paused and sweep.is_driven:
-        out.line(f"{paused} of its runs are paused by their user; go on with each: rlctl resume RUN", "yellow")
-    out.table(["trial", "state", "epoch", summary.cfg.metric, "bound", "runs", "settings"], trial_rows(summary, best))
-    if shares := importance(summary):
-        out.line(f"how much of {summary.cfg.metric} each setting explains:", "dim")
+def print_sweep(out: Terminal, sweep: Mapping[str, Any]) -> None:
+    out.line(f"{sweep['name']}  {sweep['state']}  {sweep['env_steps']:,} environment steps", "bold")
+    if driver := sweep["driver"]:
+        out.line(f"process {driver['pid']} on {driver['host']} drives it", "dim")
+    if sweep["paused"] and driver:
+        out.line(f"{sweep['paused']} of its runs are paused by their user; go on with each: rlctl resume RUN", "yellow")
+    out.table(["trial", "state", "epoch", sweep["metric"], "bound", "runs", "settings"], _trial_rows(sweep))
+    if shares := sweep["importance"]:
+        out.line(f"how much of {sweep['metric']} each setting explains:", "dim")
         for path, share in shares.items():
             out.line(f"  {share:4.2f}  {path}", "dim")
+    best = next((trial for trial in sweep["trials"] if trial["number"] == sweep["best"]), None)
     if best is None:
         out.line("no trial has completed", "yellow")
         return
-    value = text.number(summary.value(best))
-    seeds = text.plural(len(summary.cfg.seeds), "seed")
-    out.line(f"best: trial {best.number}, {summary.cfg.metric} {value} over {seeds}", "green")
-    out.line(f"  {settings(best)}")
+    seeds = text.plural(len(sweep["seeds"]), "seed")
+    out.line(f"best: trial {best['number']}, {sweep['metric']} {text.number(best['value'])} over {seeds}", "green")
+    out.line(f"  {settings_text(best['params'])}")
 
 
-def trial_rows(summary: SweepSummary, best: Trial | None) -> list[list[str | Cell]]:
+def print_sweeps(out: Terminal, sweeps: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        [sweep["name"], sweep["state"], text.age(sweep["created_at"]), str(sweep["trials"]), str(sweep["live"])]
+        for sweep in sweeps
+    ]
+    out.table(["name", "state", "age", "trials", "live"], rows)
+
+
+def _trial_rows(sweep: Mapping[str, Any]) -> list[list[str | Cell]]:
     return [
         [
-            f"{trial.number}{' *' if best is not None and trial.number == best.number else ''}",
-            Cell(trial.state, STYLES.get(trial.state, "")),
-            f"{max(trial.results, default=0)}/{summary.epochs}",
-            text.number(summary.value(trial)),
-            text.number(summary.bound(trial)),
-            summary.cfg.run_name(trial.number),
-            settings(trial),
+            f"{trial['number']}{' *' if trial['number'] == sweep['best'] else ''}",
+            Cell(trial["state"], STYLES.get(trial["state"], "")),
+            f"{trial['epoch']}/{sweep['epochs']}",
+            text.number(trial["value"]),
+            text.number(trial["bound"]),
+            trial["name"],
+            settings_text(trial["params"]),
         ]
-        for trial in summary.trials
+        for trial in sweep["trials"]
     ]
 
 
 def settings(trial: Trial) -> str:
+    return settings_text(trial.params)
+
+
+def settings_text(params: Mapping[str, object]) -> str:
     """The settings of a trial as they are written on a command line."""
-    overrides = [
-        f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in trial.params.items()
-    ]
+    overrides = [f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in params.items()]
     return " ".join(overrides).replace(", ", ",")

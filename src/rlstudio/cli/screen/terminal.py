@@ -13,7 +13,7 @@ from contextlib import suppress
 from io import StringIO
 from typing import NamedTuple, TextIO
 
-from rlstudio.cli.screen.text import cut, safe
+from rlstudio.cli.screen.text import cut, cut_middle, safe
 from rlstudio.core.errors import StorageError
 
 STYLES = {
@@ -28,6 +28,8 @@ STYLES = {
 }
 
 SEPARATOR = "  "
+NAMES = frozenset({"name", "group"})
+"""Columns of a table that are cut in the middle."""
 
 STATE_STYLES = {
     "COMPLETED": "green",
@@ -92,7 +94,7 @@ class Terminal:
         shrinking: Mapping[str, int] | None = None,
     ) -> None:
         """Columns under their names, as wide as they need to be. `shrinking`: columns that are cut, down to so many
-        characters, where the table would be wider than the terminal."""
+        characters, where the table would be wider than the terminal; names (`NAMES`) in their middle."""
         cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
         cells = [[Cell(safe(cell.text), cell.style) for cell in row] for row in cells]
         cells.insert(0, [Cell(name, "dim") for name in header])
@@ -102,8 +104,9 @@ class Terminal:
             _shrink(widths, least, shutil.get_terminal_size().columns)
         for row in cells:
             padded = [
-                self.style(cut(cell.text, width), cell.style) + " " * (width - len(cell.text))
-                for cell, width in zip(row, widths, strict=True)
+                self.style((cut_middle if name in NAMES else cut)(cell.text, width), cell.style)
+                + " " * (width - len(cell.text))
+                for name, cell, width in zip(header, row, widths, strict=True)
             ]
             self._write(SEPARATOR.join(padded).rstrip() + "\n")
 

@@ -27,7 +27,18 @@ class QueueView:
             "paused": self.paused,
             "not_recorded": self.not_recorded,
         }
-        served = [{"id": worker.id, "host": worker.process.host, "pid": worker.process.pid} for worker in self.workers]
+        served = [
+            {
+                "id": worker.id,
+                "host": worker.process.host,
+                "pid": worker.process.pid,
+                "cpus": worker.cpus,
+                "gpus": worker.gpus,
+                "memory_mb": worker.memory_mb,
+                "steps_per_second": worker.throughput,
+            }
+            for worker in self.workers
+        ]
         return {
             **{name: [entry_document(entry) for entry in entries] for name, entries in lists.items()},
             "workers": served,

@@ -42,10 +42,11 @@ class Worker:
         self._stop_asked = False
         self._wake, self._waker = os.pipe()
 
-    def serve(self) -> None:
-        """Tick after tick. A store that is away is waited for."""
+    def serve(self, *, until_signal: bool = True) -> None:
+        """Tick after tick. A store that is away is waited for. Not `until_signal`: until `stop`, in a thread."""
         self._workers.register(self.id, this_process(), self._scheduler.slots)
-        previous = {signum: signal.signal(signum, self._ask_to_stop) for signum in (signal.SIGINT, signal.SIGTERM)}
+        signals = (signal.SIGINT, signal.SIGTERM) if until_signal else ()
+        previous = {signum: signal.signal(signum, self._asked_to_stop) for signum in signals}
         try:
             self._loop()
         finally:
@@ -97,6 +98,10 @@ class Worker:
             for descriptor in opened:
                 os.close(descriptor)
 
-    def _ask_to_stop(self, signum: int, frame: FrameType | None) -> None:
+    def _asked_to_stop(self, signum: int, frame: FrameType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave after this tick; from a signal or another thread."""
         self._stop_asked = True
         os.write(self._waker, b"x")

@@ -10,12 +10,13 @@ from typing import Unpack
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.lease import StoreLease, recording_failure
+from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import check, request_of, with_follow_ups
-from rlstudio.control.store.records import RunRow, SweepOrigin
+from rlstudio.control.store.records import RunRequest, RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import CheckpointError, Incompatible, UserError
 from rlstudio.core.host.portable import require
-from rlstudio.core.host.process import this_process
+from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import LONGEST_NAME, ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -25,8 +26,6 @@ from rlstudio.experiment.run.run_writer import ResumeTerms
 from rlstudio.experiment.run.session import Session
 from rlstudio.experiment.training.environments import refuse_elsewhere
 
-FORK_NAME = re.compile(r"-fork[0-9]*\Z")
-
 
 def fork(
     workspace: Workspace,
@@ -35,11 +34,12 @@ def fork(
     overrides: Sequence[str] = (),
     *,
     empty_replay: bool = False,
+    key: str | None = None,
     **origin: Unpack[SweepOrigin],
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
-    if that is damaged. `origin`: its sweep and trial. Without `name=...` among the overrides the child gets a name of
-    its own: its parent's goes on to mean its parent."""
+    if that is damaged. `key`: as `Store.create` takes it. `origin`: its sweep and trial. Without `name=...` among the
+    overrides the child gets a name of its own: its parent's goes on to mean its parent."""
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, parent.name))}"]
@@ -47,7 +47,23 @@ def fork(
     require(cfg.runtime.numerics)
     if cfg.register.model is not None:
         check(cfg)
-    child = workspace.store.create(request_of(cfg, parent_id=parent.id, **origin), owner=this_process())
+    request = request_of(cfg, parent_id=parent.id, **origin)
+    return begun_at(workspace, request, cfg, source, checkpoint, overrides, empty_replay=empty_replay, key=key)
+
+
+def begun_at(
+    workspace: Workspace,
+    request: RunRequest,
+    cfg: ExperimentConfig,
+    source: RunFolder,
+    checkpoint: str,
+    overrides: Sequence[str] = (),
+    *,
+    empty_replay: bool = False,
+    key: str | None = None,
+) -> Session:
+    """The new run that was asked for, from a checkpoint of another; it leaves nothing behind if it cannot begin."""
+    child = workspace.store.create(request, owner=this_process(), key=key)
     with recording_failure(workspace.store, child):
         folder = folder_of(workspace, child)
         lease = StoreLease(workspace.store, child, folder.path)
@@ -57,7 +73,7 @@ def fork(
         epoch = info.epoch
         if epoch >= cfg.train.epochs:
             raise UserError(
-                f"fork of run {parent.id}: it has done {epoch} epochs at {info.step:,} steps and train.epochs is"
+                f"fork of run {source.id}: it has done {epoch} epochs at {info.step:,} steps and train.epochs is"
                 f" {cfg.train.epochs}; give it more with train.epochs={2 * epoch}"
             )
         return with_follow_ups(workspace, _opened(folder, cfg, lease, " ".join(overrides)))
@@ -73,10 +89,10 @@ def is_named(overrides: Sequence[str]) -> bool:
     return any(override.partition("=")[0] == "name" for override in overrides)
 
 
-def free_name(workspace: Workspace, parent: str) -> str:
+def free_name(workspace: Workspace, parent: str, word: str = "fork") -> str:
     """`NAME-fork`, `NAME-fork2`, ...: the first that no run has; the same for a fork of a fork."""
-    taken, base = workspace.references().groups, FORK_NAME.sub("", parent)
-    endings = (f"-fork{'' if number == 1 else number}" for number in count(1))
+    taken, base = workspace.references().groups, re.sub(rf"-{word}[0-9]*\Z", "", parent)
+    endings = (f"-{word}{'' if number == 1 else number}" for number in count(1))
     names = (f"{base[: LONGEST_NAME - len(ending)]}{ending}" for ending in endings)
     return next(name for name in names if name not in taken)
 
@@ -96,10 +112,18 @@ def fork_later(
     overrides: Sequence[str] = (),
     *,
     empty_replay: bool = False,
+    key: str | None = None,
 ) -> RunRow:
-    """The child in the queue."""
+    """The child in the queue. A `key` makes it once; what a process that was killed left half-made is made anew."""
     refuse_elsewhere(parent.env_id)
-    return queued(workspace, fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay))
+    known = None if key is None else workspace.store.run_of_key(key)
+    if known is not None:
+        if known.is_managed or (known.is_owned and not is_gone(known.process)):
+            return known
+        workspace.reap()
+        remove(workspace, workspace.find(known.id))
+    child = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay, key=key)
+    return queued(workspace, child)
 
 
 def queued(workspace: Workspace, session: Session) -> RunRow:

@@ -16,13 +16,20 @@ LONGEST_NOTE = 10_000
 
 def tag_runs(workspace: Workspace, entries: Iterable[Entry], tag: str, *, remove: bool = False) -> list[RunRow]:
     """Give every run the tag, or take it away; one that has it, or has it not, stays as it is."""
-    if not TAG.fullmatch(tag):
-        raise UserError(f"tag {tag[:100]!r}: use 1 to 64 letters, digits, _ . : + or - (and a letter or digit first)")
+    check_tags([tag])
     rows = []
     for run in (_listed(workspace, entry) for entry in entries):
         others = [known for known in run.tags if known != tag]
         rows.append(workspace.store.annotate(run.id, tags=others if remove else [*others, tag]))
     return rows
+
+
+def check_tags(tags: Iterable[str]) -> None:
+    for tag in tags:
+        if not TAG.fullmatch(tag):
+            raise UserError(
+                f"tag {tag[:100]!r}: use 1 to 64 letters, digits, _ . : + or - (and a letter or digit first)"
+            )
 
 
 def write_note(workspace: Workspace, entries: Iterable[Entry], note: str) -> list[RunRow]:

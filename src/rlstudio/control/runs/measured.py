@@ -14,7 +14,8 @@ from rlstudio.core.errors import RLStudioError
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.analysis.compare_runs import ABSENT, differences
 from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series, series_over_time
+from rlstudio.experiment.metrics.indexed.snapshot import Axis
 
 OF_ONE_RUN = {"name", "env.seed"}
 """Settings in which repetitions of one experiment differ."""
@@ -23,20 +24,22 @@ MOST_SETTINGS = 2
 """That a label names."""
 
 
-def measured_groups(entries: Sequence[Entry]) -> tuple[MeasuredGroup, ...]:
+def measured_groups(entries: Sequence[Entry], axis: Axis = "env_steps") -> tuple[MeasuredGroup, ...]:
     """The groups of the selected runs, in their order. A run without a folder has measured nothing; if that is so for
-    all of them, the reason of the first one is raised."""
+    all of them, the reason of the first one is raised. `axis`: what curves are over; `time` is seconds since the run
+    first measured something, pauses included."""
     if not any(entry.has_folder for entry in entries):
         entries[0].workspace.folder_to_read(entries[0].id)
     return tuple(
-        MeasuredGroup(label, tuple(_measured(entry) for entry in members))
+        MeasuredGroup(label, tuple(_measured(entry, axis) for entry in members))
         for name, group in by_name(entries).items()
         for label, members in _experiments(name, group).items()
     )
 
 
-def _measured(entry: Entry) -> MeasuredRun:
-    return MeasuredRun(entry.status, read_series(entry.folder.path) if entry.has_folder else {})
+def _measured(entry: Entry, axis: Axis) -> MeasuredRun:
+    read = read_series if axis == "env_steps" else series_over_time
+    return MeasuredRun(entry.status, read(entry.folder.path) if entry.has_folder else {})
 
 
 def _experiments(name: str, entries: Sequence[Entry]) -> dict[str, list[Entry]]:

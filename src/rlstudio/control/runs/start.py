@@ -14,6 +14,7 @@ from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.place import check_place
 from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
+from rlstudio.control.store.store import Fence
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import Conflict, RunBusy, RunNotFound
@@ -69,6 +70,18 @@ def enqueue(
     check_place(workspace, cfg.resources)
     check(cfg)
     return workspace.store.create(request_of(cfg, notify, **origin), key=key)
+
+
+def enqueue_once(workspace: Workspace, experiments: Sequence[ExperimentConfig], *, key: str | None) -> list[RunRow]:
+    """Put experiments that differ in their seeds alone into the queue. A key makes them once: where this was killed
+    half-way, the same call makes those that are missing."""
+    first = experiments[0]
+    refuse_elsewhere(first.env.id)
+    check_place(workspace, first.resources)
+    check(first)
+    return [
+        workspace.store.create(request_of(cfg), key=key and f"{key}/{place}") for place, cfg in enumerate(experiments)
+    ]
 
 
 def check(cfg: ExperimentConfig) -> None:
@@ -152,20 +165,31 @@ def record_again(workspace: Workspace, session: Session) -> None:
 
 
 def lineage_again(workspace: Workspace, run_id: str) -> Lineage:
-    """Of this process; the weights that the run began with stay what they were."""
+    """Of this process; what the run began with, and what it repeats, stay what they were."""
     now, then = lineage(), workspace.store.lineage(run_id)
-    return {**now, "weights": then["weights"]} if "weights" in then else now
+    if "weights" in then:
+        now["weights"] = then["weights"]
+    if "reproduces" in then:
+        now["reproduces"] = then["reproduces"]
+    return now
 
 
-def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *, imports: Sequence[str] = ()) -> RunRow:
+def requeue(
+    workspace: Workspace,
+    run: RunRow,
+    overrides: Sequence[str] = (),
+    *,
+    imports: Sequence[str] = (),
+    fence: Fence = lambda connection: None,
+) -> RunRow:
     """Go on with a run as soon as a worker has room for it; a paused one at its old place in the queue. `imports`:
     modules that the user allows it and this process has imported; they are remembered, since another process opens the
-    run."""
+    run. `fence` raises inside the transaction where this may not be done any more."""
     refuse_busy(run)
     refuse_elsewhere(run.env_id)
     workspace.import_consented(run)
     if run.is_paused and not overrides and not imports:
-        return workspace.store.release(run.id)
+        return workspace.store.release(run.id, fence)
     reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
@@ -173,7 +197,7 @@ def requeue(workspace: Workspace, run: RunRow, overrides: Sequence[str] = (), *,
         consent = workspace.store.consent(run.id)
         allowed = tuple(dict.fromkeys(map(module_name, [*consent.modules, *imports])))
         changes = {**changes, **Consent(with_files(allowed), tuple(import_path()), consent.notify).as_columns()}
-    return workspace.store.resume(run.id, reason, changes=changes)
+    return workspace.store.resume(run.id, reason, changes=changes, fence=fence)
 
 
 def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:

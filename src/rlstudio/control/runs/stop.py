@@ -7,6 +7,7 @@ import signal
 
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.runs.adopt import adopt
+from rlstudio.control.store.store import Fence
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import Conflict, UserError
 from rlstudio.core.host import process
@@ -18,8 +19,17 @@ class EndRequest:
     """A request that a run end, recorded in the store. `deliver` sends it to the process that owns the run; that may be
     called again and again: each process gets one signal, since a second one ends a run without a checkpoint."""
 
-    def __init__(self, workspace: Workspace, run_id: str, desired: Desired, *, pause: bool = False) -> None:
-        """`pause`: with `Desired.STOP`, the run keeps its place in the queue."""
+    def __init__(
+        self,
+        workspace: Workspace,
+        run_id: str,
+        desired: Desired,
+        *,
+        pause: bool = False,
+        fence: Fence = lambda connection: None,
+    ) -> None:
+        """`pause`: with `Desired.STOP`, the run keeps its place in the queue. `fence` raises inside the transaction
+        where this may not be asked for any more."""
         self.has_signal = True  # False once a signal could not be sent: the run then ends at its next heartbeat
         self._workspace = workspace
         self._run_id = run_id
@@ -28,14 +38,14 @@ class EndRequest:
         entry = workspace.find(run_id)
         if pause:
             _refuse_without_queue(entry)
-            workspace.store.pause(run_id)
+            workspace.store.pause(run_id, fence)
             return
         if entry.run is None and desired == Desired.STOP:
             _refuse_unreachable(entry)
             return
         if entry.run is None:
             adopt(workspace, entry.folder)  # only the store knows cancelled runs; refused while it runs
-        workspace.store.ask(run_id, desired)
+        workspace.store.ask(run_id, desired, fence)
 
     def deliver(self) -> Entry:
         """Signal the process that owns the run now, if it has had no signal yet; returns the run as it is. If its

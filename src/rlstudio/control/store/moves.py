@@ -51,11 +51,12 @@ def owned_run(connection: Connection, run_id: str, token: int) -> RunRow:
     return run
 
 
-def run_of_key(connection: Connection, key: str, config_hash: str) -> RunRow | None:
+def run_of_key(connection: Connection, key: str, config_hash: str | None = None) -> RunRow | None:
+    """The run that a key stands for; refused where that is another experiment than this one."""
     row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
     if row is None:
         return None
-    if row["config_hash"] != config_hash:
+    if config_hash is not None and row["config_hash"] != config_hash:
         raise UserError(
             f"key {key!r}: was used for another experiment, run {row['run_id']}; one key stands for one launch"
         )

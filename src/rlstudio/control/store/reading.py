@@ -10,7 +10,7 @@ from sqlalchemy import func, or_, select
 
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
-from rlstudio.control.store.moves import EVERY_RUN, get_run, unknown_run
+from rlstudio.control.store.moves import EVERY_RUN, get_run, run_of_key, unknown_run
 from rlstudio.control.store.records import Checkpoint, Consent, Event, RunRow
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
@@ -89,6 +89,11 @@ class StoreReader:
     def lineage(self, run_id: str) -> Lineage:
         lineage: Lineage = json.loads(self._large(run_id, "lineage"))
         return lineage
+
+    def run_of_key(self, key: str) -> RunRow | None:
+        """The run that a key stands for, if it has been used."""
+        with self.database.read() as connection:
+            return run_of_key(connection, key)
 
     def consent(self, run_id: str) -> Consent:
         """What the user let a run import: nothing, for one that was not launched here."""

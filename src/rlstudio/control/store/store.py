@@ -43,8 +43,6 @@ LONGEST_KEY = 200
 
 
 class Store(StoreReader):
-    # -- creating ---------------------------------------------------------------------------------------------------
-
     def create(
         self,
         request: RunRequest,
@@ -105,12 +103,25 @@ class Store(StoreReader):
                 raise Conflict(f"run {run_id}: is {run.state}; end it first with: rlctl stop {run_id}")
             connection.execute(delete(runs).where(runs.c.id == run_id))
 
-    def annotate(self, run_id: str, *, tags: Sequence[str] | None = None, note: str | None = None) -> RunRow:
+    def annotate(
+        self,
+        run_id: str,
+        *,
+        tags: Sequence[str] | None = None,
+        note: str | None = None,
+        priority: int | None = None,
+        fence: Fence = lambda connection: None,
+    ) -> RunRow:
         """What its user says about a run; None leaves it as it is. It is no part of the run's history, and its owner is
-        not disturbed."""
-        given = {} if tags is None else {"tags": json.dumps(list(dict.fromkeys(tags)))}
-        given |= {} if note is None else {"note": note}
+        not disturbed. `fence`: as for `create`."""
+        known = {
+            "tags": None if tags is None else json.dumps([*dict.fromkeys(tags)]),
+            "note": note,
+            "priority": priority,
+        }
+        given = {name: value for name, value in known.items() if value is not None}
         with self.database.write() as connection:
+            fence(connection)
             run = get_run(connection, run_id, lock=True)
             if given:
                 update_run(connection, run, **given)
@@ -207,12 +218,13 @@ class Store(StoreReader):
 
     # -- what the user wants ----------------------------------------------------------------------------------------
 
-    def ask(self, run_id: str, desired: Desired) -> RunRow:
+    def ask(self, run_id: str, desired: Desired, fence: Fence = lambda connection: None) -> RunRow:
         """Stop or cancel. A run without an owner is cancelled at once; one that waits to be tried again keeps its
-        state and is not tried again."""
+        state and is not tried again. `fence`: as for `create`."""
         if desired == Desired.RUN:
-            raise ValueError("resume it")
+            raise ValueError("ask: a run is asked to stop or to be cancelled; use `resume` to run it")
         with self.database.write() as connection:
+            fence(connection)
             run = get_run(connection, run_id, lock=True)
             if run.is_owned:
                 # A cancellation outlives a mere stop that comes after it.
@@ -233,10 +245,12 @@ class Store(StoreReader):
                 )
             raise Conflict(f"run {run_id}: is {run.state}; there is nothing to {desired}")
 
-    def pause(self, run_id: str) -> RunRow:
+    def pause(self, run_id: str, fence: Fence = lambda connection: None) -> RunRow:
         """Stop a run of the queue so that it keeps its place there. One that runs ends at its next safe point first;
-        nothing starts it again before `release`. Nothing happens to a run that is paused already."""
+        nothing starts it again before `release`. Nothing happens to a run that is paused already. `fence`: as for
+        `create`."""
         with self.database.write() as connection:
+            fence(connection)
             run = get_run(connection, run_id, lock=True)
             if run.is_paused or (run.state, run.reason) == (RunState.STOPPING, Reason.PAUSED):
                 return run
@@ -248,10 +262,11 @@ class Store(StoreReader):
                 run = change_state(connection, run, RunState.QUEUED, Reason.RETRY, "")
             return change_state(connection, run, RunState.INTERRUPTED, Reason.PAUSED, "", **stop)
 
-    def release(self, run_id: str) -> RunRow:
+    def release(self, run_id: str, fence: Fence = lambda connection: None) -> RunRow:
         """A paused run is back at its place in the queue. One that has come to a rung of its sweep stays where it is,
-        for the sweep to let it go on."""
+        for the sweep to let it go on. `fence`: as for `create`."""
         with self.database.write() as connection:
+            fence(connection)
             run = get_run(connection, run_id, lock=True)
             if not run.is_paused:
                 raise Conflict(f"run {run_id}: is {run.state}, not paused; see: rlctl show {run_id}")

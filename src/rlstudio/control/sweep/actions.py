@@ -25,7 +25,7 @@ from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.metrics.reader import read_series
+from rlstudio.experiment.metrics.indexed.index import read_series
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0

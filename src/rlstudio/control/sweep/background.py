@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,13 @@ def remove_log(workspace: Workspace, name: str) -> None:
     log = log_path(workspace, name)
     if log.is_file():
         Folder(workspace.state_dir).delete(log.name)
+
+
+def resume_command(workspace: Workspace, name: str, max_concurrent: int | None = None) -> list[str]:
+    """What drives a sweep that is in the store."""
+    again = ["sweep", "--resume", name, "--runs-dir", str(workspace.runs_dir)]
+    again += [] if max_concurrent is None else ["--max-concurrent", str(max_concurrent)]
+    return [sys.executable, "-P", "-m", "rlstudio.cli.app", *again]
 
 
 def start_driver(workspace: Workspace, name: str, command: Sequence[str], *, take_over: bool = False) -> Sweep:

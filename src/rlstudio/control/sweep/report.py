@@ -11,8 +11,9 @@ import numpy as np
 
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRow
-from rlstudio.control.sweep.config import SweepConfig
-from rlstudio.control.sweep.space import number_of
+from rlstudio.control.sweep.config import Dimension, SweepConfig
+from rlstudio.control.sweep.rungs import ladder
+from rlstudio.control.sweep.space import Space, number_of
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial, TrialState
 from rlstudio.core.config import parse, to_yaml
 
@@ -37,6 +38,21 @@ class SweepSummary:
     def epochs(self) -> int:
         experiment: Any = self.cfg.experiment
         return int(experiment["train"]["epochs"])
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be; a pbt sweep adds copies to its members."""
+        if self.cfg.sampler.kind != "grid":
+            return self.cfg.trials or 0
+        experiment: Any = self.cfg.experiment
+        size = len(Space(self.cfg.space, experiment).grid())
+        return size if self.cfg.trials is None else min(size, self.cfg.trials)
+
+    @property
+    def rungs(self) -> tuple[int, ...]:
+        """Epochs at which trials are compared, all before the last."""
+        experiment: Any = self.cfg.experiment
+        return ladder(self.cfg, self.epochs, int(experiment["eval"]["every_epochs"]))
 
     @property
     def best(self) -> Trial | None:
@@ -66,7 +82,14 @@ class SweepSummary:
             "metric": self.cfg.metric,
             "direction": self.cfg.direction,
             "seeds": list(self.cfg.seeds),
+            "sampler": self.cfg.sampler.kind,
+            "pruner": self.cfg.pruner.kind,
+            "planned": self.planned,
+            "epochs": self.epochs,
+            "rungs": list(self.rungs),
+            "space": {path: _dimension(dimension) for path, dimension in self.cfg.space.items()},
             "env_steps": self.env_steps(),
+            "paused": sum(run.is_paused for run in self.runs),
             "best": None if best is None else best.number,
             "importance": importance(self),
             "trials": [self._row(trial) for trial in self.trials],
@@ -92,9 +115,28 @@ class SweepSummary:
         }
 
 
+def _dimension(dimension: Dimension) -> dict[str, object]:
+    if dimension.choices is not None:
+        return {"choices": list(dimension.choices)}
+    return {"low": dimension.low, "high": dimension.high, "log": dimension.log}
+
+
 def list_document(sweep: Sweep, trials: Sequence[Trial]) -> dict[str, object]:
     """One sweep of a list."""
-    return {"name": sweep.name, "state": sweep.current, "trials": len(trials)}
+    summary = SweepSummary(sweep, parse(SweepConfig, json.loads(sweep.config), f"sweep {sweep.name}"), list(trials), [])
+    best = summary.best
+    return {
+        "name": sweep.name,
+        "state": sweep.current,
+        "created_at": sweep.created_at,
+        "trials": len(trials),
+        "live": sum(trial.is_live for trial in trials),
+        "planned": summary.planned,
+        "metric": summary.cfg.metric,
+        "direction": summary.cfg.direction,
+        "best": None if best is None else best.number,
+        "best_value": None if best is None else summary.value(best),
+    }
 
 
 def summary_of(store: StoreReader, name: str) -> SweepSummary:

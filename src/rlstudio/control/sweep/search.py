@@ -98,14 +98,17 @@ def from_json(text: str) -> SweepSearch:
 
 
 def load_search(
-    source: str | Path | Mapping[str, object],
+    source: str | Path | Mapping[str, object] | Document,
     *,
     imports: Sequence[str] = (),
     changes: Mapping[str, object] | None = None,
 ) -> SweepSearch:
     """Check a sweep before its first trial: the file, the experiment, every path and both ends of every range.
     `changes` replace top-level keys (of the command line)."""
-    document = Document(dict(source), "sweep") if isinstance(source, Mapping) else read_file(locate(source))
+    if isinstance(source, Document):
+        document = source
+    else:
+        document = Document(dict(source), "sweep") if isinstance(source, Mapping) else read_file(locate(source))
     if isinstance(document.data, dict) and changes:
         document = Document({**document.data, **changes}, document.source, document.marks)
     cfg = parse(SweepConfig, document)

@@ -12,6 +12,8 @@ from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, Sta
 from rlstudio.core.contracts.data import (
     DataSource,
     EpisodeDraws,
+    FragmentRound,
+    FragmentTag,
     Group,
     PriorityPlan,
     ReplayBuffer,
@@ -48,6 +50,8 @@ __all__ = [
     "EpisodeDraws",
     "Explore",
     "ForPlanning",
+    "FragmentRound",
+    "FragmentTag",
     "Group",
     "Lane",
     "Lease",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from rlstudio.core.contracts.acting import Agent, Explore
 from rlstudio.core.contracts.basics import State, Stateful
@@ -26,6 +26,28 @@ class EpisodeDraws(NamedTuple):
     values: dict[str, list[float]]
 
 
+class FragmentTag(NamedTuple):
+    """What one worker gave: the number of the worker, the version of the weights it acted with, vector steps."""
+
+    worker: int
+    version: int
+    steps: int
+
+
+class FragmentRound(NamedTuple):
+    """What the source was given at a time by asynchronous workers, when the newest weights were of this version; and
+    the address of their random numbers."""
+
+    version: int
+    seed: str
+    fragments: list[FragmentTag]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> FragmentRound:
+        version, seed, tags = value
+        return cls(version, seed, [FragmentTag(*tag) for tag in tags])
+
+
 class Tally(NamedTuple):
     """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
@@ -40,6 +62,7 @@ class Tally(NamedTuple):
     bad_row: str | None = None  # the first bad row since the last report: where it is, and what is wrong with it
     metrics: dict[str, float] | None = None  # of environments that have some of their own, by their full names
     draws: EpisodeDraws | None = None  # of the episodes above, in their order; None: their parameters are not drawn
+    fragments: list[FragmentRound] | None = None  # since the last report, of asynchronous workers
 
 
 class DataSource(Stateful, Protocol):

@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[4]
 COVERED_BY = {"setup": ("user", "envs", "dev"), "setup-envs": ("envs", "dev"), "setup-dev": ("dev",)}
 """Targets of the Makefile, and the profiles of bootstrap.sh that have all that the target would install."""
 
+IN_SETUP = ("serve",)
+"""Extras that `make setup` installs with the rest."""
+
 APART = ("axelrod", "bench")
 """Extras that no target installs."""
 
@@ -68,7 +71,8 @@ def _target(extra: str) -> str | None:
     if extra in APART or not is_checkout() or Path(sys.prefix).resolve() != environment.resolve():
         return None
     of_envs = {name for line in _of_checkout("envs") for name in _parsed(line).extras.strip("[]").split(",")}
-    target = "setup" if not extra else "setup-envs" if extra in of_envs else "setup-dev"
+    is_plain = not extra or extra in IN_SETUP
+    target = "setup" if is_plain else "setup-envs" if extra in of_envs else "setup-dev"
     is_made = any(any(environment.glob(f".ready-{profile}-*")) for profile in COVERED_BY[target])
     return None if is_made else target
 

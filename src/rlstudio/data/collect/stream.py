@@ -10,6 +10,7 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import State, Tally
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.host.phases import PHASES
+from rlstudio.core.host.trace import TRACE
 from rlstudio.data.collect.collecting import Collecting
 from rlstudio.data.collect.turns import decisions
 
@@ -46,6 +47,7 @@ class StreamSource(NotKept):
         started = time.perf_counter()
         rollout = self.collector.collect(self.steps)
         PHASES.collect += time.perf_counter() - started
+        TRACE.span("collect", started)
         if "active" in rollout:
             if "carry" in rollout:
                 raise Incompatible("policy.network.memory: agents that wait for a turn cannot have one; leave it out")

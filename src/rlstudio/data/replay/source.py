@@ -13,6 +13,7 @@ from rlstudio.core.contracts import ReplayBuffer as ReplayRows
 from rlstudio.core.contracts import ReplayPlan, State, Tally
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.host.phases import PHASES
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.collect.collecting import Collecting
@@ -147,6 +148,7 @@ class ReplaySource:
                 self.replay.add(self._completed(rollout, column) if waits else rollout, column)
             vector_steps -= steps
         PHASES.collect += time.perf_counter() - started
+        TRACE.span("collect", started)
 
     def _completed(self, rollout: Batch, column: int) -> Batch:
         return self._decisions(column).complete(rollout)

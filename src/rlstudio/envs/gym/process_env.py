@@ -14,6 +14,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -25,8 +26,9 @@ from rlstudio.envs.gym.env_block import BrokenContract, describe_fault
 from rlstudio.envs.gym.plain_blocks import PlainBlocks
 from rlstudio.envs.gym.recipe import Recipe
 from rlstudio.envs.gym.replay.replay_log import Journal
+from rlstudio.envs.gym.suspects import not_finite
 from rlstudio.envs.gym.worker import SharedRows
-from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
+from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle, end_all, pause_before
 from rlstudio.envs.params.draw import Draw, draw_to_json
 from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
 from rlstudio.envs.seeds import EpisodeNoise, episode_name
@@ -64,9 +66,9 @@ class ProcessVecEnv:
         self._spans = [range(low, high) for low, high in pairwise(bounds)]
         self._blocks = self._blocks_of(recipe)
         self._description = self._blocks.to_json()
-        self._memory_fd = os.memfd_create("rlstudio-envs")
+        self._memory_fd = fd = os.memfd_create("rlstudio-envs")
         self._handles: list[WorkerHandle] = []
-        self._finalizer = weakref.finalize(self, _end_all, self._handles, self._memory_fd)
+        self._finalizer = weakref.finalize(self, end_all, self._handles, CLOSE_GRACE, partial(os.close, fd))
         try:
             self._open(count)
         except BaseException:
@@ -96,8 +98,11 @@ class ProcessVecEnv:
         self.episode_params = None if draw is None else EpisodeParams(draw, self._seed, self.num_envs, self._first_env)
         self._first_draw = draw  # of the steps that are played again
         self._journal = Journal(self._rows)
-        self._failures = [0] * count
-        self._lost = [False] * count  # replaced workers whose envs were not replayed yet
+        self._believed = [False] * count  # not finite, and a fresh worker said the same
+        self._failures, self._lost = (
+            [0] * count,
+            [False] * count,
+        )  # lost: its envs are not replayed yet
         self._quiet = self._rows.quiet_step()
         for worker, handle in enumerate(self._handles):
             handle.send(self._map_request(worker))
@@ -146,10 +151,22 @@ class ProcessVecEnv:
         np.copyto(rows.actions, by_env)
         self._ask(lambda worker: b"S")
         step, ended = rows.outcome(self._quiet)
+        if self._asked_anew(not_finite(step, self._spans, self.agents)):
+            step, ended = rows.outcome(self._quiet)
         self._journal.record(by_env, ended)
         if ended is not None and self.episode_params is not None:
             self.episode_params.follow(ended, self._journal.episodes)
         return step
+
+    def _asked_anew(self, suspects: Sequence[int]) -> bool:
+        """Once a fresh worker is asked too; if it says the same it is the env, and left to the row guard."""
+        for worker in (doubted := [one for one in suspects if self._max_restarts and not self._believed[one]]):
+            self._believed[worker] = True
+            self._count_failure(worker, self._describe(worker, "its worker gave numbers that are not finite"))
+            self._replace(worker)
+            self._lost[worker] = True
+            self._answer(worker, lambda worker: b"S", resume=True)
+        return bool(doubted)
 
     def set_draw(self, draw: Draw) -> None:
         required(self.episode_params, self._recipe.cfg.id).set_draw(draw)
@@ -267,6 +284,7 @@ class ProcessVecEnv:
         if self._failures[worker] > self._max_restarts:
             raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts") from fault
         self.restart_reasons.append(reason)
+        time.sleep(pause_before(self._failures[worker]))
 
     def _replace(self, worker: int) -> None:
         self._handles[worker].end()
@@ -280,12 +298,3 @@ class ProcessVecEnv:
         assert isinstance(self._rows.actions, np.ndarray)
         elapsed, action = self._journal.elapsed(env), self._rows.actions[env]
         return describe_fault(self._recipe.cfg.id, self._first_env + env, episode, elapsed, seed, action, what)
-
-
-def _end_all(handles: list[WorkerHandle], memory_fd: int) -> None:
-    deadline = time.monotonic() + CLOSE_GRACE
-    for handle in handles:
-        handle.ask_to_stop()
-    for handle in handles:
-        handle.end(max(0.0, deadline - time.monotonic()))
-    os.close(memory_fd)

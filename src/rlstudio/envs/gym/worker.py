@@ -16,6 +16,7 @@ import mmap
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
@@ -26,6 +27,7 @@ from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, traceback_of
 from rlstudio.core.host.process import end_with
 from rlstudio.core.host.process_exit import leave
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.core.spaces import Spaces
@@ -36,6 +38,9 @@ from rlstudio.envs.gym.replay.replay_log import FirstSteps
 from rlstudio.envs.gym.rows import Carver
 from rlstudio.envs.params.draw import draw_from_json
 from rlstudio.envs.seeds import worker_seed
+
+SPANS = {b"R": "reset", b"S": "step", b"P": "place"}
+"""What a trace calls requests; the others come once."""
 
 
 class SharedRows:
@@ -77,6 +82,7 @@ class EnvWorker:
             progress[0] = first + index
             progress[1] += 1
 
+        TRACE.join(f"environments {number} to {number + job['count'] - 1}")
         rows = shared.rows.part(first, job["count"])
         assert isinstance(rows.actions, np.ndarray)
         self._actions = rows.actions
@@ -158,7 +164,9 @@ def serve(control: Connection, worker: EnvWorker) -> None:
         if request == b"C":
             return
         try:
+            started = time.perf_counter()
             reply = b"." + json.dumps(answer[request[:1]](request[1:])).encode()
+            TRACE.span(SPANS.get(request[:1], "other"), started)
         except RLStudioError as error:
             reply = b"!" + json.dumps([type(error).__name__, str(error), traceback_of(error)]).encode()
         except Exception as error:
@@ -181,6 +189,7 @@ def main() -> None:
     with suppress(BrokenPipeError):  # the parent is gone: there is nothing to answer to
         serve(control, worker)
     worker.close()
+    TRACE.stop()
 
 
 if __name__ == "__main__":

@@ -9,17 +9,27 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from typing import Protocol
 
 from rlstudio.core import errors
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import EnvFault, RLStudioError
+from rlstudio.core.host.process import is_stopped
 from rlstudio.envs.gym.env_block import BrokenContract
 
 GLANCE = 0.1  # seconds between looks at the progress of a worker that has not answered yet
+SILENT = 1.0  # seconds that a worker which is to answer may be stopped by a signal
+PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Seconds before a worker is replaced for the first time in a row, the second time, ...; then always the last."""
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def pause_before(restart: int) -> float:
+    """How long to wait before the first, second, ... restart in a row."""
+    return PAUSES[min(restart, len(PAUSES)) - 1]
 
 
 class WorkerDown(Exception):
@@ -66,14 +76,19 @@ class WorkerHandle:
             return
 
     def reply(self, timeout: float, progress: Callable[[], int] = lambda: 0) -> State:
-        """The answer to the last request; `timeout` seconds without any progress count as a hang."""
+        """The answer to the last request; `timeout` seconds without any progress count as a hang. That the process was
+        stopped by a signal is sure, and needs no such patience."""
         last, since = progress(), time.monotonic()
+        stopped: float | None = None
         try:
             while True:
                 answer = self.control.recv_bytes() if self.control.poll(min(GLANCE, timeout)) else b""
                 if answer and answer != b"+":
                     break
                 reached, now = progress(), time.monotonic()
+                stopped = (stopped or now) if is_stopped(self.process.pid) else None
+                if stopped is not None and now - stopped >= SILENT:
+                    raise WorkerDown(f"hung: stopped by a signal for {SILENT:g} s")
                 if answer or reached != last:
                     last, since = reached, now
                 elif now - since >= timeout:
@@ -119,6 +134,22 @@ class WorkerHandle:
         self._control.close()
         self._control = None
         os.close(self._lifeline)
+
+
+class EndableWorker(Protocol):
+    def ask_to_stop(self) -> None: ...
+
+    def end(self, grace: float = 0.0) -> None: ...
+
+
+def end_all(workers: Sequence[EndableWorker], grace: float, then: Callable[[], object]) -> None:
+    """Together they get so many seconds to close their envs; the others are killed. `then` closes what they shared."""
+    deadline = time.monotonic() + grace
+    for worker in workers:
+        worker.ask_to_stop()
+    for worker in workers:
+        worker.end(max(0.0, deadline - time.monotonic()))
+    then()
 
 
 def fault_from(kind: str, text: str, trace: str) -> RLStudioError:

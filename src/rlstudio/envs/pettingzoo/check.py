@@ -9,7 +9,7 @@ import numpy as np
 
 from rlstudio.core.errors import RLStudioError
 from rlstudio.envs.check_play import Amount, ObservedEntry, entries_of
-from rlstudio.envs.check_report import EnvReport
+from rlstudio.envs.check_report import WORN, EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.probe import PROBE_SEEDS
 from rlstudio.envs.pettingzoo.agent_spaces import teams
@@ -23,8 +23,8 @@ from rlstudio.envs.pettingzoo.team_rows import TeamBuffers
 BLOCK = 256  # actions that are drawn at once
 
 
-def check_team(cfg: EnvConfig, amount: Amount, steps: int, report: EnvReport) -> None:
-    """Whatever it does wrong becomes a finding; `steps`: of the episodes that are compared with each other."""
+def check_team(cfg: EnvConfig, amount: Amount, report: EnvReport) -> None:
+    """Whatever it does wrong becomes a finding."""
     recipe = PettingZooRecipe(cfg)
     play = TeamPlay(recipe, report)
     try:
@@ -36,16 +36,16 @@ def check_team(cfg: EnvConfig, amount: Amount, steps: int, report: EnvReport) ->
     finally:
         play.close()
     if not play.report.episodes and recipe.limit is None:
-        report.add("warning", f"no episode ended within {report.steps:,} steps and there is no env.max_episode_steps")
+        text = f"no episode ended within {report.steps:,} steps and there is no env.max_episode_steps"
+        report.add("warning", text, "endless")
     report.add("info", agents)
-    first, second = (episode_digests(recipe, fresh=True, steps=steps) for _ in range(2))
+    first, second = (episode_digests(recipe, fresh=True, steps=amount.compared) for _ in range(2))
     if first != second:
-        report.add(
-            "error", f"two fresh envs with seed {PROBE_SEEDS[0]} and equal actions differ: resume cannot be exact"
-        )
+        text = f"two fresh envs with seed {PROBE_SEEDS[0]} and equal actions differ: resume cannot be exact"
+        report.add("error", text, "unseeded")
     elif used_differs(recipe):
-        report.add("warning", "a used env differs from a fresh one after reset(seed): it is rebuilt for every episode")
-    _check_replay(recipe, steps, report)
+        report.add("warning", WORN, "worn")
+    _check_replay(recipe, amount.compared, report)
 
 
 class TeamPlay:
@@ -117,7 +117,7 @@ def _check_replay(recipe: PettingZooRecipe, steps: int, report: EnvReport) -> No
             first.step(actions[0])
         second.seek(first.position())
         if second.exact:
-            report.add("error", f"replaying an episode does not lead to the same place: {second.exact}")
+            report.add("error", f"replaying an episode does not lead to the same place: {second.exact}", "replay")
     finally:
         first.close()
         second.close()

@@ -49,7 +49,8 @@ def check_vector(recipe: Recipe, amount: Amount, report: EnvReport) -> None:
             for text in watched[0].errors():
                 report.add("error", text)
     if not play.episodes and recipe.limit is None:
-        report.add("warning", f"no episode ended within {play.steps:,} random steps and there is no time limit")
+        text = f"no episode ended within {play.steps:,} random steps and there is no time limit"
+        report.add("warning", text, "endless")
     if keys := sorted(watched[0].info_keys):
         report.add("info", f"numbers in its infos, for env.infos: {', '.join(keys)}")
     _check_seeds(recipe, report)
@@ -193,7 +194,8 @@ def _check_seeds(recipe: Recipe, report: EnvReport) -> None:
             paid_alike = np.array_equal(left.rewards, right.rewards, equal_nan=True)
             same = paid_alike and _all_equal(left.observations, right.observations)
     if not same:
-        report.add("error", f"two vectors with the same reset(seed=...) and equal actions differ: {IGNORED}")
+        text = f"two vectors with the same reset(seed=...) and equal actions differ: {IGNORED}"
+        report.add("error", text, "unseeded")
     elif alike:
         report.add("info", "another seed gives the same first observations")
 

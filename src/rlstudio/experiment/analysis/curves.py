@@ -36,6 +36,9 @@ DASHES = ("-", "--", ":", "-.")
 INSIDE = 4
 """Lines whose legend still finds room inside the picture."""
 
+DENSE, PIECES = 3000, 400
+"""A line of more points than that is a carpet of ink: it is drawn as so many means between extremes."""
+
 RESAMPLES = 2000
 """As `bootstrap_interval` takes: a curve ends in the interval that a table has."""
 
@@ -142,6 +145,14 @@ def band(runs: Sequence[tuple[ArrayLike, ArrayLike]], generator: np.random.Gener
     return Band(grid, iqm(values), ends[:, 0], ends[:, 1])
 
 
+def envelope(xs: Floats, ys: Floats, pieces: int = PIECES) -> Band:
+    """A curve of very many points in pieces of equal length: their means, between their lowest and highest values."""
+    edges = np.linspace(0, len(xs), min(pieces, len(xs)) + 1).astype(np.int64)[:-1]
+    counts = np.diff(edges, append=len(xs))
+    low, high = np.minimum.reduceat(ys, edges), np.maximum.reduceat(ys, edges)
+    return Band(np.add.reduceat(xs, edges) / counts, np.add.reduceat(ys, edges) / counts, low, high)
+
+
 def band_of(curve: Curve) -> Band | None:
     """The band that is drawn of a curve; None for one run, or where runs never overlap. Always the same."""
     return band(curve.runs, resampling()) if len(curve.runs) > 1 else None
@@ -164,10 +175,18 @@ def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "band"]:
     over, label = band_of(whole), legend_label(whole)
     if over is None:
         for i, (xs, ys) in enumerate(series):
-            _line(axes, xs, ys, colour, dashes, label if i == 0 else None)
+            named = label if i == 0 else None
+            if len(xs) > DENSE:
+                rough = envelope(xs, ys)
+                axes.fill_between(rough.xs, rough.low, rough.high, color=colour, alpha=0.18, linewidth=0)
+                _line(axes, rough.xs, rough.centre, colour, dashes, named)
+            else:
+                _line(axes, xs, ys, colour, dashes, named)
         return "line" if series else ""
     for xs, ys in series:
-        axes.plot(xs, ys, color=colour, linewidth=0.7, alpha=0.25)
+        fine = envelope(xs, ys, DENSE) if len(xs) > DENSE else None
+        points = (xs, ys) if fine is None else (fine.xs, fine.centre)
+        axes.plot(*points, color=colour, linewidth=0.7, alpha=0.25)
     axes.fill_between(over.xs, over.low, over.high, color=colour, alpha=0.18, linewidth=0)
     _line(axes, over.xs, over.centre, colour, dashes, label)
     return "band"

@@ -18,7 +18,7 @@ from rlstudio.experiment.analysis.curves import (
     finite_points,
 )
 from rlstudio.experiment.folder.status import Status
-from rlstudio.experiment.metrics.reader import Series
+from rlstudio.experiment.metrics.indexed.index import Series
 
 FEWEST_EVALUATIONS = 3
 """Of one run; fewer make no curve."""
@@ -83,8 +83,8 @@ def result_metric(groups: Sequence[MeasuredGroup], wanted: str | None = None) ->
     return MetricChoice(TRAINING_RETURN, [note])
 
 
-def curves_of(groups: Sequence[MeasuredGroup], metric: str) -> tuple[list[Curve], list[str]]:
-    """One curve for each group, and notes about runs that are not in it to their end."""
+def curves_of(groups: Sequence[MeasuredGroup], metric: str, unit: str = "steps") -> tuple[list[Curve], list[str]]:
+    """One curve for each group, and notes about runs that are not in it to their end. `unit`: what curves are over."""
     curves, notes = [], []
     for group in groups:
         runs = group.with_metric(metric)
@@ -94,8 +94,8 @@ def curves_of(groups: Sequence[MeasuredGroup], metric: str) -> tuple[list[Curve]
         if ends and min(ends.values()) < max(ends.values()):
             shortest = min(ends, key=lambda run_id: ends[run_id])
             notes.append(
-                f"{group.label}: the curve ends at {min(ends.values()):,.0f} steps with run {shortest}; the longest run"
-                f" has {max(ends.values()):,.0f}"
+                f"{group.label}: the curve ends at {min(ends.values()):,.0f} {unit} with run {shortest}; the longest"
+                f" run has {max(ends.values()):,.0f}"
             )
     return curves, notes
 

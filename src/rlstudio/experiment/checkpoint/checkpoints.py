@@ -244,6 +244,13 @@ class Checkpoints:
         self._stand_at(info)
         return Loaded(content, info)
 
+    def verify(self, step: int) -> CheckpointInfo:
+        """The manifest of a checkpoint whose files and segments are all as it says; CheckpointError names what is not.
+        Nothing of it is parsed."""
+        info = read_manifest(self._folder, step, self._run_id)
+        with self._verified(info):
+            return info
+
     def damaged_segment(self, info: CheckpointInfo) -> str | None:
         """Why one of its segments does not verify; None where all do."""
         return self._segments.damage(info.segments)

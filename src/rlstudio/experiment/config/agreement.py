@@ -71,13 +71,15 @@ def check_numerics(runtime: RuntimeConfig) -> None:
 
 def check_workers(rollout: RolloutConfig, env: EnvConfig, runtime: RuntimeConfig) -> None:
     """Workers act in slices of environments that can be made one by one, from their number."""
+    if rollout.max_staleness is not None and rollout.mode == "sync":
+        refuse(("rollout", "max_staleness"), "synchronous workers have the newest weights; set rollout.mode to async")
     if rollout.workers is None:
         if rollout.backend != "auto":
             refuse(("rollout", "backend"), f"{rollout.backend} is where workers are; set rollout.workers too")
+        if rollout.mode != "sync":
+            refuse(("rollout", "mode"), f"{rollout.mode} is how workers collect; set rollout.workers too")
         return
-    if rollout.workers > env.num_envs:
-        reason = f"{rollout.workers} workers for {env.num_envs} copies (env.num_envs); use {env.num_envs} or fewer"
-        refuse(("rollout", "workers"), reason)
+    _check_slices(rollout.workers, env, is_async=rollout.mode == "async")
     if env.vectorization in ("async", "envpool", "vector"):
         reason = f"{env.vectorization} cannot be divided among rollout.workers; use auto or sync, or no rollout.workers"
         refuse(("env", "vectorization"), reason)
@@ -85,6 +87,17 @@ def check_workers(rollout: RolloutConfig, env: EnvConfig, runtime: RuntimeConfig
         refuse(("env", "params"), "with rollout.workers only numbers can be set; draw none of them")
     if runtime.numerics == "portable":
         refuse(("runtime", "numerics"), "portable is of the training process alone; leave rollout.workers out")
+
+
+def _check_slices(workers: int, env: EnvConfig, *, is_async: bool) -> None:
+    """Fragments that come in any order are counted in rows, and so must be of the same size."""
+    if workers > env.num_envs:
+        reason = f"{workers} workers for {env.num_envs} copies (env.num_envs); use {env.num_envs} or fewer"
+        refuse(("rollout", "workers"), reason)
+    if is_async and env.num_envs % workers:
+        near = max(round(env.num_envs / workers), 1) * workers
+        reason = f"{env.num_envs} cannot be divided evenly among {workers} asynchronous workers; {near} can"
+        refuse(("env", "num_envs"), reason)
 
 
 def check_apart(rollout: RolloutConfig, **sections: object) -> None:

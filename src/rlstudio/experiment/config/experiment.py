@@ -87,6 +87,7 @@ with warnings.catch_warnings():
             "name",
             "env.seed",
             "env.workers",
+            "eval.videos",
             "rollout.backend",
             "tracking",
             "runtime",

@@ -30,7 +30,7 @@ class Preset(NamedTuple):
     name: str  # as `rlctl launch -f` takes it
     algo: str
     env_id: str
-    summary: str  # the first sentence of the comment it begins with
+    summary: str
 
 
 def described_presets() -> list[Preset]:
@@ -38,12 +38,27 @@ def described_presets() -> list[Preset]:
     return [_described(path) for path in presets()]
 
 
+class ShippedSweep(NamedTuple):
+    name: str  # as `rlctl sweep -f` takes it
+    summary: str
+
+
+def described_sweeps() -> list[ShippedSweep]:
+    """The sweeps that ship with RLStudio."""
+    sweeps = [path for path in shipped_files() if path.parent.name == SWEEPS]
+    return [ShippedSweep(shipped_name(path), _summary(path.read_text())) for path in sweeps]
+
+
 def _described(path: Path) -> Preset:
     text = path.read_text()
-    comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-    summary = " ".join(line.lstrip("# ") for line in comment).partition(". ")[0].rstrip(".")
     data = read_text(text, str(path)).data
-    return Preset(shipped_name(path), data["policy"]["algo"], data["env"]["id"], summary)
+    return Preset(shipped_name(path), data["policy"]["algo"], data["env"]["id"], _summary(text))
+
+
+def _summary(text: str) -> str:
+    """The first sentence of the comment that a file begins with."""
+    comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return " ".join(line.lstrip("# ") for line in comment).partition(". ")[0].rstrip(".")
 
 
 def shipped_name(path: Path) -> str:

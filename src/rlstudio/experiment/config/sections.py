@@ -6,10 +6,10 @@ import json
 import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from rlstudio.core.catalog import ALGOS, LANES, SINKS, Catalog
-from rlstudio.core.config import Config
+from rlstudio.core.config import Config, refuse
 from rlstudio.core.names import MODEL_NAME
 from rlstudio.core.parts import PartConfig, known_part
 from rlstudio.envs.params.parameters import ParamValue
@@ -36,7 +36,7 @@ class PolicyConfig(Config):
 
 
 class RolloutConfig(Config):
-    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode")
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode", "max_staleness")
 
     workers: PositiveInt | None = Field(None, le=65536)
     """Rollout workers that act at the same time, each in a slice of the copies; null: the training process acts in all
@@ -46,9 +46,13 @@ class RolloutConfig(Config):
     """Where the workers are: one after the other in the training process, in processes of this machine, or Ray actors;
     `auto` takes the fastest by a short probe. All give the same bits."""
 
-    mode: Literal["sync"] = "sync"
+    mode: Literal["sync", "async"] = "sync"
     """`sync`: every rollout is collected with the newest weights, and the order in which workers finish decides
-    nothing."""
+    nothing. `async`: workers go on while the run learns, with weights that are some versions old."""
+
+    max_staleness: PositiveInt | None = Field(None, le=64)
+    """How many versions the weights of an asynchronous worker may be older than those that learn from what it did;
+    null: 1 where every update needs fresh rollouts, 16 with a replay."""
 
     step_timeout: PositiveFloat = Field(60.0, le=86_400)
     """Seconds after which one call of an environment counts as hung: its worker process is replaced; of an environment
@@ -88,6 +92,9 @@ class EvalConfig(Config):
     """Who plays the other seats of a world with several agents, for example [random, minimax], in turn and from every
     seat; metrics `eval/NAME/win_rate`. None: the policy that is evaluated plays all of them."""
 
+    videos: NonNegativeInt = Field(0, le=10**6)
+    """Evaluations of which the best and the worst episode are kept as films, the newest ones; 0: none."""
+
     params: dict[str, ParamValue] = {}
     """Parameters of the evaluation's environments, as in env.params: numbers, or what each episode draws them from. A
     parameter that is not named here has its number of env.params; one that env.params draws is at the environment's
@@ -97,6 +104,12 @@ class EvalConfig(Config):
     @classmethod
     def _readable_params(cls, value: object) -> object:
         return fit_params(value)
+
+    @model_validator(mode="after")
+    def _films_its_own_games(self) -> EvalConfig:
+        if self.videos and self.opponents:
+            refuse(("videos",), "a film has no opponents of eval.opponents in it; leave one of the two out")
+        return self
 
 
 class PlateauConfig(Config):
@@ -154,6 +167,10 @@ class CkptConfig(Config):
     keep_best: bool = True
     """Keep the checkpoint of the best evaluation too."""
 
+    history: PositiveInt | None = None
+    """Epochs between two checkpoints that are kept until the run is removed, so that `rlctl rewind` is quick to stand
+    at any step; null: none."""
+
 
 class GuardrailsConfig(Config):
     reward_clip: PositiveFloat | None = None
@@ -209,6 +226,9 @@ class RuntimeConfig(Config):
 
     learners: PositiveInt = Field(1, le=1024)
     """Processes that learn together, each from its part of the environments; with torchrun as many as that starts."""
+
+    trace: bool = False
+    """Write where the time of every process goes to `artifacts/trace.json`, for Perfetto or chrome://tracing."""
 
     backend: Literal["gloo", "nccl"] = "gloo"
     """What carries the gradients of several learners: `gloo` on CPUs, `nccl` between GPUs."""

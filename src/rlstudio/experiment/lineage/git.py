@@ -7,10 +7,11 @@ Whether a folder may be trusted at all (`safe.directory`) stays git's decision.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 SECONDS = 1.0
 """For each question. A repository on a sleeping disk delays the start of a run by no more than a few of these."""
@@ -26,14 +27,20 @@ _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "G
 """Set inside a git hook, where they point at another repository than the one asked for."""
 
 
+MOST_FILES, LARGEST_FILE = 200, 4 << 20
+"""Of files that differ from the commit, how many are hashed, and of which size."""
+
+
 class Commit(TypedDict):
     root: str
     commit: str
     dirty: bool | None
+    files: NotRequired[dict[str, str]]  # where it is dirty: sha256 of each file that differs, "" for one that is gone
 
 
 def commit_of(directory: Path) -> Commit | None:
-    """`root`, `commit` and `dirty` of the repository around `directory`; None without git, repository or commit.
+    """`root`, `commit`, `dirty` and `files` of the repository around `directory`; None without git, repository or
+    commit.
 
     `dirty` is true when tracked files differ from the commit, as in `git describe --dirty` (looking for untracked ones
     would walk through folders of runs), and null when that cannot be determined.
@@ -42,15 +49,51 @@ def commit_of(directory: Path) -> Commit | None:
     if answer is None or answer.returncode != 0:
         return None
     root, _, commit = os.fsdecode(answer.stdout).rstrip("\n").rpartition("\n")
-    return {"root": root, "commit": commit, "dirty": _is_dirty(directory)}
-
-
-def _is_dirty(directory: Path) -> bool | None:
+    repository: Commit = {"root": root, "commit": commit, "dirty": None}
     if _has_own_filters(directory):
-        return None  # to compare a file, git would run them
+        return repository  # to compare a file, git would run them
     options = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty", "--no-ahead-behind")
     answer = _git(directory, "status", *options)
-    return bool(answer.stdout) if answer is not None and answer.returncode == 0 else None
+    if answer is None or answer.returncode != 0:
+        return repository
+    if answer.stdout:
+        repository["files"] = {path: _digest(root, path) for path in _differing(directory, commit)[:MOST_FILES]}
+    return {**repository, "dirty": bool(answer.stdout)}
+
+
+def changed_since(directory: Path, then: Commit) -> list[str] | None:
+    """Tracked files whose content is another than it was `then`, below the repository's root; None where that cannot
+    be found out: the commit is not in this repository, or was dirty in a way that is not recorded."""
+    now = commit_of(directory)
+    recorded = then.get("files")
+    if now is None or _has_own_filters(directory) or (then["dirty"] is not False and recorded is None):
+        return None
+    answer = _git(directory, "cat-file", "-e", f"{then['commit']}^{{commit}}")
+    if answer is None or answer.returncode != 0:
+        return None
+    was = recorded or {}
+    other = [path for path in _differing(directory, then["commit"]) if path not in was]
+    return sorted(other + [path for path, digest in was.items() if _digest(now["root"], path) != digest])
+
+
+def _differing(directory: Path, commit: str) -> list[str]:
+    """Tracked files that differ from a commit, from the repository's root on."""
+    options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+    answer = _git(directory, "diff", *options, commit, "--")
+    if answer is None or answer.returncode != 0:
+        return []
+    return [os.fsdecode(path) for path in answer.stdout.split(b"\0") if path]
+
+
+def _digest(root: str, path: str) -> str:
+    """Empty for a file that is gone or too large, or is none."""
+    file = Path(root, path)
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST_FILE:
+            return ""
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _has_own_filters(directory: Path) -> bool:

@@ -2,8 +2,10 @@
 
     code       {"rlstudio", "project"}: each {"root", "commit", "dirty"} or null. `rlstudio` is the checkout it runs
                from (null for an installed one), `project` the repository around the working directory, where it is
-               another. See `git.commit_of` for `dirty`.
+               another. See `git.commit_of` for `dirty` and `files`.
+    source     only of an RLStudio that is no checkout: sha256 over the Python files of the package
     lock_hash  sha256 over the sorted `name==version` lines of every installed distribution
+    packages   name and version of every installed distribution
     versions   of rlstudio, python, torch, numpy and gymnasium; null for what is not installed
     host       name of the machine
     platform   kernel, processor family and C library
@@ -14,6 +16,7 @@
     user       name of the account
     weights    only of a run that began with those of a bundle: {"bundle", "sha256", "kind"} and, as far as they are
                known, "version", "run_id", "checkpoint"
+    reproduces only of a run that repeats another: the id of that one
 
 Nothing here imports torch, and nothing here fails: what cannot be found out is null.
 """
@@ -39,13 +42,13 @@ from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.version import __version__
 from rlstudio.envs.own_modules import imported
 from rlstudio.experiment.lineage.git import Commit, commit_of
+from rlstudio.experiment.lineage.libraries import LIBRARIES
 from rlstudio.experiment.lineage.secrets import masked
 
 if TYPE_CHECKING:
     from rlstudio.experiment.folder.run_folder import RunFolder
 
 EVENT = "lineage"
-LIBRARIES = ("torch", "numpy", "gymnasium")
 NVIDIA_SECONDS = 2.0
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -64,7 +67,9 @@ class Lineage(TypedDict, total=False):
     """As above; one that an older RLStudio recorded may lack some of it."""
 
     code: dict[str, Commit | None]
+    source: str
     lock_hash: str
+    packages: dict[str, str]
     versions: dict[str, str | None]
     host: str
     platform: str
@@ -74,16 +79,19 @@ class Lineage(TypedDict, total=False):
     user: str
     weights: dict[str, object]
     imports: dict[str, ImportedFile]
+    reproduces: str
 
 
 def lineage() -> Lineage:
-    """Everything above, as JSON values; takes some 20 ms, nearly all of it git."""
+    """Everything above, as JSON values; takes some 20 ms, nearly all of it git, or the hash of the source."""
     installed = installed_versions(sys.path)
-    imports = _imported_files()
+    imports, code = _imported_files(), _code()
     return {
         **({"imports": imports} if imports else {}),
-        "code": _code(),
+        "code": code,
+        **({"source": source_hash()} if code["rlstudio"] is None else {}),
         "lock_hash": lock_hash(installed),
+        "packages": installed,
         "versions": {
             "rlstudio": __version__,
             "python": platform.python_version(),
@@ -168,6 +176,16 @@ def installed_versions(path: Iterable[str]) -> dict[str, str]:
 def lock_hash(installed: Mapping[str, str]) -> str:
     lines = sorted(f"{name}=={version}\n" for name, version in installed.items())
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def source_hash() -> str:
+    """Of the files of the package, by their names: also one that was edited where it is installed."""
+    digest = hashlib.sha256()
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        with suppress(OSError):
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(_PACKAGE).as_posix()}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
 
 
 def _code() -> dict[str, Commit | None]:

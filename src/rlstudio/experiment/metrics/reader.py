@@ -1,4 +1,4 @@
-"""Reading the metrics of a run: all at once, as series, or line by line while the run still writes."""
+"""Reading the metrics of a run line by line, also while the run still writes. Whole curves: `indexed`."""
 
 from __future__ import annotations
 
@@ -34,19 +34,6 @@ def read_metrics(
                 return
     finally:
         tail.close()
-
-
-Series = dict[str, tuple[list[int], list[float]]]
-
-
-def read_series(run_dir: Path, keys: Collection[str] | None = None) -> Series:
-    """Every metric of a run, or those of these keys, as steps and values."""
-    series: Series = {}
-    for record in read_metrics(run_dir, keys=keys):
-        steps, values = series.setdefault(record.key, ([], []))
-        steps.append(record.step)
-        values.append(record.value)
-    return series
 
 
 def _sleep() -> bool:

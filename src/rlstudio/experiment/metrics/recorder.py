@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlstudio.core.contracts import Lease
+from rlstudio.core.contracts import FragmentRound, Lease
 from rlstudio.experiment.config.sections import TrackingConfig
+from rlstudio.experiment.metrics.fragment_log import FragmentLog
 from rlstudio.experiment.metrics.reader import damaged_lines
 from rlstudio.experiment.metrics.records import CLOCK, records
 from rlstudio.experiment.metrics.sending.process import SinkProcess
@@ -27,6 +28,7 @@ class Recorder:
             if sink.kind in OWN_FILES:
                 self._sinks[sink.kind] = sink.build(run_dir)
         others = [sink for sink in chosen if sink.kind not in OWN_FILES]
+        self._fragments = FragmentLog(run_dir)
         self._others = SinkProcess(run_dir, others, cfg.finish_seconds)
 
     def write(self, step: int, values: Mapping[str, float], tags: Sequence[str] = ()) -> None:
@@ -38,6 +40,10 @@ class Recorder:
         """Values that depend on the clock: outside every promise of reproducibility."""
         self.write(step, values, (CLOCK,))
 
+    def write_fragments(self, step: int, rounds: Sequence[FragmentRound]) -> None:
+        """What updates were made of, with asynchronous workers."""
+        self._fragments.add(step, rounds)
+
     def flush(self) -> None:
         for sink in self._sinks.values():
             sink.flush()
@@ -47,12 +53,14 @@ class Recorder:
         """Where each sink stands, with everything before it safe on disk."""
         offsets = {name: sink.offset() for name, sink in self._sinks.items()}
         self._others.look()
-        return offsets
+        fragments = self._fragments.offset()
+        return {**offsets, "fragments": fragments} if fragments else offsets
 
     def cut_back(self, offsets: Mapping[str, int]) -> dict[str, int]:
         """Forget what came after a checkpoint; a sink it does not know begins empty. Returns what is missing."""
         self._others.drop()
         missing = {name: sink.cut_back(offsets.get(name, 0)) for name, sink in self._sinks.items()}
+        missing["fragments"] = self._fragments.cut_back(offsets.get("fragments", 0))
         return {name: count for name, count in missing.items() if count}
 
     def damaged_lines(self) -> int:
@@ -62,4 +70,5 @@ class Recorder:
     def close(self) -> None:
         for sink in self._sinks.values():
             sink.close()
+        self._fragments.close()
         self._others.close()

@@ -24,7 +24,7 @@ CLOCK = "clock"
 _CRC, _END = b',"crc":"', b'"}\n'
 _FIELDS = frozenset({"ts", "step", "key", "value", "tags"})
 _FULL = re.compile(r"metrics-(\d{4,})\.jsonl")
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Record(NamedTuple):
@@ -88,5 +88,5 @@ def from_line(line: bytes) -> Record | None:
 def from_json(value: Mapping[str, Any]) -> Record:
     number, tags = value["value"], [str(tag) for tag in value["tags"]]
     if number is None:
-        number = _NOT_FINITE[tags.pop()]
+        number = NOT_FINITE[tags.pop()]
     return Record(float(value["ts"]), int(value["step"]), str(value["key"]), float(number), tuple(tags))

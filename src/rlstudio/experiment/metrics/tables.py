@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.extras import Extra
+from rlstudio.experiment.metrics.indexed.index import read_snapshot
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.metrics.sinks import TensorBoardSink, seed_label
 from rlstudio.storage.folder import is_directory
@@ -57,7 +58,8 @@ class MetricTable:
     @cached_property
     def metrics(self) -> list[str]:
         """The metrics that the runs have, in the order in which they first come."""
-        return list(dict.fromkeys(record.key for run in self.runs for record in read_metrics(run.path, self.keys)))
+        every = dict.fromkeys(name for run in self.runs for name in read_snapshot(run.path).codes)
+        return [name for name in every if self.keys is None or name in self.keys]
 
     @property
     def columns(self) -> dict[str, str]:

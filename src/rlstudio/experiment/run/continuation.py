@@ -82,7 +82,7 @@ def continuation_of(
         )
     if cfg.train.epochs < status.epoch:
         raise UserError(f"run {folder.id}: train.epochs={cfg.train.epochs}, but it has done {status.epoch} already")
-    edited = status.config_hash not in ("", stored.hash_of(_lasting(cfg, status.total_epochs)))
+    edited = status.config_hash not in ("", stored.hash_of(lasting(cfg, status.total_epochs)))
     if edited and not terms.allow_inexact:
         raise Incompatible(
             f"{folder.config_path}: is not what the run was launched with; put it back and launch a new run to change"
@@ -92,6 +92,6 @@ def continuation_of(
     return Continuation(folder, stored, edited, extended, terms)
 
 
-def _lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:
+def lasting(cfg: ExperimentConfig, epochs: int) -> ExperimentConfig:
     """The same experiment over so many epochs: the one thing that may change between two sessions of a run."""
     return cfg.model_copy(update={"train": cfg.train.model_copy(update={"epochs": epochs})})

@@ -34,6 +34,8 @@ def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> Non
     if report.bad_row is not None:
         without = int(report.metrics.get("rollout/episodes_without_return", 0))
         folder.event("bad_rows", env_steps=report.env_steps, first=report.bad_row, episodes_without_return=without)
+    if report.fragments:
+        recorder.write_fragments(report.env_steps, report.fragments)
     if report.restarts is None:
         return
     for reason in report.restarts[:MOST_EVENTS]:

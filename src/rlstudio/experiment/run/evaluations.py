@@ -9,11 +9,13 @@ from contextlib import ExitStack
 
 from rlstudio.core.contracts import Player, Trainer
 from rlstudio.core.host.phases import PHASES
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.judging.evaluate import Evaluation, Evaluator, Purpose
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.run.episode_videos import EpisodeVideos
 from rlstudio.experiment.run.milestones import Final, Milestones
 from rlstudio.experiment.run.run_writer import RunWriter
 from rlstudio.experiment.training.position import Report
@@ -31,6 +33,7 @@ class RunEvaluations:
         self.under_way = ""  # what is evaluated right now, for whoever watches from another thread
         self._recorder = recorder
         self._writer = writer
+        self._videos = EpisodeVideos(writer.folder, cfg.eval_env, cfg.eval.videos, poll)
         self._poll = poll  # may raise: training does not notice where an evaluation ends
         self._evaluators: dict[Purpose, Evaluator] = {}
         self._opened = ExitStack()
@@ -78,7 +81,9 @@ class RunEvaluations:
         started = time.perf_counter()
         with OWN_METRICS.paused():
             self.latest = self._evaluators[purpose].run(agent)
+            self._videos.film(agent, self.latest, self._evaluators[purpose].params, epoch)
         PHASES.evaluate += time.perf_counter() - started
+        TRACE.span("evaluate", started)
         self.under_way, self.latest_epoch = "", epoch
         self._writer.set_evaluation(self.latest.summary)
         return self.latest

@@ -13,6 +13,7 @@ from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
 from rlstudio.core.host.phases import PHASES
 from rlstudio.core.host.process import PULSE, this_process
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
@@ -77,14 +78,18 @@ class RunWriter:
             return False
         return now - self._saved_at >= every or now - asked_at >= max(SLOW_TICK, SAVE_SHARE * self._save_seconds)
 
+    def due_at(self, epoch: int) -> bool:
+        """Whether the end of an epoch asks for a checkpoint."""
+        return any(every is not None and epoch % every == 0 for every in (self.cfg.every_epochs, self.cfg.history))
+
     def save(self, content: Content, env_steps: int, fields: Mapping[str, object], keep: set[int]) -> None:
         """Write a checkpoint and remove those that are neither new nor in `keep`."""
         PULSE.others += 1
-        started = time.monotonic()
+        started, began = time.monotonic(), time.perf_counter()
         exactness = {"exact": self.status.exact, "exact_reason": self.status.exact_reason}
         manifest = {"env_steps": env_steps, **fields, **exactness, "config_hash": self.status.config_hash}
         info = self.checkpoints.save(content, step=env_steps, manifest=manifest)
-        self.checkpoints.prune(self.cfg.keep_last, keep)
+        self.checkpoints.prune(self.cfg.keep_last, keep | self._history())
         self.publish()
         if not self._has_saved:
             self.folder.event("checkpointed", env_steps=info.step, state_hash=info.state_hash)
@@ -92,7 +97,15 @@ class RunWriter:
         self._saved_at = self._asked_at = time.monotonic()
         self._save_seconds = self._saved_at - started
         PHASES.checkpoint += self._save_seconds
+        TRACE.span("checkpoint", began)
         self.stands_at(info)
+
+    def _history(self) -> set[int]:
+        """Of every so many epochs the checkpoint at their end: the first that has done them."""
+        every = self.cfg.history
+        if every is None:
+            return set()
+        return set({info.epoch: info.step for info in self.checkpoints.list() if info.epoch % every == 0}.values())
 
     def publish(self) -> None:
         """Pass the list of checkpoints to the lease, which may keep it in a store."""

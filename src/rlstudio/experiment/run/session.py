@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
@@ -22,7 +22,7 @@ from rlstudio.core.host.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
-from rlstudio.experiment.checkpoint.checkpoints import Loaded
+from rlstudio.experiment.checkpoint.checkpoints import Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import Meta
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.checkpoint.team_spec import agent_fields
@@ -35,6 +35,7 @@ from rlstudio.experiment.judging.evaluate import Evaluation
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
+from rlstudio.experiment.metrics.trace_file import keep_trace
 from rlstudio.experiment.run.env_notices import record_notices, record_workers
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import recording_end, recording_failed_opening
@@ -68,6 +69,7 @@ class Session:
         self._is_unjudged = False  # the evaluation of the last epoch was interrupted: it comes first on resume
         self._ticks: weakref.ref[Generator[Tick]] | None = None
         with ExitStack() as opened:
+            opened.callback(keep_trace, folder.path)  # last, so that what other processes did is in it
             self.runtime = built.runtime if built else build_runtime(cfg)
             opened.callback(self.runtime.close)
             self.guardrails = Guardrails(cfg.guardrails)
@@ -132,14 +134,14 @@ class Session:
         self.topology = topology(self.trainer, self.runtime, where.threads, where.lane, where.numerics)
         self.collapse = CollapseWatch(self.trainer, self.runtime.spaces.action)
 
-    def _parts(self) -> dict[str, Stateful]:
+    def parts(self) -> dict[str, Stateful]:
         return {"position": self.position, "gates": self.gates, "session": self.milestones}
 
     def _load(self, loaded: Loaded, attempt: int) -> None:
         """Take up a checkpoint, and cut the metrics back to it."""
         if attempt != self.attempt:
             self._build(attempt)
-        restore(loaded.content, self.trainer, self._parts())
+        restore(loaded.content, self.trainer, self.parts())
         self.writer.stands_at(loaded.info)
         if self.milestones.final is not None:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
@@ -160,7 +162,7 @@ class Session:
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Tick]:
+    def __iter__(self) -> Generator[Tick]:
         """Train to the end. Whatever happens, the folder records how the run ended."""
         ticks = self._run()
         self._ticks = weakref.ref(ticks)  # weak: a loop that was left ends at once, not with the session
@@ -169,10 +171,11 @@ class Session:
     def _run(self) -> Generator[Tick]:
         with self.signals, recording_end(self.writer, self.signals, self.cfg.env.id, self._save_between_epochs):
             self.writer.set_state(RunState.RUNNING)
-            yield from self._train()
+            yield from self.steps()
             self._finish()
 
-    def _train(self) -> Iterator[Tick]:
+    def steps(self) -> Generator[Tick]:
+        """Without what is around it: no signal is caught, and how it ends is not recorded."""
         if self._is_unjudged:
             self._judge_epoch(report_again(self.trainer, self.position))
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
@@ -221,7 +224,7 @@ class Session:
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
             self.milestones.good_step = report.env_steps
-        by_epoch = cfg.ckpt.every_epochs is not None and epoch % cfg.ckpt.every_epochs == 0
+        by_epoch = self.writer.due_at(epoch)
         last = epoch >= cfg.train.epochs or self.gates.goal_reached()  # its checkpoint comes with the final evaluation
         if self.writer.due() or (not last and (best or grid or by_epoch)):
             self._save()
@@ -265,6 +268,9 @@ class Session:
 
     # -- saving and leaving -----------------------------------------------------------------------------------------
 
+    def content(self, meta: Meta) -> Content:
+        return capture(self.trainer, self.parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
+
     def _save_between_epochs(self) -> None:
         """By the clock, or on leaving. Several updates may share one environment step, and with it the name of a
         checkpoint: one that `best` or a roll-back goes to was written after the first of them, and stays."""
@@ -276,7 +282,7 @@ class Session:
         meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
         if self._is_unjudged:
             meta["unjudged"] = True
-        content = capture(self.trainer, self._parts(), seed=self.cfg.env.seed, attempt=self.attempt, meta=meta)
+        content = self.content(meta)
         if self.runtime.exact is not None:  # after capturing, which may find it out
             self.writer.mark_inexact(self.runtime.exact)
         agent, steps = agent_fields(self.trainer, self.runtime.spaces), self.trainer.gradient_steps

@@ -8,6 +8,7 @@ from functools import partial
 from rlstudio.core.catalog import LANES
 from rlstudio.core.contracts import Group, Lane, Runtime, Trainer, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
@@ -16,7 +17,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.elsewhere.ranks import device_of, led, other_ranks, part_of
-from rlstudio.experiment.training.elsewhere.workers import workers_runtime
+from rlstudio.experiment.training.elsewhere.workers import LoggedRounds, workers_runtime
 from rlstudio.experiment.training.machine import pick_device, set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
@@ -35,10 +36,11 @@ class Built:
         self.runtime.close()
 
 
-def build(cfg: ExperimentConfig) -> Built:
-    """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result."""
+def build(cfg: ExperimentConfig, *, rounds: LoggedRounds | None = None) -> Built:
+    """Everything that can be refused is refused here, so before a run appears; a `Session` goes on with the result.
+    `rounds`: what an earlier asynchronous run learned from, to be learned from again."""
     set_threads(cfg.runtime.threads)
-    runtime = build_runtime(cfg)
+    runtime = build_runtime(cfg, rounds=rounds)
     try:
         built = Built(runtime, build_trainer(cfg, runtime))
         check_dataset(cfg, runtime.spaces)
@@ -48,13 +50,19 @@ def build(cfg: ExperimentConfig) -> Built:
         raise
 
 
-def build_runtime(cfg: ExperimentConfig, group: Group | None = None) -> Runtime:
+def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: LoggedRounds | None = None) -> Runtime:
     """The training environments: in this process, divided among workers, or those of one rank where several learn.
     `group`: of a rank other than 0, which is in it already."""
+    if group is not None:
+        TRACE.join(f"rank {group.rank}")
+    elif cfg.runtime.trace:
+        TRACE.start("training")
+    else:
+        TRACE.stop()
     rails = cfg.guardrails
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
     if cfg.rollout.workers is not None:
-        return workers_runtime(cfg, new_guard, pick_device(cfg.runtime.device))
+        return workers_runtime(cfg, new_guard, pick_device(cfg.runtime.device), rounds)
     others = other_ranks(cfg) if group is None else None
     group = others.group if others is not None else group or ALONE
     own, device = part_of(cfg), device_of(cfg, group.rank)

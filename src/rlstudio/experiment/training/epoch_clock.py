@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from rlstudio.core.host.phases import PHASES
+from rlstudio.core.host.trace import TRACE
 
 MOST_STEPS = 4096
 """The newest train steps of an epoch, of which percentiles are taken."""
@@ -42,6 +43,7 @@ class EpochClock:
         self._learning += seconds - collecting
         self._seconds.append(seconds)
         self._collecting.append(collecting)
+        TRACE.span("update", self._started + collecting, self._started + seconds)
 
     def take(self) -> dict[str, float]:
         """Metrics of the time since the last report. An evaluation and a checkpoint come after the report of their

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -18,10 +17,10 @@ from threadpoolctl import threadpool_limits
 from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.host.portable import is_portable
+from rlstudio.experiment.lineage.libraries import installed_libraries
 from rlstudio.experiment.training import portable_kernels
 from rlstudio.experiment.training.numerics import fingerprint, probe_of
 
-LIBRARIES = ("torch", "numpy", "gymnasium")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP_BYTES = 256 << 20
 USUAL = {"lane": "eager", "runtime.numerics": "native", "learners": "1"}
@@ -63,7 +62,7 @@ def topology(
         "machine": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "numerics": fingerprint(runtime.device),
-        **{name: version(name) for name in LIBRARIES},
+        **installed_libraries(),
         **{name: value for name, value in (("lane", lane), ("runtime.numerics", numerics)) if value != USUAL[name]},
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstudio.core.contracts import Metrics, State, Tally, Trainer, WarmsUp
+from rlstudio.core.contracts import FragmentRound, Metrics, State, Tally, Trainer, WarmsUp
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
 from rlstudio.experiment.training.run_curriculum import RunCurriculum
@@ -31,6 +31,7 @@ class Report:
     warming: bool = False  # nothing was learned in it: the source still collects what the first update waits for
     curriculum: CurriculumOutcome = NO_CHANGE  # what changed there, or why it ends the run
     clock: dict[str, float] = field(default_factory=dict)  # metrics that depend on the machine and its speed
+    fragments: list[FragmentRound] | None = None  # that this epoch learned from, of asynchronous workers
 
 
 class Position:
@@ -76,7 +77,8 @@ class Position:
         self.skipped, self.bad_rows = skipped, tally.bad_rows
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
         noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
-        return Report(self.epoch, env_steps, trainer.gradient_steps, metrics, *noticed, warming, outcome)
+        facts = metrics, *noticed, warming, outcome
+        return Report(self.epoch, env_steps, trainer.gradient_steps, *facts, fragments=tally.fragments)
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all

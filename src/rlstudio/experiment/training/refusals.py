@@ -3,6 +3,8 @@ into memory."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rlstudio.core.contracts import NamedAgents, VecEnv
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.host.ram import usable_ram
@@ -90,17 +92,33 @@ def check_dataset(cfg: ExperimentConfig, spaces: Spaces) -> None:
         check_there(name, spaces)
 
 
+class RowMemory(NamedTuple):
+    """What the rows of a run take once they are all there; `field` is the setting that decides it."""
+
+    field: str
+    rows: int
+    row_bytes: int
+
+    @property
+    def needed(self) -> int:
+        return self.rows * self.row_bytes
+
+    def check(self, total: int) -> None:
+        """Refuse what cannot fit into so many bytes."""
+        if self.needed > MEMORY_SHARE * total:
+            raise ConfigError(
+                f"{self.field}: {self.rows:,} rows of {self.row_bytes:,} bytes need {self.needed / 2**30:,.1f} GiB,"
+                f" this process may use {total / 2**30:,.1f}; lower it"
+            )
+
+
+def row_memory(cfg: ExperimentConfig, spaces: Spaces) -> RowMemory:
+    if not algorithm(cfg.policy.algo).off_policy:
+        return RowMemory("train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(spaces).itemsize)
+    priorities = PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
+    return RowMemory("buffer.capacity", cfg.buffer.capacity, row_bytes(spaces) + priorities)
+
+
 def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """A buffer that cannot fit is refused now, not after hours when it fills."""
-    if algorithm(cfg.policy.algo).off_policy:
-        field, rows, size = "buffer.capacity", cfg.buffer.capacity, row_bytes(spaces)
-        size += PRIORITY_BYTES if getattr(cfg.train, "prioritized", None) else 0
-    else:
-        field, rows, size = "train.steps_per_epoch", cfg.train.steps_per_epoch, row_dtype(spaces).itemsize
-    needed = rows * size
-    total = usable_ram()
-    if needed > MEMORY_SHARE * total:
-        raise ConfigError(
-            f"{field}: {rows:,} rows of {size:,} bytes need {needed / 2**30:,.1f} GiB,"
-            f" this process may use {total / 2**30:,.1f}; lower it"
-        )
+    row_memory(cfg, spaces).check(usable_ram())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import NamedTuple
 from rlstudio.core.contracts import Runtime, Segment, State, Trainer, WarmsUp
 from rlstudio.core.errors import message_of, traceback_of
 from rlstudio.core.host.process_exit import leave
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.data.collect.tallies import to_state
 from rlstudio.scale.ranks.commands import Command, Order, receive
 from rlstudio.scale.ranks.group import RankGroup, averaged
 from rlstudio.scale.ranks.lifeline import end_with
 from rlstudio.scale.ranks.link import Link, announce, file_store
 from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
 from rlstudio.scale.ranks.shared import digest, load, own_state
-from rlstudio.scale.ranks.tallies import to_state
 
 LONGEST_TRACEBACK = 8_000
 """Characters: with its message it fits into a pipe, so that nobody has to read while it is written."""
@@ -96,13 +98,16 @@ def follow(group: RankGroup, build: Callable[[State], Parts]) -> None:
             link.share_bytes(encode(segments[command.content["name"]].columns()) if is_mine else None, command.number)
         else:
             _do(command, parts.trainer, group)
+    TRACE.stop()
 
 
 def _do(command: Command, trainer: Trainer, group: RankGroup) -> None:
     match command.order:
         case Order.STEP:
             trainer.progress(command.fraction)
+            started = time.perf_counter()
             averaged(trainer.train_step(), group)
+            TRACE.span("train step", started)
         case Order.WARM_UP:
             trainer.progress(command.fraction)
             source = trainer.source

@@ -10,11 +10,11 @@ from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import DataSource, State, Tally, Trainer, WarmsUp
 from rlstudio.core.errors import RLStudioError
 from rlstudio.core.own_metrics import OWN_METRICS
+from rlstudio.data.collect.tallies import from_state, together
 from rlstudio.scale.ranks.commands import Command, Order
 from rlstudio.scale.ranks.messages import decode
 from rlstudio.scale.ranks.other_ranks import OtherRanks
 from rlstudio.scale.ranks.shared import digest
-from rlstudio.scale.ranks.tallies import from_state, together
 
 
 class Lead(Protocol):

@@ -1,19 +1,31 @@
 """Where workers live: what a backend and the worker that it started offer, and the backend of this process.
 
-A backend keeps the newest weights where its workers read them. A Host is one worker: requests go in, answers come out
-in the same order, and one that is gone or hangs is told by `WorkerDown`. All backends give the same bits: they differ
-in where `SliceWorker.answer` is called, and in nothing else.
+A backend keeps weights where its workers read them: the newest version, and as many older ones as requests that are not
+answered yet may name. A Host is one worker: requests go in, answers come out in the same order, and one that is gone or
+hangs is told by `WorkerDown`. All backends give the same bits: they differ in where `SliceWorker.answer` is called, and
+in nothing else.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from rlstudio.core.contracts import State
 from rlstudio.scale.workers.slice_worker import SliceWorker
+
+
+class Lookahead(NamedTuple):
+    """How far workers are asked ahead of the learner; of synchronous ones nothing is."""
+
+    fragments: int = 0  # of each worker, asked for and not learned from
+    versions: int = 0  # that the weights may be older than the newest
+
+
+IN_STEP = Lookahead()
 
 
 class Host(Protocol):
@@ -41,8 +53,13 @@ class Backend(Protocol):
         """A new worker; it may take a while until it answers."""
         ...
 
-    def publish(self, weights: State) -> None:
-        """What every worker acts with from its next rollout on; none is collecting now."""
+    def publish(self, version: int, weights: State) -> None:
+        """What requests may name from now on. No request that is not answered names a version that is older than this
+        one by more than the lookahead."""
+        ...
+
+    def ready(self, hosts: Sequence[Any], timeout: float) -> list[int]:
+        """Which of these, of its own, have something to say; none after so many seconds."""
         ...
 
     def close(self) -> None: ...
@@ -54,14 +71,19 @@ class LocalBackend:
     name = "local"
     replaces = False
 
-    def __init__(self) -> None:
-        self.weights: State = {}
+    def __init__(self, ahead: Lookahead = IN_STEP) -> None:
+        self._ahead = ahead
+        self.weights: dict[int, State] = {}
 
     def start(self) -> Host:
         return _LocalHost(self)
 
-    def publish(self, weights: State) -> None:
-        self.weights = weights
+    def publish(self, version: int, weights: State) -> None:
+        self.weights[version] = weights
+        self.weights.pop(version - self._ahead.versions - 1, None)
+
+    def ready(self, hosts: Sequence[Any], timeout: float) -> list[int]:
+        return list(range(len(hosts)))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -83,7 +105,7 @@ class _LocalHost:
         threads = torch.get_num_threads()
         try:
             torch.set_num_threads(1)  # as in a worker of its own
-            return self._worker.answer(request, self._backend.weights)
+            return self._worker.answer(request, self._backend.weights.get(request.get("version", -1), {}))
         finally:
             torch.set_num_threads(threads)
 

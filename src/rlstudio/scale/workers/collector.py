@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.packer import Packer
 from rlstudio.envs.seeds import episode_name
+from rlstudio.ops.finite import is_finite
 from rlstudio.scale.workers.crew import Crew
 from rlstudio.scale.workers.job import RolloutJob
 
@@ -91,14 +91,16 @@ class WorkersCollector:
 
     def _publish(self) -> None:
         """The agent's Model with its normalizer, where they changed since the last rollout."""
-        model = getattr(self._agent, "model", None)
-        newest = {} if not isinstance(model, nn.Module) else model.state_dict()
-        weights = {name: tensor.numpy(force=True) for name, tensor in newest.items()}
+        weights = self._newest_weights()
         if self._version >= 0 and all(np.array_equal(array, self._weights[name]) for name, array in weights.items()):
             return
-        self._weights = {name: array.copy() for name, array in weights.items()}
-        self._crew.backend.publish(dict(self._weights))
-        self._version += 1
+        self._weights, self._version = weights, self._version + 1
+        self._crew.backend.publish(self._version, dict(weights))
+
+    def _newest_weights(self) -> dict[str, np.ndarray]:
+        model = getattr(self._agent, "model", None)
+        newest = {} if not isinstance(model, nn.Module) else model.state_dict()
+        return {name: tensor.numpy(force=True).copy() for name, tensor in newest.items()}
 
     def _sound(self, worker: int, answer: State, request: State) -> State:
         """The answer, from a fresh worker if there are numbers in it that are none. Where the fresh one says the same,
@@ -147,12 +149,6 @@ def _flaw(columns: State) -> str | None:
     """The first column with a number that is not finite."""
     for name, column in columns.items():
         for array in column.values() if isinstance(column, dict) else (column,):
-            if array.dtype.kind == "f" and name != "info" and not _is_finite(array.reshape(-1)):
+            if array.dtype.kind == "f" and name != "info" and not is_finite(array.reshape(-1)):
                 return str(name)
     return None
-
-
-def _is_finite(flat: np.ndarray) -> bool:
-    # The sum of squares is a number unless something is NaN, infinite or huge: one call for nearly all rollouts.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())

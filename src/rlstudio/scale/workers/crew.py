@@ -14,14 +14,12 @@ from collections.abc import Callable, Sequence
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import EnvFault
 from rlstudio.envs.gym.env_block import BrokenContract
-from rlstudio.envs.gym.worker_handle import WorkerDown
+from rlstudio.envs.gym.worker_handle import WorkerDown, end_all, pause_before
 from rlstudio.scale.workers.backends import Backend, Host
 from rlstudio.scale.workers.message import copied
 
 CLOSE_GRACE = 2.0  # seconds all workers together get to close their envs
 START_TIMEOUT = 180.0  # seconds until a new worker has imported everything and made its environments
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""Seconds before a worker is replaced for the first time in a row, the second time, ...; then always the last."""
 
 Request = Callable[[int], State]
 """What a worker is asked, by its number."""
@@ -42,7 +40,7 @@ class Crew:
         self._pause = time.sleep
         self.states: list[State | None] = [None] * len(slices)  # after the last whole rollout of each
         self.restarted: list[int] = []  # environments that were not put back into the midst of their episode
-        self._finalizer = weakref.finalize(self, _end_all, self._hosts, backend)
+        self._finalizer = weakref.finalize(self, end_all, self._hosts, CLOSE_GRACE, backend.close)
 
     def begin(self, request: Request) -> None:
         """Fresh episodes for all; the workers are started at the first question."""
@@ -51,13 +49,13 @@ class Crew:
         if self._hosts:
             self.ask(request)
 
-    def load(self, states: Sequence[State]) -> None:
+    def load(self, states: Sequence[State | None]) -> None:
         self.states = list(states)
         self.restarted = []
         if not self._hosts:
             self._start(range(len(self.slices)))
             return
-        for worker, answer in enumerate(self.ask(lambda worker: _load(states[worker]))):
+        for worker, answer in enumerate(self.ask(lambda worker: self._prepared(worker)[-1])):
             self._note(worker, answer)
 
     def ask(self, request: Request) -> list[State]:
@@ -150,7 +148,7 @@ class Crew:
         if self._failures[worker] > self._max_restarts:
             raise EnvFault(f"{reason}; gave up after {self._max_restarts} restarts") from error
         self.restart_reasons.append(reason)
-        self._pause(PAUSES[min(self._failures[worker], len(PAUSES)) - 1])
+        self._pause(pause_before(self._failures[worker]))
 
     def _name(self, worker: int) -> str:
         own = self.slices[worker]
@@ -170,12 +168,3 @@ class Crew:
 
 def _load(state: State) -> State:
     return {"op": "load", "state": state}
-
-
-def _end_all(hosts: list[Host], backend: Backend) -> None:
-    deadline = time.monotonic() + CLOSE_GRACE
-    for host in hosts:
-        host.ask_to_stop()
-    for host in hosts:
-        host.end(max(0.0, deadline - time.monotonic()))
-    backend.close()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 import weakref
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
 
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.host.process import PULSE, is_stopped
-from rlstudio.envs.gym.worker_handle import WorkerDown, WorkerHandle
+from rlstudio.core.host.process import PULSE
+from rlstudio.envs.gym.worker_handle import WorkerHandle
+from rlstudio.scale.workers.backends import IN_STEP, Lookahead
 from rlstudio.scale.workers.message import decode, encode
-from rlstudio.scale.workers.process_worker import BEATS, COUNTERS, MODULE, STEPS
-
-SILENT = 2.0
-"""Seconds without a heartbeat after which it is looked up whether the process was stopped."""
+from rlstudio.scale.workers.process_worker import COUNTERS, MODULE, STEPS
 
 
 class SharedMemory:
@@ -40,44 +39,75 @@ class SharedMemory:
 
 
 class ProcessBackend:
+    """Each version of the weights that a request may still name has a place of its own in the memory."""
+
     name = "process"
     replaces = True
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: Lookahead = IN_STEP) -> None:
+        self.ahead = ahead
         self.weights = SharedMemory("weights")
+        self._place_size = 0
         self._finalizer = weakref.finalize(self, self.weights.close)
 
     def start(self) -> ProcessHost:
-        return ProcessHost(self.weights.fd)
+        return ProcessHost(self)
 
-    def publish(self, weights: State) -> None:
-        encode(weights, self.weights.allocate)
+    def publish(self, version: int, weights: State) -> None:
+        encode(weights, lambda size: self._place_for(version, size))
+
+    def _place_for(self, version: int, size: int) -> np.ndarray:
+        if not self._place_size:  # those of later versions are as large
+            self._place_size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        first = self.place(version)
+        return self.weights.allocate(first + size)[first:]
+
+    def place(self, version: int) -> int:
+        return version % (self.ahead.versions + 1) * self._place_size
+
+    def ready(self, hosts: Sequence[ProcessHost], timeout: float) -> list[int]:
+        number = {host.control: index for index, host in enumerate(hosts)}
+        return [number[control] for control in wait(list(number), timeout)]  # type: ignore[index]
 
     def close(self) -> None:
         self._finalizer()
 
 
 class ProcessHost:
-    def __init__(self, weights_fd: int) -> None:
-        self._memory = SharedMemory("rollout")
-        self._counters = self._memory.bytes[: COUNTERS * 8].view(np.int64)
+    """An answer stays where it is until as many others have come as the worker has memories besides."""
+
+    def __init__(self, backend: ProcessBackend) -> None:
+        self._backend = backend
+        # Two at least: a fresh worker is asked to begin and to load before either answer is read.
+        self._memories = [SharedMemory("rollout") for _ in range(max(backend.ahead.fragments, 1) + 1)]
+        self._answers = 0
+        self._counters = self._memories[0].bytes[: COUNTERS * 8].view(np.int64)
         try:
-            self._handle = WorkerHandle(self._memory.fd, weights_fd, module=MODULE)
+            fds = [memory.fd for memory in self._memories]
+            self._handle = WorkerHandle(backend.weights.fd, *fds, module=MODULE)
         except BaseException:
-            self._memory.close()
+            self._close_memories()
             raise
         self.pid = self._handle.process.pid
         self._is_up = False
 
+    @property
+    def control(self) -> Connection:
+        return self._handle.control
+
     def send(self, request: State) -> None:
+        if "version" in request:
+            request = {**request, "place": self._backend.place(request["version"])}
         self._handle.send(encode(request).tobytes())
 
     def reply(self, timeout: float) -> State:
         if not self._is_up:
             self._handle.reply(timeout)
             self._is_up = True
-        size = self._handle.reply(timeout, _Watched(self.pid, self._counters))["size"]
-        return decode(self._memory.allocate(mmap.PAGESIZE + size)[mmap.PAGESIZE :])
+        size = self._handle.reply(timeout, _Watched(self._counters))["size"]
+        memory = self._memories[self._answers % len(self._memories)]
+        self._answers += 1
+        return decode(memory.allocate(mmap.PAGESIZE + size)[mmap.PAGESIZE :])
 
     def ask_to_stop(self) -> None:
         self._handle.ask_to_stop()
@@ -85,23 +115,20 @@ class ProcessHost:
     def end(self, grace: float = 0.0) -> None:
         if self._handle.is_open:
             self._handle.end(grace)
-            self._memory.close()
+            self._close_memories()
+
+    def _close_memories(self) -> None:
+        for memory in self._memories:
+            memory.close()
 
 
 class _Watched:
-    """How far a worker has come, asked for again and again while its answer is awaited. WorkerDown where it was stopped
-    by a signal: then its own thread does not beat either."""
+    """How far a worker has come, asked for again and again while its answer is awaited."""
 
-    def __init__(self, pid: int, counters: np.ndarray) -> None:
-        self._pid, self._counters = pid, counters
-        self._beats, self._since, self._steps = -1, time.monotonic(), -1
+    def __init__(self, counters: np.ndarray) -> None:
+        self._counters, self._steps = counters, -1
 
     def __call__(self) -> int:
-        beats, now = int(self._counters[BEATS]), time.monotonic()
-        if beats != self._beats:
-            self._beats, self._since = beats, now
-        elif now - self._since >= SILENT and is_stopped(self._pid):
-            raise WorkerDown(f"hung: stopped by a signal, no heartbeat for {SILENT:g} s")
         steps = int(self._counters[STEPS])
         if steps != self._steps:
             self._steps = steps

@@ -1,8 +1,10 @@
-"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE MEMORY WEIGHTS`, inherited fds.
+"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE WEIGHTS MEMORY...`, numbers of
+inherited descriptors.
 
-Requests come as messages on CONTROL; an answer is a message behind the first page of MEMORY, and its size as JSON on
-CONTROL, or a fault. In the first page a thread counts heartbeats and shows how many vector steps were taken. WEIGHTS
-has the newest weights. The process ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
+Requests come as messages on CONTROL; an answer is a message behind the first page of a MEMORY, one after the other, and
+its size as JSON on CONTROL, or a fault. In the first page of the first one a thread shows how many vector steps
+were taken. WEIGHTS has versions of the weights; a request names the place of its own. The process
+ignores Ctrl-C, which is the learner's to handle, and ends with the learner.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import cycle
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -22,6 +28,7 @@ from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, message_of, traceback_of
 from rlstudio.core.host.process import PULSE, end_with
 from rlstudio.core.host.process_exit import leave
+from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
 from rlstudio.envs.seeds import worker_seed
@@ -30,10 +37,10 @@ from rlstudio.scale.workers.message import decode, encode
 from rlstudio.scale.workers.slice_worker import SliceWorker
 
 MODULE = "rlstudio.scale.workers.process_worker"
-BEATS, STEPS, COUNTERS = 0, 1, 2
+STEPS, COUNTERS = 0, 1
 """Places in the first page, int64."""
-BEAT = 0.1
-"""Seconds between two heartbeats."""
+PACE = 0.1
+"""Seconds between two looks at how far the environments have come."""
 
 
 class _Mapped:
@@ -61,6 +68,7 @@ def begin(request: State) -> SliceWorker:
     torch.set_num_threads(1)
     job = RolloutJob.from_json(request["job"])
     job.prepare()
+    TRACE.join(f"rollout worker of environment {request['first']} and on")
     seed_all(worker_seed(job.env_config.seed, request["first"]))  # before any environment is made
     OWN_METRICS.refusal = (
         "does not reach the run from a rollout worker; put the number into `info` and its key into env.infos, or train"
@@ -76,9 +84,10 @@ def fault(error: BaseException) -> list[str]:
     return ["EnvFault", f"{type(error).__name__}: {message_of(error)}", traceback_of(error)]
 
 
-def serve(control: Connection, memory: _Mapped, weights: _Mapped) -> None:
+def serve(control: Connection, memories: Sequence[_Mapped], weights: _Mapped) -> None:
     """Answer requests until the learner closes the pipe or says so."""
     worker: SliceWorker | None = None
+    free = cycle(memories)
     control.send_bytes(b".{}")
     while True:
         try:
@@ -90,33 +99,39 @@ def serve(control: Connection, memory: _Mapped, weights: _Mapped) -> None:
         try:
             request = decode(np.frombuffer(received, np.uint8))
             worker = worker or begin(request)
-            newest = decode(weights.first()) if "version" in request else {}
-            answer = worker.answer(request, newest)
-            size = len(encode(answer, lambda size: memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]))
+            chosen = decode(weights.first()[request["place"] :]) if "version" in request else {}
+            started = time.perf_counter()
+            answer, memory = worker.answer(request, chosen), next(free)
+            TRACE.span(request["op"], started)
+            size = len(encode(answer, partial(_answer_in, memory)))
             control.send_bytes(b"." + json.dumps({"size": size}).encode())
         except (Exception, SystemExit) as error:
             control.send_bytes(b"!" + json.dumps(fault(error)).encode())
     if worker is not None:
         worker.close()
+    TRACE.stop()
 
 
-def beat(counters: np.ndarray) -> None:
-    """For ever: that this process runs, and how far it has come."""
+def _answer_in(memory: _Mapped, size: int) -> np.ndarray:
+    return memory.first(mmap.PAGESIZE + size)[mmap.PAGESIZE :]
+
+
+def show_steps(counters: np.ndarray) -> None:
+    """For ever: how far this process has come."""
     pause = threading.Event()
-    while not pause.wait(BEAT):
+    while not pause.wait(PACE):
         counters[STEPS] = PULSE.vector_steps
-        counters[BEATS] += 1
 
 
 def main() -> None:
-    control_fd, lifeline, memory_fd, weights_fd = (int(argument) for argument in sys.argv[1:5])
+    control_fd, lifeline, weights_fd, *memory_fds = (int(argument) for argument in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(lifeline)
-    memory = _Mapped(memory_fd)
-    counters = memory.first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
-    threading.Thread(target=beat, args=(counters,), name="heartbeat", daemon=True).start()
+    memories = [_Mapped(fd) for fd in memory_fds]
+    counters = memories[0].first(mmap.PAGESIZE)[: COUNTERS * 8].view(np.int64)
+    threading.Thread(target=show_steps, args=(counters,), name="steps", daemon=True).start()
     with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
-        serve(Connection(control_fd), memory, _Mapped(weights_fd))
+        serve(Connection(control_fd), memories, _Mapped(weights_fd))
     leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting
 
 

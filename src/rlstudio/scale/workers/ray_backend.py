@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rlstudio.core.errors import message_of
 from rlstudio.core.host.process import PULSE, Owner, is_here, is_stopped, send, this_process
 from rlstudio.envs.gym.worker_handle import WorkerDown, fault_from
 from rlstudio.scale.ray_start import start_ray
+from rlstudio.scale.workers.backends import IN_STEP, Lookahead
 from rlstudio.scale.workers.message import copied, decode, encode
 from rlstudio.scale.workers.process_worker import begin, fault
 from rlstudio.scale.workers.slice_worker import SliceWorker
@@ -44,9 +46,9 @@ class RayWorker:
         try:
             request = decode(message)
             self._worker = self._worker or begin(request)
-            newest = {} if weights is None else copied(decode(weights))  # what Ray gives may not be written to
-            assert isinstance(newest, dict)
-            return encode(self._worker.answer(request, newest))
+            chosen = {} if weights is None else copied(decode(weights))  # what Ray gives may not be written to
+            assert isinstance(chosen, dict)
+            return encode(self._worker.answer(request, chosen))
         except (Exception, SystemExit) as error:
             return fault(error)
 
@@ -55,7 +57,7 @@ class RayBackend:
     name = "ray"
     replaces = True
 
-    def __init__(self, workers: int, address: str | None = None) -> None:
+    def __init__(self, workers: int, address: str | None = None, ahead: Lookahead = IN_STEP) -> None:
         """At `address`, where each worker asks for a CPU, or in a Ray of our own, which may be from an earlier run of
         this process with fewer of them."""
         self._ray = start_ray(FIELD, address, cpus=workers)
@@ -64,16 +66,23 @@ class RayBackend:
         groups = {"requests": 1, "beats": 1}
         options: Any = {"num_cpus": 0 if address is None else 1, "max_restarts": 0, "concurrency_groups": groups}
         self._actor = self._ray.remote(**options)(RayWorker)
-        self.weights: Any = None
+        self._ahead = ahead
+        self.weights: dict[int, Any] = {}  # by version
 
     def start(self) -> RayHost:
         return RayHost(self._ray, self._actor.remote(), self)
 
-    def publish(self, weights: State) -> None:
-        self.weights = self._ray.put(encode(weights))
+    def publish(self, version: int, weights: State) -> None:
+        self.weights[version] = self._ray.put(encode(weights))
+        self.weights.pop(version - self._ahead.versions - 1, None)
+
+    def ready(self, hosts: Sequence[RayHost], timeout: float) -> list[int]:
+        number = {host.oldest: index for index, host in enumerate(hosts)}
+        come, _ = self._ray.wait(list(number), num_returns=1, timeout=timeout)
+        return [number[reference] for reference in come]
 
     def close(self) -> None:
-        self.weights = None
+        self.weights.clear()
 
 
 class RayHost:
@@ -88,8 +97,13 @@ class RayHost:
         """Of the actor, once it has answered."""
         return None if self._owner is None else self._owner.pid
 
+    @property
+    def oldest(self) -> Any:
+        """The answer that comes next."""
+        return self._answers[0]
+
     def send(self, request: State) -> None:
-        weights = self._backend.weights if "version" in request else None
+        weights = self._backend.weights[request["version"]] if "version" in request else None
         self._answers.append(self._actor.answer.remote(encode(request), weights))
 
     def reply(self, timeout: float) -> State:

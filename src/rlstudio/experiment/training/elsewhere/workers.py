@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from rlstudio.core.config import Config
-from rlstudio.core.contracts import State
+from rlstudio.core.contracts import FragmentTag, State
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.envs.make import agents_of, resolve_vectorization
 from rlstudio.envs.python_envs import is_of_python
+from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
-from rlstudio.scale.workers.backends import Backend, LocalBackend
+from rlstudio.scale.workers.ahead.crew import AheadCrew
+from rlstudio.scale.workers.backends import Backend, LocalBackend, Lookahead
 from rlstudio.scale.workers.crew import Crew
 from rlstudio.scale.workers.job import RolloutJob, slices
 from rlstudio.scale.workers.probe import BackendChoice, Work, choose
@@ -23,8 +25,22 @@ RAY_ADDRESS = "RAY_ADDRESS"
 """The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
 
 
-def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], device: str) -> WorkersRuntime:
-    """One environment is made here for its spaces; the workers are started when they are first asked."""
+LoggedRounds = Mapping[int, Sequence[FragmentTag]]
+"""By the version of the newest weights: the fragments that were learned from."""
+
+FREE = 16
+"""Versions that the weights of an asynchronous worker may be old where it fills a replay. It is for workers that are
+slower than others; how old weights are usually is about one version."""
+
+
+def workers_runtime(
+    cfg: ExperimentConfig,
+    new_guard: Callable[[], RowGuard],
+    device: str,
+    rounds: LoggedRounds | None = None,
+) -> WorkersRuntime:
+    """One environment is made here for its spaces; the workers are started when they are first asked. `rounds`: the log
+    of an asynchronous run, whose fragments are collected anew in this process."""
     assert cfg.rollout.workers is not None
     _refuse(cfg)
     job = RolloutJob.of(
@@ -39,12 +55,27 @@ def workers_runtime(cfg: ExperimentConfig, new_guard: Callable[[], RowGuard], de
     refuse_changed_torch(cfg.env.id)
     spans = slices(cfg.env.num_envs, cfg.rollout.workers)
     choice = BackendChoice(cfg.rollout.backend, "as configured")
-    if cfg.rollout.backend == "auto":
+    if rounds is not None:
+        choice = BackendChoice("local", "the fragments of a log are collected one after the other")
+    elif cfg.rollout.backend == "auto":
         work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
         choice = choose(job, work)
     timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
-    crew = Crew(_backend(choice.backend, len(spans)), spans, step_timeout=timeout, max_restarts=restarts)
-    return WorkersRuntime(crew, job, spaces, new_guard, cfg.buffer.capacity, device, choice.reason)
+    ahead = _lookahead(cfg)
+    kind = AheadCrew if ahead.fragments else Crew
+    crew = kind(_backend(choice.backend, len(spans), ahead), spans, step_timeout=timeout, max_restarts=restarts)
+    capacity = cfg.buffer.capacity
+    return WorkersRuntime(crew, job, spaces, new_guard, capacity, device, choice.reason, ahead=ahead, rounds=rounds)
+
+
+def _lookahead(cfg: ExperimentConfig) -> Lookahead:
+    """An update of fresh rollouts takes one of each worker, so what is asked ahead decides how old it is; into a replay
+    everybody fills what is done, and asks for the next."""
+    if cfg.rollout.mode == "sync":
+        return Lookahead()
+    if algorithm(cfg.policy.algo).off_policy:
+        return Lookahead(1, cfg.rollout.max_staleness or FREE)
+    return Lookahead(*[cfg.rollout.max_staleness or 1] * 2)
 
 
 def _refuse(cfg: ExperimentConfig) -> None:
@@ -64,16 +95,16 @@ def _refuse(cfg: ExperimentConfig) -> None:
         )
 
 
-def _backend(name: str, workers: int) -> Backend:
+def _backend(name: str, workers: int, ahead: Lookahead) -> Backend:
     if name == "process":
         from rlstudio.scale.workers.process_backend import ProcessBackend
 
-        return ProcessBackend()
+        return ProcessBackend(ahead)
     if name == "ray":
         from rlstudio.scale.workers.ray_backend import RayBackend
 
-        return RayBackend(workers, os.environ.get(RAY_ADDRESS))
-    return LocalBackend()
+        return RayBackend(workers, os.environ.get(RAY_ADDRESS), ahead)
+    return LocalBackend(ahead)
 
 
 def _steps(cfg: ExperimentConfig) -> int:

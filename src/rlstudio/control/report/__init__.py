@@ -1,0 +1,1 @@
+"""Runs, groups and sweeps as one page that opens anywhere, without a network."""

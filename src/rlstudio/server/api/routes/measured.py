@@ -1,0 +1,141 @@
+"""What runs measured: names, series, CSV, groups side by side, curves with their bands."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from rlstudio.control.runs.curve_documents import group_document
+from rlstudio.control.runs.measured import measured_groups
+from rlstudio.control.runs.select import select
+from rlstudio.control.workspace import Entry
+from rlstudio.core.errors import UserError
+from rlstudio.experiment.analysis.compare_groups import compare_groups
+from rlstudio.experiment.analysis.groups import curve_metric, curves_of
+from rlstudio.experiment.metrics.indexed.downsampling import FEWEST_POINTS
+from rlstudio.experiment.metrics.indexed.snapshot import Range
+from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.server.api.answers import answer
+from rlstudio.server.api.routes.runs import Ref, named_run
+from rlstudio.server.api.schemas import ComparisonSchema, CurvesSchema, MetricNamesSchema, SeriesSchema
+from rlstudio.server.api.series import name_documents, series_document
+from rlstudio.server.api.service import Served, Service
+from rlstudio.server.http.callers import Reader
+from rlstudio.server.http.problems import RequestRefused
+
+MOST_POINTS = 10_000
+MOST_NAMES = 200
+LONGEST_LIST = 20_000
+CSV_ROWS = 2000
+
+router = APIRouter(tags=["metrics"])
+Points = Annotated[int, Query(ge=FEWEST_POINTS, le=MOST_POINTS, description="At most so many, extremes kept.")]
+Listed = Annotated[str, Query(max_length=LONGEST_LIST, description="Separated by commas.")]
+
+
+@router.get("/runs/{ref}/metrics", response_model=MetricNamesSchema)
+def metric_names(caller: Reader, service: Served, ref: Ref) -> Response:
+    """Which metrics a run has."""
+    entry = named_run(service, ref)
+    return answer({"names": name_documents(service.measured(entry)), "steps": entry.status.env_steps})
+
+
+@router.get("/runs/{ref}/series", response_model=SeriesSchema)
+def series(
+    caller: Reader,
+    service: Served,
+    ref: Ref,
+    names: Listed = "",
+    points: Points = 500,
+    start: Annotated[float | None, Query(alias="from", description="First step, or second since 1970.")] = None,
+    to: Annotated[float | None, Query(description="Last step, or second.")] = None,
+    x: Literal["env_steps", "time"] = "env_steps",
+    after: Annotated[str, Query(max_length=100, description="`next` of an earlier answer: only what is new.")] = "",
+) -> Response:
+    """Metrics over steps or time. Of more points than asked for, those that keep the extremes; full buckets stay as
+    they are while a run goes on."""
+    snapshot, keys = service.measured(named_run(service, ref)), _listed(names, MOST_NAMES) or None
+    if after:
+        return answer(series_document(snapshot.since(after, keys, points=points), x))
+    return answer(series_document(snapshot.series(keys, points=points, within=Range(start, to, x)), x))
+
+
+@router.get("/runs/{ref}/metrics.csv", response_class=StreamingResponse)
+def metrics_csv(caller: Reader, service: Served, ref: Ref, names: Listed = "") -> Response:
+    """Every value of a run as CSV: ts, step, key, value, tags."""
+    entry = named_run(service, ref)
+    folder = service.looking.folder_to_read(entry.id)
+    keys = _listed(names, MOST_NAMES) or None
+    headers = {
+        "Content-Disposition": f'attachment; filename="{folder.id}.csv"',
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+    return StreamingResponse(_csv_rows(entry, keys), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _csv_rows(entry: Entry, keys: list[str] | None) -> Iterator[str]:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("ts", "step", "key", "value", "tags"))
+    for number, record in enumerate(read_metrics(entry.folder.path, keys)):
+        writer.writerow((record.ts, record.step, record.key, repr(record.value), " ".join(record.tags)))
+        if number % CSV_ROWS == 0:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
+
+
+@router.get("/compare", response_model=ComparisonSchema)
+def compare(
+    caller: Reader,
+    service: Served,
+    runs: Listed,
+    metric: Annotated[str | None, Query(max_length=200)] = None,
+    minimize: bool = False,
+) -> Response:
+    """Groups side by side, as `rlctl compare --json`: a group is the runs that share a name."""
+    groups = measured_groups(_selected(service, runs))
+    return answer(compare_groups(groups, metric, minimize=minimize).to_json())
+
+
+@router.get("/curves", response_model=CurvesSchema)
+def curves(
+    caller: Reader,
+    service: Served,
+    runs: Listed,
+    metric: Annotated[str | None, Query(max_length=200)] = None,
+    points: Points = 200,
+) -> Response:
+    """One learning curve for each group: the interquartile mean of its runs and its 95 % bootstrap band."""
+    groups = measured_groups(_selected(service, runs))
+    key, notes = curve_metric(groups, metric)
+    _, more = curves_of(groups, key)
+    drawn = [group_document(group, key, points) for group in groups]
+    return answer({"metric": key, "groups": drawn, "notes": [*notes, *more]})
+
+
+def _selected(service: Service, words: str) -> tuple[Entry, ...]:
+    names = _listed(words, MOST_NAMES)
+    if not names:
+        raise RequestRefused(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "runs: names none", [{"field": "runs", "message": "name at least one run"}]
+        )
+    for name in names:
+        if "/" in name or "\0" in name:
+            raise UserError(f"runs: {name!a} is not an id, a handle or a name")
+    return select(service.looking, names)
+
+
+def _listed(text: str, most: int) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if len(names) > most:
+        raise UserError(f"{len(names)} names are given; give at most {most}")
+    return names

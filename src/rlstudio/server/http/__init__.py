@@ -1,0 +1,1 @@
+"""The one HTTP stack: what guards every request before a route sees it, and how a server starts and ends."""

@@ -1,0 +1,1 @@
+"""Signing in, named tokens and the audit log, as routes."""

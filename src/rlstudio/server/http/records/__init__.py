@@ -1,0 +1,1 @@
+"""What a server writes down: who changed what, and answers that may be asked for again."""

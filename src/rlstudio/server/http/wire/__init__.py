@@ -1,0 +1,1 @@
+"""One connection: deadlines, places, the server that has them all."""

@@ -1,0 +1,1 @@
+"""The dashboard: files that `make web` builds, and the routes that serve them."""

@@ -1,0 +1,40 @@
+"""`make kpi` shows every KPI of the page, and values for those alone that are on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import kpi
+
+PAGE = kpi.PAGE.read_text()
+
+
+def test_every_row_of_the_page_is_a_kpi_with_command_and_goal() -> None:
+    listed = list(kpi.listed(PAGE))
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| KPI")]
+    assert len(listed) == len(rows) > 20
+    assert len({each.name for each in listed}) == len(listed)
+    assert all(each.command and each.goal and each.section for each in listed)
+
+
+def test_what_is_stored_belongs_to_the_page() -> None:
+    assert kpi.STORED.keys() <= {each.name for each in kpi.listed(PAGE)}
+
+
+def test_each_is_printed_with_its_value_or_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kpi.main([]) == 0
+    text = capsys.readouterr().out
+    for each in kpi.listed(PAGE):
+        assert f"  {each.name} " in text
+        assert f"goal: {each.goal}" in text
+    assert "exact-resume kills passed   200 kills, 0 not exact" in text
+    assert "measure with: make test" in text
+
+
+def test_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    kpi.main(["--json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert {"section", "name", "command", "goal", "value", "date"} == rows[0].keys()
+    assert sum(bool(row["value"]) for row in rows) >= 10

@@ -1,0 +1,41 @@
+"""`reproduce`: the verdict in words, as a document and as an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.cli_scenario import Rlctl
+
+
+def test_the_same_run_once_more(rlctl: Rlctl, run_here: str, place: Path) -> None:
+    done = rlctl("reproduce", run_here)
+    assert done.code == 0, done.err
+    assert "experiment  tiny-again: repeats " in done.out
+    assert done.out.splitlines()[-1].startswith("identical: ")
+    assert done.out.splitlines()[-1].endswith(" metric values and the state hashes of 2 checkpoints")
+    assert len(list((place / "runs").glob("2*"))) == 2
+    assert f"reproduces               {run_here}" in rlctl("show", "last", "--lineage").out
+
+
+def test_another_setting_gives_other_numbers(rlctl: Rlctl, run_here: str) -> None:
+    done = rlctl("reproduce", run_here, "train.lr=1e-2", "--epochs", 2)
+    assert done.code == 10
+    verdict = done.out.splitlines()[-5:]
+    assert verdict[0] == "different: first at step 64"
+    assert verdict[1].startswith("  train/")
+    assert verdict[2].endswith("before it are the same")
+    assert verdict[3:] == ["changed since", "  config    train.lr: 0.0003 -> 0.01"]
+
+
+def test_as_a_document_and_as_an_id(rlctl: Rlctl, run_here: str) -> None:
+    document = rlctl("reproduce", run_here, "--epochs", 1, "--json").document
+    assert (document["verdict"], document["run"], document["whole"]) == ("identical", run_here, False)
+    assert document["changes"] == []
+    quiet = rlctl("reproduce", run_here, "--epochs", 1, "-q")
+    assert quiet.out.strip() == rlctl("ls", "--limit", 1, "--json").document[0]["id"]
+
+
+def test_a_run_that_is_not_there(rlctl: Rlctl, run_here: str) -> None:
+    refused = rlctl("reproduce", "nothing")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1

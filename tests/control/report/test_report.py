@@ -1,0 +1,232 @@
+"""The page of a run, of groups and of a sweep: everything is in it, it asks nobody for anything, and it is well-formed
+whatever names and settings hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlstudio import orchestrator
+from rlstudio.control.report.axes import axes_around, round_ticks, short
+from rlstudio.control.report.content import content_of_runs, content_of_sweep
+from rlstudio.control.report.page import page_text, write_page
+from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
+from rlstudio.control.workspace import Workspace
+from rlstudio.core.errors import UserError
+from rlstudio.core.host.process import this_process
+from rlstudio.experiment.folder.run_folder import RunFolder
+from support.experiments import tiny_data
+from support.measured_runs import learning, measured_run
+from support.sweep_world import search_of
+
+VOID = {"meta", "img", "br"}
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+class Page(HTMLParser):
+    """Tags that were opened and not closed, what is loaded from elsewhere, and the visible text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.loaded: list[str] = []
+        self.scripts = 0
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.loaded += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(text: str) -> Page:
+    """A page that is well-formed, loads nothing and runs no script but its own."""
+    page = Page(text)
+    assert (page.open, page.wrong) == ([], [])
+    assert all(value.startswith("data:") for value in page.loaded)
+    assert page.scripts == 1
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "default-src 'none'" in text
+    return page
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("reported") / "runs"
+    orchestrator.run(tiny_data(name="whole", eval={"every_epochs": 1, "episodes": 2}), runs_dir=runs, progress=False)
+    return runs
+
+
+@pytest.fixture
+def runs(trained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained, tmp_path / "runs")
+
+
+def page_of(runs: Path, *words: str, metric: str | None = None) -> str:
+    workspace = Workspace(runs)
+    ids = [run_id for word in words for run_id in workspace.references().all_of(word)]
+    return page_text(content_of_runs(workspace.entries_of(ids), metric))
+
+
+def test_the_page_of_a_run_has_everything(runs: Path) -> None:
+    page = parsed(page_of(runs, "whole"))
+    for part in ("Return in evaluation", "What it measured", "Evaluations", "Incidents", "Configuration"):
+        assert part in page.text
+    for fact in ("completed", "ppo on CartPole-v1", "num_envs", "torch version", "state hash", "None: nothing was"):
+        assert fact in page.text
+
+
+def test_a_film_is_inside_and_incidents_are_named(runs: Path) -> None:
+    (folder,) = runs.glob("2*")
+    (folder / "artifacts").mkdir(exist_ok=True)
+    (folder / "artifacts" / "best.mp4").write_bytes(b"not really a film")
+    run = RunFolder(folder)
+    run.event("rolled_back", to_env_steps=0, attempt=1)
+    run.event("bad_rows", env_steps=64, first=HOSTILE)
+    run.close()
+    page = parsed(page_of(runs, "whole"))
+    assert [value for value in page.loaded if value.startswith("data:video/mp4;base64,")]
+    assert "artifacts/best.mp4" in page.text
+    assert "rolled back" in page.text
+    assert f"first {HOSTILE}" in page.text
+
+
+def test_names_and_settings_may_hold_anything(runs: Path) -> None:
+    (folder,) = runs.glob("2*")
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("name: whole", f"name: {json.dumps(HOSTILE)}  # {HOSTILE}"))
+    page = parsed(page_of(runs, "whole"))
+    assert HOSTILE in page.text
+
+
+def test_secrets_of_a_config_are_not_in_the_page(runs: Path) -> None:
+    (folder,) = runs.glob("2*")
+    path = folder / "config.yaml"
+    path.write_text(path.read_text().replace("kwargs: {}", "kwargs: {api_key: abc123secret}", 1))
+    assert "abc123secret" not in page_of(runs, "whole")
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Path:
+    for seed in range(5):
+        measured_run(tmp_path / "runs", "good", seed, learning(400, seed))
+        measured_run(tmp_path / "runs", "poor", seed, learning(100, seed), lr=1e-5)
+    return tmp_path / "runs"
+
+
+def test_groups_stand_beside_each_other_with_bands(groups: Path) -> None:
+    text = page_of(groups, "good", "poor")
+    page = parsed(text)
+    assert "good and poor" in page.text
+    assert "P(better than good)" in page.text
+    assert "0.00 [0.00, 0.00]" in page.text
+    assert text.count('class="band"') >= 4  # two groups in two metrics
+    assert "10 of 10" in page.text
+
+
+def test_another_metric_is_drawn_large(groups: Path) -> None:
+    assert "<h2>Return in training</h2>" in page_of(groups, "good", metric="rollout/return_mean")
+
+
+def test_a_curve_of_very_many_points_stays_small(tmp_path: Path) -> None:
+    points = [(step, float(np.sin(step / 1000) + (step % 7))) for step in range(20_000)]
+    measured_run(tmp_path / "runs", "long", 0, {"rollout/return_mean": points})
+    text = page_of(tmp_path / "runs", "long")
+    assert len(text) < 80_000
+    assert "between the lowest and the highest" in parsed(text).text
+
+
+def test_a_run_that_measured_nothing_has_a_page_that_says_so(tmp_path: Path) -> None:
+    measured_run(tmp_path / "runs", "empty", 0, {})
+    with pytest.raises(UserError, match="no metric has been written yet"):
+        page_of(tmp_path / "runs", "empty")
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    """Three trials with a run each; the second one is the best."""
+    workspace = Workspace(tmp_path / "runs")
+    sweeps, search = Sweeps(workspace.store.database), search_of(name="found")
+    sweep = sweeps.create("found", search.to_json(), this_process())
+    scores = {0: 9.0, 1: 80.0, 2: 30.0}
+    trials = [
+        Trial(number, {"train.lr": 10.0 ** -(number + 2)}, 3, TrialState.COMPLETED, {3: {0: score}}, score=score)
+        for number, score in scores.items()
+    ]
+    sweeps.write(sweep, trials)
+    for number, score in scores.items():
+        run_id = measured_run(tmp_path / "runs", f"found-{number}", 0, learning(score, 0))
+        _adopt(workspace, run_id, number)
+    sweeps.end(sweep, SweepState.COMPLETED)
+    workspace.store.database.close()
+    return tmp_path / "runs"
+
+
+def _adopt(workspace: Workspace, run_id: str, trial: int) -> None:
+    from support.control_world import S, request
+
+    asked = request(name=f"found-{trial}", sweep="found", trial=trial)
+    from rlstudio.core.run_state import Reason
+
+    workspace.store.adopt(asked, run_id, S.COMPLETED, Reason.NONE, {})
+
+
+def test_a_sweep_shows_its_best_trial_settings_and_all_trials(swept: Path) -> None:
+    text = page_text(content_of_sweep(Workspace(swept), "found"))
+    page = parsed(text)
+    assert text.index('<tr class="best"><td>1</td>') < text.index("<td>2</td>") < text.index("<td>0</td>")
+    assert "train.lr" in page.text
+    assert text.count("<title>trial") == 3
+
+
+def test_only_html_is_written_and_whole(runs: Path, tmp_path: Path) -> None:
+    workspace = Workspace(runs)
+    content = content_of_runs(workspace.entries())
+    with pytest.raises(UserError, match=r"\.html"):
+        write_page(content, tmp_path / "page.pdf")
+    assert write_page(content, tmp_path / "page.html").read_text().endswith("</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0, 100, [0, 20, 40, 60, 80, 100]), (-1, 1, [-1, -0.5, 0, 0.5, 1]), (3, 3, [3]), (0, 1e-6, None)],
+)
+def test_ticks_are_round_and_inside(low: float, high: float, ticks: list[float] | None) -> None:
+    found = round_ticks(low, high, 5)
+    assert ticks is None or found == ticks
+    assert all(low <= tick <= high for tick in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12_000, "12k"), (2e6, "2M"), (0.05, "0.05"), (5000, "5000"), (-3e7, "-30M")]
+)
+def test_ticks_are_short(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+def test_points_lie_inside_the_picture() -> None:
+    xs, ys = np.array([0.0, 5.0, 10.0]), np.array([-1.0, 4.0, 2.0])
+    axes = axes_around(xs, ys, 300, 200)
+    assert ((axes.x(xs) >= 0) & (axes.x(xs) <= 300)).all()
+    assert ((axes.y(ys) >= 0) & (axes.y(ys) <= 200)).all()
+    assert axes.y(ys)[1] < axes.y(ys)[2] < axes.y(ys)[0]  # higher values are further up

@@ -1,0 +1,191 @@
+"""Named tokens, sessions of browsers, and the form that begins one."""
+
+from __future__ import annotations
+
+import stat
+from types import SimpleNamespace
+
+import pytest
+from fastapi import APIRouter
+
+from rlstudio.core.errors import Conflict, StorageError, UnknownName, UserError
+from rlstudio.server.http.access import ONE_TIME_SECONDS, SESSION_SECONDS, Access
+from rlstudio.server.http.accounts.login import login_routes
+from rlstudio.server.http.accounts.routes import account_routes
+from rlstudio.server.http.callers import Actor, Reader
+from rlstudio.server.http.records.audit import AuditLog
+from rlstudio.server.http.roles import Role
+from rlstudio.server.http.tokens import DAY, Tokens
+from support.http_app import HOST, ask, made
+
+
+@pytest.fixture
+def clock():
+    return SimpleNamespace(now=1_800_000_000.0)
+
+
+@pytest.fixture
+def tokens(tmp_path, clock):
+    return Tokens(tmp_path, lambda: clock.now)
+
+
+def test_a_token_counts_until_it_is_revoked_or_expires_in_every_process(tokens, tmp_path, clock):
+    token, secret = tokens.add("laptop", Role.ACT, days=1)
+    elsewhere = Tokens(tmp_path, lambda: clock.now)
+    assert elsewhere.find(secret) == token
+    assert elsewhere.find(secret[:-1]) is None
+    clock.now += DAY
+    assert elsewhere.find(secret) is None
+    _, lasting = tokens.add("laptop", Role.READ)
+    assert elsewhere.find(lasting).role == Role.READ
+    tokens.revoke("laptop")
+    assert elsewhere.find(lasting) is None
+    assert [token.state(clock.now) for token in tokens.listed()] == ["expired", "revoked"]
+
+
+def test_s7_no_secret_ships_and_none_is_kept(tokens, tmp_path):
+    """Default credentials (S7): there is no token until one is made; the file has hashes, for its owner alone."""
+    assert tokens.listed() == []
+    secrets = {tokens.add(name, Role.READ)[1] for name in ("a", "b")}
+    assert len(secrets) == 2
+    assert all(len(secret) > 40 for secret in secrets)
+    file = tmp_path / "server/tokens.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not any(secret in file.read_text() for secret in secrets)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "-x", "x" * 65, "a\n", "ä"])
+def test_names_of_tokens(tokens, name):
+    with pytest.raises(UserError, match=r"^name: "):
+        tokens.add(name, Role.READ)
+
+
+def test_mistakes_name_the_field(tokens, tmp_path):
+    tokens.add("laptop", Role.READ)
+    with pytest.raises(Conflict, match="laptop is active already"):
+        tokens.add("laptop", Role.ACT)
+    with pytest.raises(UnknownName, match="did you mean laptop"):
+        tokens.revoke("lapptop")
+    for days in (0, -1, 1e6, float("nan")):
+        with pytest.raises(UserError, match=r"^expires_days: "):
+            tokens.add("other", Role.READ, days)
+    (tmp_path / "server/tokens.json").write_text("{")
+    with pytest.raises(StorageError, match="is not a list of tokens"):
+        tokens.find("x")
+
+
+@pytest.fixture
+def access(tokens, clock):
+    return Access(tokens, clock=lambda: clock.now)
+
+
+@pytest.fixture
+def app(access, tokens, tmp_path):
+    router = APIRouter()
+
+    @router.get("/me")
+    def me(caller: Reader):
+        return caller.name
+
+    @router.post("/change")
+    def change(caller: Actor):
+        return caller.name
+
+    routes = account_routes("/api/v1", tokens, AuditLog(tmp_path))
+    return made(router, login_routes(access), routes, access=access)
+
+
+def signed_in(answer):
+    cookie = answer.headers["set-cookie"]
+    assert {part.strip() for part in cookie.split(";")[1:]} == {"HttpOnly", "Path=/", "SameSite=strict"}
+    return [("cookie", cookie.split(";")[0])]
+
+
+def test_the_address_of_the_terminal_signs_in_once(app, access, clock):
+    token = access.one_time_token()
+    answer = ask(app, "GET", f"/login?token={token}", None)
+    assert (answer.status, answer.headers["location"], answer.headers["cache-control"]) == (303, "/", "no-store")
+    cookie = signed_in(answer)
+    assert ask(app, "GET", "/me", None, headers=cookie).json == "operator"
+    assert ask(app, "GET", f"/login?token={token}", None).status == 401
+    assert ask(app, "GET", "/me", token).status == 401
+    clock.now += SESSION_SECONDS + 1
+    assert ask(app, "GET", "/me", None, headers=cookie).status == 401
+    late = access.one_time_token()
+    clock.now += ONE_TIME_SECONDS
+    assert ask(app, "GET", f"/login?token={late}", None).status == 401
+
+
+def test_the_form_takes_a_token_and_a_session_ends_with_it(app, tokens):
+    _, secret = tokens.add("laptop", Role.READ)
+    form = [("content-type", "application/x-www-form-urlencoded")]
+    assert ask(app, "POST", "/login", None, b"token=wrong", form).status == 401
+    cookie = signed_in(ask(app, "POST", "/login", None, f"token={secret}".encode(), form))
+    assert ask(app, "GET", "/me", None, headers=cookie).json == "laptop"
+    assert ask(app, "POST", "/change", None, headers=cookie).status == 403
+    tokens.revoke("laptop")
+    assert ask(app, "GET", "/me", None, headers=cookie).status == 401
+
+
+def test_signing_out(app, access):
+    cookie = signed_in(ask(app, "GET", f"/login?token={access.one_time_token()}", None))
+    assert ask(app, "POST", "/logout", None, headers=cookie).status == 303
+    assert ask(app, "GET", "/me", None, headers=cookie).status == 401
+
+
+def test_who_opens_a_page_without_a_session_is_led_to_the_form(app):
+    opened = [("accept", "text/html,*/*"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")]
+    answer = ask(app, "GET", "/me", None, headers=opened)
+    assert (answer.status, answer.headers["location"]) == (303, "/login")
+    form = ask(app, "GET", "/login", None, headers=opened)
+    assert form.status == 200
+    assert b"<script" not in form.body
+    assert b"style=" not in form.body
+    assert ask(app, "GET", "/me", None).status == 401
+
+
+FOREIGN_HOSTS = ("evil.example", "10.evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:1")
+
+
+def test_s8_another_site_can_send_nothing_with_a_cookie(app, access):
+    """CSRF and DNS rebinding (S8): exact Host, Origin on every method, and where a request began."""
+    cookie = signed_in(ask(app, "GET", f"/login?token={access.one_time_token()}", None))
+    foreign = [
+        [("origin", origin)]
+        for origin in (
+            "null",
+            "http://evil.example",
+            f"http://{HOST}.evil.example",
+            "http://127.0.0.1:1",
+            f"ftp://{HOST}",
+        )
+    ]
+    foreign += [[("sec-fetch-site", site), ("sec-fetch-mode", "cors")] for site in ("cross-site", "same-site")]
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"):
+        for headers in foreign:
+            assert ask(app, method, "/me", None, headers=[*cookie, *headers]).status == 403, (method, headers)
+        for host in (
+            "evil.example",
+            "10.evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "localhost:1",
+        ):
+            assert ask(app, method, "/me", None, headers=cookie, host=host).status == 421
+    own = [*cookie, ("origin", f"http://{HOST}"), ("sec-fetch-site", "same-origin")]
+    assert ask(app, "GET", "/me", None, headers=own).status == 200
+
+
+def test_tokens_over_http(app, tokens):
+    _, secret = tokens.add("boss", Role.ACT)
+    made_token = ask(app, "POST", "/api/v1/tokens", secret, {"name": "robot", "role": "read", "expires_days": 1})
+    assert made_token.status == 201
+    assert ask(app, "GET", "/me", made_token.json["secret"]).json == "robot"
+    rows = ask(app, "GET", "/api/v1/tokens", secret).json["items"]
+    assert [(row["name"], row["state"]) for row in rows] == [("boss", "active"), ("robot", "active")]
+    assert made_token.json["secret"] not in str(rows)
+    assert ask(app, "GET", "/api/v1/tokens", made_token.json["secret"]).status == 403
+    assert ask(app, "DELETE", "/api/v1/tokens/robot", secret).status == 204
+    assert ask(app, "GET", "/me", made_token.json["secret"]).status == 401
+    assert ask(app, "DELETE", "/api/v1/tokens/robot", secret).status == 422
+    assert ask(app, "GET", "/api/v1/audit", secret).json == {"items": []}

@@ -1,0 +1,47 @@
+"""The server stops and starts again under an open page."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from support.made_up_runs import made_up_run
+from support.page_server import PageServer
+
+
+def test_a_lost_connection_says_so_and_comes_back_with_nothing_twice(page: Page, outside) -> None:
+    server = PageServer(300)
+    try:
+        page.goto(server.url)
+        expect(page.locator(".grid-foot")).to_have_text("300 runs")
+        server.stop()
+        expect(page.get_by_role("alert")).to_contain_text("Connection to the server lost")
+        expect(page.locator(".grid-foot")).to_have_text("300 runs")
+        fresh = made_up_run(700, 702)
+        server.runs = {fresh["id"]: fresh} | server.runs
+        server.start()
+        page.get_by_role("button", name="Try now").click()
+        expect(page.get_by_text("Connected again")).to_be_visible()
+        expect(page.locator(".grid-foot")).to_have_text("301 runs")
+        expect(page.get_by_text(fresh["handle"], exact=True)).to_have_count(1)
+    finally:
+        server.stop()
+
+
+def test_a_run_that_learned_meanwhile_is_caught_up_with(page: Page) -> None:
+    server = PageServer(40)
+    try:
+        page.goto(f"{server.url}#/runs/{server.newest['handle']}")
+        chart = page.locator("figure[aria-label^='train/kl']")
+        expect(chart).to_be_visible()
+        server.stop()
+        expect(page.get_by_role("alert")).to_contain_text("Connection to the server lost")
+        server.epochs = 44
+        server.newest["epoch"] = 44
+        server.start()
+        expect(page.get_by_text("Connected again")).to_be_visible()
+        expect(page.locator(".summary")).to_contain_text("44 of 60")
+        page.reload()
+        again = page.locator("figure[aria-label^='train/kl']").get_attribute("aria-label")
+        expect(chart).to_have_attribute("aria-label", again or "")
+    finally:
+        server.stop()

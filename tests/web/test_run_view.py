@@ -1,0 +1,69 @@
+"""One run: its curves while it learns, and everything else about it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from support.page_server import PageServer
+
+
+def open_newest(page: Page, made_up: PageServer, query: str = "") -> None:
+    page.goto(f"{made_up.url}#/runs/{made_up.newest['handle']}{query}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(made_up.newest["name"])
+
+
+def test_the_curve_moves_while_the_run_learns(page: Page, made_up: PageServer) -> None:
+    open_newest(page, made_up)
+    chart = page.get_by_role("figure", name=re.compile("^Return"))
+    before = chart.get_attribute("aria-label")
+    assert before is not None
+    assert "evaluation ends at" in before
+    made_up.train(4)
+    page.wait_for_function("text => !document.querySelector(`figure[aria-label='${text}']`)", arg=before)
+    expect(page.locator(".summary")).to_contain_text(f"{made_up.epochs} of 60")
+
+
+def test_the_pointer_reads_every_curve_and_a_drag_zooms(page: Page, made_up: PageServer) -> None:
+    open_newest(page, made_up)
+    plot = page.locator(".u-over").first
+    plot.hover(position={"x": 300, "y": 100})
+    reading = page.locator(".reading")
+    expect(reading).to_contain_text("training return")
+    expect(reading).to_contain_text("evaluation")
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 200, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 90, steps=4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"zoom=[\d.]+\.\.\d+"))
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("zoom="))
+    page.keyboard.press("l")
+    page.keyboard.press("m")
+    page.keyboard.press("h")
+    expect(page).to_have_url(re.compile(r"(?=.*log=1)(?=.*smooth=0\.3)(?=.*x=time)"))
+    expect(page.get_by_role("button", name="Log", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+def test_every_part_of_a_run_has_a_place(page: Page, made_up: PageServer) -> None:
+    open_newest(page, made_up)
+    for key, tab, text in (
+        ("2", "config", "lr"),
+        ("3", "checkpoints", "20,480"),
+        ("4", "events", "No incidents"),
+        ("5", "system", "cpu_share"),
+        ("6", "log", "epoch 1/60"),
+        ("7", "lineage", "Made with"),
+    ):
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(f"tab={tab}"))
+        expect(page.locator("main")).to_contain_text(text)
+
+
+def test_a_run_that_is_not_there_says_so(page: Page, made_up: PageServer, outside) -> None:
+    page.goto(made_up.url + "#/runs/nothing")
+    expect(page.get_by_role("alert")).to_contain_text("there is no such run")
+    outside.complaints.clear()  # the browser itself writes the 404 into its console

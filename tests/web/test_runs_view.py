@@ -1,0 +1,109 @@
+"""The table of 10,000 runs."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from support.page_server import PageServer
+
+
+def rows(page: Page) -> int:
+    return page.locator(".grid-rows > [role=row]").count()
+
+
+def shown(page: Page) -> str:
+    return page.locator(".grid-foot").inner_text()
+
+
+def test_all_runs_are_there_and_only_those_in_sight_exist(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url)
+    expect(page.locator(".grid-foot")).to_have_text("10,000 runs")
+    assert 10 < rows(page) < 60
+    page.get_by_role("grid").press("End")
+    oldest = list(made_up.runs.values())[-1]
+    expect(page.get_by_text(oldest["handle"], exact=True)).to_be_visible()
+    assert rows(page) < 60
+    expect(page.locator(".sparkline path").first).to_be_visible()
+
+
+def test_filter_order_and_groups_are_in_the_address(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url)
+    expect(page.locator(".grid-foot")).to_have_text("10,000 runs")
+    page.keyboard.press("/")
+    page.keyboard.type("hopper")
+    page.get_by_role("button", name="Algorithm").click()
+    page.get_by_role("checkbox", name=re.compile("^sac")).check()
+    page.keyboard.press("Escape")
+    page.get_by_role("columnheader", name="Evaluation").get_by_role("button").click()
+    page.get_by_label("Group").select_option("name")
+    expected = [run for run in made_up.runs.values() if run["algo"] == "sac" and "hopper" in run["id"]]
+    expect(page.locator(".grid-foot")).to_contain_text(f"{len(expected):,} runs")
+    page.locator(".group-name").first.click()
+    for part in ("q=hopper", "algo=sac", "sort=-eval", "group=name", "open=sac-hopper-lr"):
+        assert part in page.url
+    before = page.locator(".grid-rows").inner_text()
+    best = max(expected, key=lambda run: run["eval_return"] or 0)
+    assert best["handle"] in before
+    page.reload()
+    expect(page.locator(".grid-rows")).to_have_text(re.compile(re.escape(best["handle"])))
+    page.wait_for_function("text => document.querySelector('.grid-rows').innerText === text", arg=before)
+
+
+def test_keys_select_and_what_is_selected_is_tagged_stopped_and_removed(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url + "#/runs?state=running")
+    expect(page.locator(".grid-foot")).to_contain_text("9,997 more do not match")
+    running = [run for run in made_up.runs.values() if run["state"] == "RUNNING"]
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    bar = page.get_by_role("toolbar", name="Selected runs")
+    expect(bar).to_contain_text("2 runs selected")
+    page.keyboard.press("#")
+    page.get_by_label("Tags", exact=True).fill("tonight, -paper")
+    page.get_by_role("button", name="Tag", exact=True).last.click()
+    expect(page.locator(".chip", has_text="tonight")).to_have_count(2)
+    assert running[0]["tags"] == running[1]["tags"] == ["tonight"]
+    page.keyboard.press("s")
+    page.get_by_role("button", name="Stop 2 runs").click()
+    expect(page.locator(".grid-foot")).to_contain_text("1 run,")
+    assert [run["state"] for run in running] == ["STOPPING", "STOPPING", "RUNNING"]
+    for run in running[:2]:
+        run |= {"state": "INTERRUPTED", "tags": []}
+        made_up.publish("run", run)
+    page.goto(made_up.url + "#/runs?state=interrupted")
+    expect(page.get_by_text(running[0]["handle"], exact=True)).to_be_visible()
+    bar.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Remove 2 runs").click()
+    expect(page.get_by_text(running[0]["handle"], exact=True)).to_have_count(0)
+    assert running[0]["id"] not in made_up.runs
+    for run in running[:2]:  # as it was, for the other tests
+        run |= {"state": "RUNNING"}
+    made_up.runs = {run["id"]: run for run in running} | made_up.runs
+
+
+def test_a_change_on_the_server_shows_at_once(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url)
+    newest = made_up.newest
+    row = page.locator("[role=row]", has_text=newest["handle"])
+    expect(row).to_contain_text("running")
+    made_up.publish("run", {**newest, "state": "COMPLETED", "eval_return": 4321.5})
+    expect(row).to_contain_text("completed")
+    expect(row).to_contain_text("4,322")
+    made_up.publish("run", newest)
+    expect(row).to_contain_text("running")
+
+
+def test_a_view_is_saved_and_found_again(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url + "#/runs?env=Hopper-v5&sort=-eval")
+    page.get_by_role("button", name="Saved views").click()
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_label("Name", exact=True).fill("best hoppers")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.goto(made_up.url + "#/runs")
+    page.reload()
+    page.get_by_role("button", name="Saved views").click()
+    page.get_by_role("button", name="best hoppers", exact=True).click()
+    expect(page).to_have_url(re.compile(r"#/runs\?env=Hopper-v5&sort=-eval$"))

@@ -1,0 +1,99 @@
+import { mayAct } from "../../api/client";
+import type { Artifact, RunDetail } from "../../api/types";
+import { Blank } from "../../ui/blank";
+import { Button } from "../../ui/button";
+import { bytes, count } from "../../ui/format";
+import { exportCheckpoint, forkRun } from "./actions";
+import { artifactUrl } from "./videos";
+
+export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: readonly Artifact[] }) {
+  if (!run.checkpoints.length)
+    return (
+      <Blank title="No checkpoint yet">
+        <p>One is kept at the end of an epoch, and whenever the run is stopped.</p>
+      </Blank>
+    );
+  const lastStep = Math.max(...run.checkpoints.map((one) => one.step));
+  return (
+    <>
+      <section class="panel gap-above scroll-x">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col" class="number">
+                Step
+              </th>
+              <th scope="col" class="number">
+                Epoch
+              </th>
+              <th scope="col">Which</th>
+              <th scope="col">Resumes</th>
+              <th scope="col" class="number">
+                Size
+              </th>
+              <th scope="col">State hash</th>
+              <th scope="col">
+                <span class="visually-hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {run.checkpoints.toReversed().map((one) => {
+              const tags = one.tags ?? (one.step === lastStep ? ["last"] : []);
+              return (
+                <tr key={one.step}>
+                  <td class="number">{count(one.step)}</td>
+                  <td class="number">{one.epoch}</td>
+                  <td>
+                    {tags.map((tag) => (
+                      <span key={tag} class={`chip ${tag === "best" ? "tone-good" : ""}`} style="margin-right:4px">
+                        {tag}
+                      </span>
+                    ))}
+                  </td>
+                  <td>{one.exact ? "to the bit" : <span title={run.exact_reason}>not exactly</span>}</td>
+                  <td class="number">{bytes(one.size)}</td>
+                  <td class="mono faint">{one.state_hash.slice(0, 12)}</td>
+                  <td style="text-align:right; white-space:nowrap">
+                    {mayAct() && (
+                      <>
+                        <Button kind="quiet" icon="fork" label={`Fork from step ${count(one.step)}`} onClick={() => void forkRun(run, one.step)}>
+                          Fork
+                        </Button>
+                        <Button kind="quiet" icon="download" label={`Export step ${count(one.step)}`} onClick={() => void exportCheckpoint(run, String(one.step))}>
+                          Export
+                        </Button>
+                      </>
+                    )}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </section>
+      {artifacts.length > 0 && (
+        <section class="panel gap-above scroll-x">
+          <header>
+            <h2>Files</h2>
+          </header>
+          <table class="plain">
+            <tbody>
+              {artifacts.map((file) => (
+                <tr key={file.name}>
+                  <td>
+                    <a href={artifactUrl(run.id, file.name)} download>
+                      {file.name}
+                    </a>
+                  </td>
+                  <td class="faint">{file.type}</td>
+                  <td class="number">{bytes(file.size)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,118 @@
+/** What happened in a run. Incidents are what somebody should look at: guardrails, refused checkpoints, restarts. */
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { ApiError, explain, get, query } from "../../api/client";
+import { follow, listen, resyncs } from "../../api/stream";
+import type { RunEvent } from "../../api/types";
+import { param, setParams } from "../../router";
+import { Blank, Failed, Loading } from "../../ui/blank";
+import { Segments } from "../../ui/button";
+import { clock, plain } from "../../ui/format";
+
+const ROUTINE = /^(created|lineage|seeded|registered|checkpointed|state|resumed|extended|started|ended|finished|trial|rung)$/;
+const GRAVE = /diverged|collapsed|rejected|damaged|crash|failed|lost|hung|error/;
+export const isIncident = (event: RunEvent): boolean => !ROUTINE.test(event.kind);
+
+const LIMIT = 1_000;
+
+/** Events from the cursor of the last answer on. */
+export function useEvents(id: string): { events: RunEvent[] | null; error: ApiError | null } {
+  const state = useSignal<{ events: RunEvent[] | null; error: ApiError | null }>({ events: null, error: null });
+  useEffect(() => {
+    let next = 0;
+    let busy = false;
+    let gone = false;
+    const load = async (): Promise<void> => {
+      if (busy) return;
+      busy = true;
+      try {
+        for (;;) {
+          const answer: { items: RunEvent[]; next: number } = await get(`/runs/${encodeURIComponent(id)}/events${query({ after: next, limit: LIMIT })}`);
+          if (gone) return;
+          const fresh = answer.items.filter((event) => event.seq > next);
+          next = Math.max(next, answer.next ?? 0);
+          state.value = { events: [...(state.peek().events ?? []), ...fresh], error: null };
+          if (fresh.length < LIMIT) break;
+        }
+      } catch (error) {
+        if (!gone) state.value = { ...state.peek(), error: error instanceof ApiError ? error : new ApiError(explain(error), 0) };
+      } finally {
+        busy = false;
+      }
+    };
+    void load();
+    const stopFollowing = follow([id]);
+    const stopListening = listen(({ topic, data }) => {
+      if ((topic === "event" || topic === "run") && (data["run"] ?? data["run_id"] ?? data["id"]) === id) void load();
+    });
+    const stopResync = resyncs.subscribe(() => state.peek().events && void load());
+    return () => {
+      gone = true;
+      stopFollowing();
+      stopListening();
+      stopResync();
+    };
+  }, [id]);
+  return state.value;
+}
+
+export function EventsTab({ events, error }: { events: RunEvent[] | null; error: ApiError | null }) {
+  if (!events) return error ? <Failed error={error} /> : <Loading what="events" />;
+  const all = param("events") === "all";
+  const shown = (all ? events : events.filter(isIncident)).toReversed();
+  return (
+    <>
+      <div class="toolbar gap-above">
+        <Segments
+          label="Which events"
+          value={all ? "all" : "incidents"}
+          options={[
+            ["incidents", "Incidents"],
+            ["all", `All ${events.length}`],
+          ]}
+          onChange={(value) => setParams({ events: value === "all" ? "all" : "" })}
+        />
+      </div>
+      {shown.length === 0 ? (
+        <Blank title="No incidents">
+          <p>No guardrail stepped in, no checkpoint was refused, no environment had to be started again.</p>
+        </Blank>
+      ) : (
+        <section class="panel gap-above scroll-x">
+          <table class="plain">
+            <thead>
+              <tr>
+                <th scope="col">Time</th>
+                <th scope="col">What</th>
+                <th scope="col">Details</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.slice(0, 500).map((event) => (
+                <tr key={event.seq}>
+                  <td class="soft" style="white-space:nowrap">
+                    {event.time === null ? "–" : clock(event.time)}
+                  </td>
+                  <td>
+                    <span class={`chip tone-${GRAVE.test(event.kind) ? "bad" : isIncident(event) ? "warn" : "idle"}`}>{event.kind.replaceAll("_", " ")}</span>
+                  </td>
+                  <td class="details">{details(event)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </>
+  );
+}
+
+const KNOWN = new Set(["seq", "time", "kind", "run", "run_id"]);
+
+function details(event: RunEvent): string {
+  const fields = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== "" && value !== null);
+  return fields
+    .map(([name, value]) => `${name} ${plain(value)}`)
+    .join(" · ")
+    .slice(0, 400);
+}

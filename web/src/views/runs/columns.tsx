@@ -1,0 +1,125 @@
+import type { Run, RunState } from "../../api/types";
+import { href } from "../../router";
+import { ago, count, number, short } from "../../ui/format";
+import { Icon } from "../../ui/icon";
+import { Sparkline } from "../../ui/sparkline";
+import { State, STATE_TONES } from "../../ui/state";
+import type { Column } from "../../ui/table";
+import { type Group, mean, type Row, tally } from "./filter";
+import { sparkOf } from "./store";
+
+interface Cell {
+  run: (run: Run) => preact.ComponentChildren;
+  group?: (group: Group) => preact.ComponentChildren;
+}
+
+const column = (name: string, title: string, width: string, cell: Cell, more: Partial<Column<Row>> = {}): Column<Row> => ({
+  name,
+  title,
+  width,
+  sortable: true,
+  cell: (row) => (row.kind === "run" ? cell.run(row.run) : (cell.group?.(row.group) ?? null)),
+  ...more,
+});
+
+const same = (group: Group, of: (run: Run) => string): string => {
+  const values = new Set(group.runs.map(of));
+  return values.size === 1 ? [...values].join() : `${values.size} different`;
+};
+
+/** Every column; the address says which are left out. `toggle` opens and closes a group. */
+export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
+  const runName = (row: Row): preact.ComponentChildren =>
+    row.kind === "run" ? (
+      <span style={row.inside ? "padding-left:22px" : ""}>
+        <a class="name" href={href(["runs", row.run.id])} title={row.run.note || undefined}>
+          {row.run.name}
+        </a>{" "}
+        <span class="faint mono">{row.run.handle}</span> {tags(row.run)}
+      </span>
+    ) : (
+      <button type="button" class="group-name" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
+        <Icon name={row.open ? "down" : "right"} size={13} />
+        <span class="cut">{row.group.key}</span> <span class="faint">× {row.group.runs.length}</span>
+      </button>
+    );
+  return [
+    { name: "name", title: "Name", width: "minmax(164px, 2.4fr)", sortable: true, cell: runName },
+    column("state", "State", "98px", { run: (run) => <State run={run} />, group: groupStates }),
+    column("curve", "Curve", "100px", { run: (run) => <Sparkline values={sparkOf(run)} /> }, { sortable: false }),
+    column("eval", "Evaluation", "110px", { run: evaluation, group: (group) => <b title="Mean over the runs">{number(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
+    column("train", "Return", "66px", { run: (run) => number(run.train_return), group: (group) => number(mean(group.runs.map((run) => run.train_return))) }, { right: true }),
+    column("steps", "Steps", "64px", { run: (run) => <span title={count(run.env_steps)}>{short(run.env_steps)}</span>, group: (group) => short(group.runs.reduce((sum, run) => sum + run.env_steps, 0)) }, { right: true }),
+    column("progress", "Progress", "74px", { run: progress }),
+    column("algo", "Algo", "56px", { run: (run) => run.algo, group: (group) => same(group, (run) => run.algo) }),
+    column("env", "Environment", "minmax(104px, 1fr)", { run: (run) => run.env_id, group: (group) => same(group, (run) => run.env_id) }),
+    column("seed", "Seed", "48px", { run: (run) => run.seed }, { right: true }),
+    column("updated", "Updated", "76px", { run: (run) => <span title={run.updated_at}>{ago(run.updated_at)}</span>, group: (group) => ago(group.runs.reduce((newest, run) => (run.updated_at > newest ? run.updated_at : newest), "")) }),
+  ];
+}
+
+/** How many of a group are in which state: a bar in proportion, the numbers in words. */
+function groupStates(group: Group) {
+  const counts = tally(group.runs, (run) => [run.state]);
+  const words = counts.map(([state, n]) => `${n} ${state.toLowerCase()}`).join(", ");
+  return (
+    <span class="shares" title={words}>
+      {counts.map(([state, n]) => (
+        <i key={state} class={`tone-${STATE_TONES[state as RunState]}`} style={{ flexGrow: n }} />
+      ))}
+      <span class="visually-hidden">{words}</span>
+    </span>
+  );
+}
+
+function progress(run: Run) {
+  const share = run.total_epochs ? Math.min(1, run.epoch / run.total_epochs) : 0;
+  return (
+    <span class="progress" title={`epoch ${run.epoch} of ${run.total_epochs}`}>
+      <i style={{ width: `${share * 100}%` }} />
+      <span class="visually-hidden">{Math.round(share * 100)} %</span>
+    </span>
+  );
+}
+
+function evaluation(run: Run) {
+  if (run.eval_return === null) return <span class="faint">–</span>;
+  const half = run.eval_interval ? (run.eval_interval[1] - run.eval_interval[0]) / 2 : null;
+  return (
+    <span title={run.eval_interval ? `95 % interval ${number(run.eval_interval[0])} to ${number(run.eval_interval[1])}` : undefined}>
+      <b>{number(run.eval_return)}</b> {half !== null && <span class="faint">± {number(half, 2)}</span>}
+    </span>
+  );
+}
+
+const tags = (run: Run) => run.tags.map((tag) => <span class="chip" key={tag} style="margin-left:4px">{tag}</span>);
+
+/** A run on a narrow screen: two lines. */
+export function narrowRow(row: Row, toggle: (key: string) => void) {
+  if (row.kind === "group")
+    return (
+      <button type="button" class="group-name" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
+        <Icon name={row.open ? "down" : "right"} size={13} /> {row.group.key} <span class="faint">{row.group.runs.length} runs</span>
+      </button>
+    );
+  const { run } = row;
+  return (
+    <>
+      <div class="toolbar" style="flex-wrap:nowrap">
+        <span class="grow cut">
+          <a class="name" href={href(["runs", run.id])}>
+            {run.name}
+          </a>{" "}
+          <span class="faint mono">{run.handle}</span>
+        </span>
+        <State run={run} />
+      </div>
+      <div class="toolbar soft" style="flex-wrap:nowrap; font-size:var(--size-s)">
+        <span class="grow cut">
+          {run.algo} · {run.env_id} · {short(run.env_steps)} steps
+        </span>
+        {evaluation(run)}
+      </div>
+    </>
+  );
+}
