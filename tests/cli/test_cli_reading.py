@@ -59,11 +59,6 @@ ELSEWHERE = {
     "rewind",
     "variance",
     "profile",
-    "serve",
-    "token",
-    "token add",
-    "token ls",
-    "token revoke",
     "reproduce",
 }
 """They write films, datasets, bundles, backups and configurations where they are told to, ask a cluster, or serve."""

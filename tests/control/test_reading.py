@@ -29,7 +29,11 @@ from support.control_world import S, in_state, request
 from support.golden_store import GOLDEN
 from support.reading_world import ReadingWorld, fill, tables, tree
 
-ACTIONS = {"resume", "session", "fork", "stop", "pause", "cancel", "wait", "tag", "untag", "write_note"}
+ACTIONS = {"resume", "session", "fork", "stop", "pause", "cancel", "wait", "tag", "untag", "write_note"} | {
+    "repeat",
+    "reproduce",
+    "rewind",
+}
 GETTERS = sorted(name for name in vars(Run) if not name.startswith("_") and name not in ACTIONS)
 
 

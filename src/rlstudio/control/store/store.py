@@ -221,7 +221,8 @@ class Store(StoreReader):
     def ask(self, run_id: str, desired: Desired, fence: Fence = lambda connection: None) -> RunRow:
         """Stop or cancel. A run without an owner is cancelled at once; one that waits to be tried again keeps its
         state and is not tried again. `fence`: as for `create`."""
-        assert desired != Desired.RUN  # that is `resume`
+        if desired == Desired.RUN:
+            raise ValueError("ask: a run is asked to stop or to be cancelled; use `resume` to run it")
         with self.database.write() as connection:
             fence(connection)
             run = get_run(connection, run_id, lock=True)

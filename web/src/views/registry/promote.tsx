@@ -49,7 +49,7 @@ export function PromoteDialog({ model, what, current, onClose }: PromoteProps): 
   };
 
   if (outcome.value !== null) return <Result outcome={outcome.value} name={name.value} onBack={() => (outcome.value = null)} onClose={onClose} />;
-  const isVersion = what !== "";
+  const isVersion = what.includes(":"); // MODEL:3; else the beginning of a run, which may be changed
   return (
     <Dialog title={isVersion ? `Promote ${what}` : "Promote a run"} wide onClose={onClose}>
       <form
