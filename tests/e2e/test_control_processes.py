@@ -630,7 +630,7 @@ def test_a_detached_sweep_is_killed_paused_stopped_resumed_and_removed(place: Pa
     assert rlctl("pause", run.id)[0] == 0
     paused = workspace.store.get(run.id)
     assert (paused.is_paused, paused.env_steps > 0) == (True, True)
-    assert workspace.folder(run.id).read_status().reason == Reason.PAUSED
+    wait_for(lambda: workspace.folder(run.id).read_status().reason == Reason.PAUSED)  # written after the store
     assert workspace.store.checkpoints(run.id)[0].state_hash == paused.state_hash
     wait_for(lambda: nobody_serves(workspace))  # with nothing else to do, a worker leaves
 

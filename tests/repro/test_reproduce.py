@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -200,18 +201,21 @@ def checkout(root: Path) -> Path:
 
 
 def installed(folder: Path, monkeypatch: Patch, name: str, version: str) -> Path:
-    """A distribution that is imported before any other of its name."""
+    """A distribution that is found before any other of its name."""
     metadata = folder / f"{name}-{version}.dist-info"
     metadata.mkdir(parents=True)
+    # Read, not the name of the folder, once another test has imported `importlib_metadata`: its finder comes first then.
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     monkeypatch.syspath_prepend(str(folder))
     return metadata
 
 
 def a_library(tmp_path: Path, monkeypatch: Patch) -> Callable[[], None]:
-    metadata = installed(tmp_path / "site", monkeypatch, "toy_physics", "1.0")
+    before = installed(tmp_path / "site", monkeypatch, "toy_physics", "1.0")
 
     def plant() -> None:
-        metadata.rename(metadata.with_name("toy_physics-2.0.dist-info"))
+        shutil.rmtree(before)
+        installed(tmp_path / "site", monkeypatch, "toy_physics", "2.0")
         scaled(monkeypatch)
 
     return plant
