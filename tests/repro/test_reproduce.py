@@ -204,7 +204,7 @@ def installed(folder: Path, monkeypatch: Patch, name: str, version: str) -> Path
     """A distribution that is found before any other of its name."""
     metadata = folder / f"{name}-{version}.dist-info"
     metadata.mkdir(parents=True)
-    # Read, not the name of the folder, once another test has imported `importlib_metadata`: its finder comes first then.
+    # Read in place of the folder's name once another test has imported `importlib_metadata`, whose finder comes first.
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     monkeypatch.syspath_prepend(str(folder))
     return metadata
