@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import BaseModel
@@ -208,7 +209,47 @@ def _default(data: Any, field: str, off_policy: bool) -> str:
     return f"`{_plain(data)}`"
 
 
+SPEED_ROWS = {
+    "ppo": "PPO, CartPole-v1",
+    "ppo_wide": "PPO, CartPole-v1, 64 environments",
+    "ppo_pendulum": "PPO, Pendulum-v1",
+    "a2c": "A2C, CartPole-v1",
+    "dqn": "DQN, CartPole-v1",
+    "qrdqn": "QR-DQN, CartPole-v1",
+    "sac": "SAC, Pendulum-v1",
+    "td3": "TD3, Pendulum-v1",
+}
+
+
+def peers() -> str:
+    """Steps per second of every library that was measured, and how many times as fast RLStudio is."""
+    sides = {"rlstudio": "RLStudio", "sb3": "SB3", "skrl": "skrl", "tianshou": "Tianshou", "torchrl": "TorchRL"}
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for row, title in SPEED_ROWS.items():
+            best = _fastest(json.loads((ROOT / f"benchmarks/results/speed_{row}.json").read_text())["measurements"])
+            ours = best["rlstudio"]
+            others = [best.get(side) for side in sides if side != "rlstudio"]
+            yield title, f"{ours:,.0f}", *("-" if x is None else f"{x:,.0f} ({ours / x:.2g}x)" for x in others)
+
+    return table(("steps per second", *sides.values()), rows())
+
+
+def _fastest(measurements: list[dict[str, Any]]) -> dict[str, float]:
+    """Of each library the best of its ways and numbers of threads, each by its median."""
+    rates: dict[tuple[str, int], list[float]] = {}
+    for line in measurements:
+        if "steps_per_second" in line:
+            rates.setdefault((line["entry"], line["threads"]), []).append(line["steps_per_second"])
+    best: dict[str, float] = {}
+    for (entry, _), values in rates.items():
+        side = entry.partition("/")[0]
+        best[side] = max(best.get(side, 0.0), median(values))
+    return best
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "peers": peers,
     "defaults": defaults,
     "rooms": rooms,
     "layers": layers,
@@ -239,5 +280,5 @@ def _plain(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
         path.write_text(render(path.read_text()))

@@ -85,10 +85,11 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-FILLED = [page for page in DOCS.rglob("*.md") if re.search(r"<!-- (fields|file|table) ", page.read_text())]
+MARKED = re.compile(r"<!-- (fields|file|table) ")
+FILLED = [page for page in (ROOT / "README.md", *DOCS.rglob("*.md")) if MARKED.search(page.read_text())]
 
 
-@pytest.mark.parametrize("page", FILLED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", FILLED, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_field_tables_and_files_are_those_of_the_code(page: Path) -> None:
     assert load(DOCS / "fill.py").render(page.read_text()) == page.read_text(), "run: .venv/bin/python docs/fill.py"
 

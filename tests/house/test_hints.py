@@ -21,6 +21,9 @@ from support.pip_offline import EXTRAS, PROJECT, pip_would_install, stub_index
 from support.rlctl_parser import options, problem
 from support.typed_commands import BUILTINS, PROGRAMS, SAMPLE, SOURCE, Typed, everything
 
+OUR_FILE = f"./{PROJECT['name']}-{PROJECT['version']}-py3-none-any.whl"
+"""RLStudio from a file that the reader has; never by its name, which an index would answer."""
+
 FILLED_IN = "src/rlstudio/core/host/installation.py"
 """Where hints are made from our own metadata: their literals hold only what is put in."""
 
@@ -126,6 +129,8 @@ def test_pip_is_asked_for_our_requirements_in_our_ranges_and_for_nothing_else() 
         match packages(typed):
             case ["-e", folder]:
                 assert folder in ("examples/my_parts", "my-algos"), typed
+            case [file] if file.startswith(OUR_FILE):
+                continue
             case words:
                 wrong += [f"{typed}: {word}" for word in words if word not in ours or word.startswith(PROJECT["name"])]
     assert wrong == []
@@ -136,7 +141,7 @@ def test_no_page_message_or_script_installs_rlstudio_by_name() -> None:
     files = [*ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "configs").rglob("*.yaml")]
     for folder in ("docs", "src", "examples", "benchmarks"):
         files += [*(ROOT / folder).rglob("*.md"), *(ROOT / folder).rglob("*.py")]
-    pattern = re.compile(rf"pip install [^`\n]*\b(rlstudio|{PROJECT['name']})\b")
+    pattern = re.compile(rf"pip install [^`\n]*(?<!\./)\b(rlstudio|{PROJECT['name']})\b")
     named = {file.relative_to(ROOT).as_posix(): pattern.findall(file.read_text()) for file in files}
     assert {file: names for file, names in named.items() if names} == {}
 
@@ -151,7 +156,8 @@ def test_a_plug_in_depends_on_the_installed_distribution() -> None:
 @pytest.mark.real_process
 def test_pip_takes_what_the_hints_ask_for(tmp_path: Path) -> None:
     """Up to the download: an index that has only our requirements, as they are pinned, has all that is asked for."""
-    wanted = {word for typed in pip_lines() for word in packages(typed) if packages(typed)[0] != "-e"}
+    own = ("-e", OUR_FILE, f"{OUR_FILE}[serve]")
+    wanted = {word for typed in pip_lines() for word in packages(typed) if packages(typed)[0] not in own}
     listed = shlex.join(["pip", "install", *sorted(wanted)])
     assert len(pip_would_install(listed, stub_index(tmp_path))) == len(wanted)
 
@@ -163,7 +169,8 @@ def test_pip_takes_each_hint_as_it_is_typed(tmp_path: Path) -> None:
     for line in sorted({typed.line for typed in pip_lines()} - {"pip install -e my-algos"}):  # a folder of the reader's
         names = shlex.split(line)[2:]
         installed = pip_would_install(line, index)
-        assert installed == {PROJECT["name"], "my-parts"} if names[0] == "-e" else len(installed) == len(names), line
+        ours = {"-e": {PROJECT["name"], "my-parts"}, f"{OUR_FILE}[serve]": {PROJECT["name"]}}
+        assert installed == ours[names[0]] if names[0] in ours else len(installed) == len(names), line
 
 
 # -- make and python --------------------------------------------------------------------------------------------------
@@ -187,7 +194,7 @@ def test_every_python_line_names_a_file_of_ours_and_options_that_it_has() -> Non
         name = f"{words[1].replace('.', '/')}.py" if words[0] == "-m" else words[0]
         file = next((path for path in (ROOT / name, ROOT / "src" / name) if path.is_file()), None)
         if file is None:
-            if words[:2] == ["-m", "pytest"] or name.endswith("example.py"):  # the second one lies in a bundle
+            if words[:2] in (["-m", "pytest"], ["-m", "venv"]) or name.endswith("example.py"):  # in a bundle
                 continue
             wrong.append(f"{typed}: no such file")
         else:

@@ -8,21 +8,20 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rlstudio import orchestrator
 from rlstudio.cli.app import main
 from rlstudio.control.store.resources import Slots
 from support.cli_scenario import rlctl_in_process
-from support.experiments import TRAIN, tiny_data, tiny_yaml
+from support.experiments import tiny_yaml
 from support.pages import EXAMPLES, ROOT, blocks
 from support.pip_offline import offline
 from support.rlctl_parser import as_typed
+from support.short_lines import shortened
 from support.typed_commands import SAMPLE, of_blocks, of_messages
 
 TINY = tiny_yaml(env={"max_episode_steps": 20}, eval={"every_epochs": 1, "episodes": 2})
@@ -137,47 +136,6 @@ def _local_only(connect: Any) -> Any:
     return only_here
 
 
-def small(algo: str) -> list[str]:
-    """Settings that keep a run of this algorithm short, whatever else it is told."""
-    train = {"epochs": 2, "steps_per_epoch": 64, **TRAIN[algo], **({"rollout_steps": 16} if algo == "ppo" else {})}
-    evaluation = {"every_epochs": 1, "episodes": 2, "final_episodes": 2}
-    sections = {"env": {"num_envs": 4}, "train": train, "buffer": tiny_data(algo)["buffer"], "eval": evaluation}
-    return [override for section, values in sections.items() for override in _dotted(section, values)]
-
-
-def _dotted(path: str, value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inside in value.items():
-            yield from _dotted(f"{path}.{key}", inside)
-    else:
-        yield f"{path}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}"
-
-
-def shortened(words: list[str]) -> list[str]:
-    """The same command, on runs and numbers that take no time, and without the queue, which has tests of its own."""
-    words = [re.sub(r"^(RUN|CHILD)$", "last", word) for word in words]
-    words = [re.sub(r"^(train\.epochs|planner\.\w+)=\d+$", r"\1=4", word) for word in words]
-    for option in ("--episodes", "--seeds"):
-        if option in words:
-            words[words.index(option) + 1] = "2"
-    if "--at" in words and words[0] == "rewind":
-        words[words.index("--at") + 1] = "64"
-    match words[0]:
-        case "eval" if "--episodes" not in words:
-            words += ["--episodes", "2"]
-        case "sweep":
-            words = [word for word in words if word != "--detach"] + ["--dry-run"] * (words[1] == "-f")
-        case "launch":
-            file = words[words.index("-f") + 1] if "-f" in words else None
-            known = yaml.safe_load(Path(file).read_text())["policy"]["algo"] if file else None
-            words += small(known or words[words.index("--algo") + 1])
-            if file and "simple_spread" in file:  # its three agents count as environments
-                words.append("train.steps_per_epoch=192")
-    if "--detach" in words:
-        words[words.index("--detach")] = "--dry-run" if words[0] == "launch" else "--quiet"
-    return words
-
-
 def lines_of(page: str) -> list[str]:
     lines = [typed.line for typed in of_blocks() if typed.place == page and re.match("rlctl |cd ", typed.line)]
     return [line for line in lines if " [" not in line and not line.startswith(tuple(NOT_RUN))]
@@ -208,10 +166,12 @@ def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         assert result.err.count("\n") == (0 if answer is None else 1), f"{line}: {result}"
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_the_lines_of_the_readme_run(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """In the checkout; `test_wheel.py` types them from the wheel each time."""
     type_all("README.md", scratch, monkeypatch, capsys)
 
 

@@ -56,6 +56,8 @@ SPEC, WEIGHTS, CONFIG, README, EXAMPLE, ONNX = (
 )
 REQUIRED = frozenset({SPEC, WEIGHTS, README, EXAMPLE})
 KNOWN = REQUIRED | {CONFIG, ONNX, "policy.pt2", "policy.ts"}
+COMPILED = "__pycache__"
+"""What pip makes of `example.py` when a wheel has bundles in it; nothing here reads it."""
 SMALL = 4 << 20  # bytes: manifest, spec and config are never larger
 _OWNER = "bundle"
 
@@ -161,7 +163,7 @@ def open_bundle(path: str | Path) -> Bundle:
         if data is None:
             raise BundleError(f"{MANIFEST}: missing")
         files, digest = _parse(unsealed(data, MANIFEST))
-        there = set(folder.names()) - {MANIFEST}
+        there = set(folder.names()) - {MANIFEST, COMPILED}
         for name in sorted(there ^ set(files)):
             raise BundleError(f"{name}: missing" if name in files else f"{name}: is not in the manifest; remove it")
         contents = {}
