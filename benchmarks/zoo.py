@@ -98,12 +98,14 @@ class Attempt(NamedTuple):
     seed: int
 
 
-def attempts(cells: Sequence[Cell], known: dict[str, learning_page.Score], tries: int) -> list[Attempt]:
-    """First tries of all cells first, cheap cells before others; without seeds that missed on this machine before."""
+def attempts(
+    cells: Sequence[Cell], known: dict[str, learning_page.Score], tries: int, *, longest_first: bool = False
+) -> list[Attempt]:
+    """First tries of all cells first, without seeds that missed on this machine before."""
     where = machine()["processor"]
     missed = {(line["identity"], line["seed"]) for line in learning.read_store(TRIED) if line["machine"] == where}
     found = []
-    for cell in sorted(cells, key=seconds_of):
+    for cell in sorted(cells, key=seconds_of, reverse=longest_first):
         identity = learning.table_identity(load_experiment(cell.config))
         seeds = enumerate(seeds_of(known[cell.key], tries), 1)
         found += [Attempt(number, cell, seed) for number, seed in seeds if (identity, seed) not in missed]
@@ -201,7 +203,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--cells", nargs="+", choices=keys, default=keys, metavar="CELL", help="which cells (default: all)"
     )
     parser.add_argument("--tries", type=int, default=6, help="at most so many seeds of each cell")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time; with many, long cells come first")
     parser.add_argument("--render", action="store_true", help="only write the table again")
     return parser.parse_args(argv)
 
@@ -235,7 +237,7 @@ def main() -> None:
     known, index = goals(), read_index()
     wanted = [cell for cell in CELLS if cell.key in args.cells and cell.key in known and not args.render]
     wanted = [cell for cell in wanted if not is_kept(cell, index.get(name_of(cell)), known[cell.key])]
-    made = make_all(attempts(wanted, known, args.tries), known, args.jobs)
+    made = make_all(attempts(wanted, known, args.tries, longest_first=args.jobs > 2), known, args.jobs)
     print(render(read_index()))
     if failed := [cell.key for cell in wanted if cell.key not in made]:
         raise SystemExit(f"no bundle within the interval for {', '.join(failed)}; give more --tries")
