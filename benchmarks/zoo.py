@@ -199,7 +199,9 @@ def render(index: dict[str, Entry]) -> str:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     keys = [cell.key for cell in CELLS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description="The zoo of trained policies.")
-    parser.add_argument("--cells", nargs="+", choices=keys, default=keys, help="which cells (default: all)")
+    parser.add_argument(
+        "--cells", nargs="+", choices=keys, default=keys, metavar="CELL", help="which cells (default: all)"
+    )
     parser.add_argument("--tries", type=int, default=6, help="at most so many seeds of each cell")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time; with many, long cells come first")
     parser.add_argument("--render", action="store_true", help="only write the table again")
