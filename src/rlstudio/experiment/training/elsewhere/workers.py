@@ -63,7 +63,8 @@ def workers_runtime(
     timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     ahead = _lookahead(cfg)
     kind = AheadCrew if ahead.fragments else Crew
-    crew = kind(_backend(choice.backend, len(spans), ahead), spans, step_timeout=timeout, max_restarts=restarts)
+    backend = _backend(choice.backend, len(spans), ahead, job)
+    crew = kind(backend, spans, step_timeout=timeout, max_restarts=restarts)
     capacity = cfg.buffer.capacity
     return WorkersRuntime(crew, job, spaces, new_guard, capacity, device, choice.reason, ahead=ahead, rounds=rounds)
 
@@ -95,11 +96,11 @@ def _refuse(cfg: ExperimentConfig) -> None:
         )
 
 
-def _backend(name: str, workers: int, ahead: Lookahead) -> Backend:
+def _backend(name: str, workers: int, ahead: Lookahead, job: RolloutJob) -> Backend:
     if name == "process":
         from rlstudio.scale.workers.process_backend import ProcessBackend
 
-        return ProcessBackend(ahead)
+        return ProcessBackend(ahead, job.own_modules)
     if name == "ray":
         from rlstudio.scale.workers.ray_backend import RayBackend
 
