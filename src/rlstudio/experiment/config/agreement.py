@@ -135,8 +135,8 @@ def check_learners(cfg: SharedSections) -> None:
     for name in ALONE_ONLY:
         if getattr(cfg, name):
             refuse(("runtime", "learners"), f"{ranks} learners cannot train with {name} yet; leave one of them out")
-    if cfg.rollout.workers is not None:
-        refuse(("runtime", "learners"), f"{ranks} learners cannot have rollout.workers yet; leave one of them out")
+    if cfg.rollout.mode == "async":
+        refuse(("rollout", "mode"), f"async workers fill one learner only, and runtime.learners is {ranks}; use sync")
     if is_pettingzoo(cfg.env.id):
         refuse(("runtime", "learners"), f"{cfg.env.id} is PettingZoo's, which learners cannot share yet; leave it out")
     if runtime.lane != "eager":
@@ -149,6 +149,10 @@ def check_learners(cfg: SharedSections) -> None:
 
 def divided_sizes(cfg: SharedSections) -> dict[tuple[str, str], int]:
     """What is divided among the ranks, by section and field."""
-    sizes = {("env", "num_envs"): cfg.env.num_envs, ("buffer", "capacity"): cfg.buffer.capacity}
-    batch = getattr(cfg.train, "batch_size", None)
-    return sizes if batch is None else {**sizes, ("train", "batch_size"): batch}
+    sizes = {
+        ("env", "num_envs"): cfg.env.num_envs,
+        ("buffer", "capacity"): cfg.buffer.capacity,
+        ("train", "batch_size"): getattr(cfg.train, "batch_size", None),
+        ("rollout", "workers"): cfg.rollout.workers,
+    }
+    return {place: size for place, size in sizes.items() if size is not None}

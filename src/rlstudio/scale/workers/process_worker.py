@@ -64,8 +64,8 @@ def begin(request: State) -> SliceWorker:
     torch.set_num_threads(1)
     job = RolloutJob.from_json(request["job"])
     job.prepare()
-    TRACE.join(f"rollout worker of environment {request['first']} and on")
-    seed_all(worker_seed(job.env_config.seed, request["first"]))  # before any environment is made
+    TRACE.join(f"rollout worker of environment {request['first_env']} and on")
+    seed_all(worker_seed(job.env_config.seed, request["first_env"]))  # before any environment is made
     OWN_METRICS.refusal = (
         "does not reach the run from a rollout worker; put the number into `info` and its key into env.infos, or train"
         " without rollout.workers"

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PROCESS = "rlstudio.experiment.training.rank_process"
 """What the process of another rank runs."""
 
+REPLACEMENT_SECONDS = 60.0
+"""For workers to be started, also on a machine that does much else."""
+
 
 def part_of(cfg: ExperimentConfig) -> ExperimentConfig:
     """What one of the ranks has of the environments, of the replay and of each minibatch."""
@@ -49,7 +52,7 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
             f"runtime.learners: {cfg.env.id} is an object of this process, and other ranks cannot have it; name the"
             " class by its file: env.id=FILE.py:Class"
         )
-    patience = cfg.rollout.hang_timeout or cfg.rollout.step_timeout
+    patience = _patience(cfg)
     place = seat()
     if place is None:
         children = Children(PROCESS, size, patience, nccl=nccl)
@@ -59,6 +62,16 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     return OtherRanks(
         size, lambda: torchrun.meet(place, nccl=nccl, patience=patience), lambda asked: None, awaited=True
     )
+
+
+def _patience(cfg: ExperimentConfig) -> float:
+    """Seconds that rank 0 waits in one operation for the others. A worker of theirs that hangs has to be noticed by
+    them, and replaced, first."""
+    rollout, own = cfg.rollout, part_of(cfg)
+    if own.rollout.workers is None:
+        return rollout.hang_timeout or rollout.step_timeout
+    envs = -(-own.env.num_envs // own.rollout.workers)
+    return rollout.step_timeout * (1 + envs) * (1 + rollout.max_restarts) + REPLACEMENT_SECONDS
 
 
 def is_follower() -> bool:
@@ -72,8 +85,8 @@ def led(trainer: Trainer, cfg: ExperimentConfig, runtime: Runtime, attempt: int)
     if runtime.group.size == 1 or runtime.group.rank:
         return trainer
     from rlstudio.scale.ranks.lead import LeadTrainer
-    from rlstudio.scale.ranks.runtime import RankRuntime
+    from rlstudio.scale.ranks.runtime import RankRuntime, RankWorkersRuntime
 
-    assert isinstance(runtime, RankRuntime)
+    assert isinstance(runtime, RankRuntime | RankWorkersRuntime)
     assert runtime.others is not None
     return LeadTrainer(trainer, runtime.others, {"config": cfg.model_dump(mode="json"), "attempt": attempt})

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import EnvFault
@@ -34,8 +34,8 @@ class Arrived(NamedTuple):
 
 
 class AheadCrew(Crew):
-    def __init__(self, backend: Backend, slices: Sequence[range], *, step_timeout: float, max_restarts: int) -> None:
-        super().__init__(backend, slices, step_timeout=step_timeout, max_restarts=max_restarts)
+    def __init__(self, backend: Backend, slices: Sequence[range], **limits: Any) -> None:
+        super().__init__(backend, slices, **limits)
         self._open: list[deque[tuple[int, State]]] = [deque() for _ in slices]  # what was asked, and as the how-manieth
         self._preparing = [0] * len(slices)  # answers of a fresh worker that come before those
         self._number = count()
