@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rlstudio.experiment.training.build import build
+from support.experiments import tiny
 from support.processes import in_child
 from support.worker_runs import opened, pids, run, run_in_two, with_workers
 
@@ -90,7 +91,14 @@ def same_on_ray(*algos):
 
 
 def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst():
-    assert on_ray(lambda: same_on_ray("ppo"))
+    """Workers, and learners that Ray has placed."""
+
+    def check():
+        same_on_ray("ppo")
+        here, there = (tiny("ppo", runtime={"learners": 2, "ranks": ranks}) for ranks in ("process", "ray"))
+        assert run(there).state_hash == run(here).state_hash
+
+    assert on_ray(check)
 
 
 @pytest.mark.slow

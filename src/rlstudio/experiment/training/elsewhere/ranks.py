@@ -10,7 +10,7 @@ from rlstudio.envs.python_envs import is_of_python
 from rlstudio.experiment.config.agreement import divided_sizes
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device
-from rlstudio.scale.ranks.seat import seat
+from rlstudio.scale.ranks.starting.seat import seat
 
 if TYPE_CHECKING:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
@@ -33,8 +33,10 @@ def part_of(cfg: ExperimentConfig) -> ExperimentConfig:
 
 
 def device_of(cfg: ExperimentConfig, rank: int) -> str:
-    """`cuda` is a GPU for each rank."""
+    """`cuda` is a GPU for each rank; where Ray has placed a rank, the only one that it sees."""
     device = cfg.runtime.device
+    if cfg.runtime.ranks == "ray":
+        return pick_device(device)
     return pick_device(f"cuda:{rank}" if device == "cuda" and cfg.runtime.learners > 1 else device)
 
 
@@ -43,9 +45,9 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     size, nccl = cfg.runtime.learners, cfg.runtime.backend == "nccl"
     if size == 1:
         return None
-    from rlstudio.scale.ranks import torchrun
-    from rlstudio.scale.ranks.children import Children
     from rlstudio.scale.ranks.other_ranks import OtherRanks
+    from rlstudio.scale.ranks.starting import torchrun
+    from rlstudio.scale.ranks.starting.children import Children
 
     if is_of_python(cfg.env.id):
         raise ConfigError(
@@ -54,6 +56,10 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
         )
     patience = _patience(cfg)
     place = seat()
+    if cfg.runtime.ranks == "ray":
+        if place is not None:
+            raise ConfigError("runtime.ranks: ray, and torchrun has started this process; leave one of them out")
+        return _in_ray(cfg, patience)
     if place is None:
         children = Children(PROCESS, size, patience, nccl=nccl)
         return OtherRanks(size, children.meet, children.end)
@@ -62,6 +68,18 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     return OtherRanks(
         size, lambda: torchrun.meet(place, nccl=nccl, patience=patience), lambda asked: None, awaited=True
     )
+
+
+def _in_ray(cfg: ExperimentConfig, patience: float) -> OtherRanks:
+    from rlstudio.scale.ranks.other_ranks import OtherRanks
+    from rlstudio.scale.ranks.starting.on_ray import FIELD, RayRanks, Share
+    from rlstudio.scale.ray_start import cluster_address, require_ray
+
+    require_ray(FIELD)
+    runtime = cfg.runtime
+    share = Share(runtime.threads, int(runtime.device.startswith("cuda")))
+    placed = RayRanks(PROCESS, runtime.learners, patience, share, cluster_address(), nccl=runtime.backend == "nccl")
+    return OtherRanks(runtime.learners, placed.meet, placed.end)
 
 
 def _patience(cfg: ExperimentConfig) -> float:

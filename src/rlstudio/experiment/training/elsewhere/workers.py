@@ -16,6 +16,7 @@ from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.elsewhere.ranks import device_of, part_of
+from rlstudio.scale.ray_start import RAY_ADDRESS, cluster_address
 from rlstudio.scale.workers.ahead.crew import AheadCrew
 from rlstudio.scale.workers.backends import Backend, LocalBackend, Lookahead
 from rlstudio.scale.workers.crew import Crew
@@ -25,10 +26,6 @@ from rlstudio.scale.workers.runtime import WorkersRuntime
 
 if TYPE_CHECKING:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
-
-RAY_ADDRESS = "RAY_ADDRESS"
-"""The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
-
 
 LoggedRounds = Mapping[int, Sequence[FragmentTag]]
 """By the version of the newest weights: the fragments that were learned from."""
@@ -107,7 +104,7 @@ def _refuse(cfg: ExperimentConfig) -> None:
         )
     if getattr(cfg.train, "dataset", None) is not None:
         raise Incompatible(f"rollout.workers: {cfg.policy.algo} learns from a dataset; leave rollout.workers out")
-    if cfg.rollout.backend == "ray" and cfg.runtime.learners > 1 and RAY_ADDRESS not in os.environ:
+    if cfg.rollout.backend == "ray" and cfg.runtime.learners > 1 and cluster_address() is None:
         raise Incompatible(
             f"rollout.backend: ray with {cfg.runtime.learners} learners needs a cluster that all of them join"
             f" ({RAY_ADDRESS}); use process on one machine"
@@ -129,7 +126,7 @@ def _backend(name: str, workers: int, ahead: Lookahead, job: RolloutJob) -> Back
     if name == "ray":
         from rlstudio.scale.workers.ray_backend import RayBackend
 
-        return RayBackend(workers, os.environ.get(RAY_ADDRESS), ahead)
+        return RayBackend(workers, cluster_address(), ahead)
     return LocalBackend(ahead)
 
 
