@@ -72,12 +72,12 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
 
 def _in_ray(cfg: ExperimentConfig, patience: float) -> OtherRanks:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
-    from rlstudio.scale.ranks.starting.on_ray import FIELD, RayRanks, Share
+    from rlstudio.scale.ranks.starting.on_ray import FIELD, RankResources, RayRanks
     from rlstudio.scale.ray_start import cluster_address, require_ray
 
     require_ray(FIELD)
     runtime = cfg.runtime
-    share = Share(runtime.threads, int(runtime.device.startswith("cuda")))
+    share = RankResources(runtime.threads, int(runtime.device.startswith("cuda")))
     placed = RayRanks(PROCESS, runtime.learners, patience, share, cluster_address(), nccl=runtime.backend == "nccl")
     return OtherRanks(runtime.learners, placed.meet, placed.end)
 

@@ -25,7 +25,7 @@ TRAVELS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of rank 0 that the others have too, beside all that begin with RLSTUDIO_."""
 
 
-class Share(NamedTuple):
+class RankResources(NamedTuple):
     """What one rank asks Ray for."""
 
     cpus: int = 1
@@ -41,7 +41,7 @@ class RayRanks:
     """Has the methods of `Children`. `address`: of a cluster; None: a Ray of our own, on this machine."""
 
     def __init__(
-        self, module: str, size: int, patience: float, share: Share, address: str | None, *, nccl: bool = False
+        self, module: str, size: int, patience: float, share: RankResources, address: str | None, *, nccl: bool = False
     ) -> None:
         self._module, self._size, self._patience, self._nccl = module, size, patience, nccl
         self._share, self._address = share, address
