@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest
 SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning kpi clean distclean
+.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning zoo kpi clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench: setup-dev ## speed side by side with other libraries, each in its own env
 
 bench-learning: setup-dev ## the learning table: 10 seeds, interquartile mean with interval
 	$(PY) -m benchmarks.learning
+
+zoo: setup-dev ## train what is missing of the zoo: a bundle for every config of the learning table
+	$(PY) -m benchmarks.zoo
 
 kpi: setup-dev ## every KPI of docs/kpi.md with its goal, and its value from stored results
 	@$(PY) -m benchmarks.kpi

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import zoo
+from benchmarks import rl_zoo3
 
 SOURCE = "rl-zoo3 benchmark.md"
 
@@ -59,8 +59,8 @@ def _cell(
 
 CELLS: tuple[Cell, ...] = (
     Cell("ppo_cartpole_mvp", "configs/ppo/cartpole_mvp.yaml", 475.0, seeds=10),  # a promise of its own: all solve it
-    _cell("ppo_cartpole", 475.0, 500, 0, 100_000, 10, zoo.PPO_CARTPOLE_ZOO),
-    _cell("ppo_acrobot", -100.0, -73.5, 18.2, 1_000_000, 10, zoo.PPO_ACROBOT_ZOO),
+    _cell("ppo_cartpole", 475.0, 500, 0, 100_000, 10, rl_zoo3.PPO_CARTPOLE_ZOO),
+    _cell("ppo_acrobot", -100.0, -73.5, 18.2, 1_000_000, 10, rl_zoo3.PPO_ACROBOT_ZOO),
     _cell("ppo_mountaincar", -110.0, -110.4, 19.5, 1_000_000),
     _cell("ppo_lunarlander", 200.0, 242.1, 31.8, 1_000_000),
     _cell("ppo_pendulum", None, -172.2, 104, 100_000),
@@ -72,8 +72,8 @@ CELLS: tuple[Cell, ...] = (
     _cell("a2c_mountaincar", -110.0, -111.3, 24.1, 1_000_000),
     _cell("a2c_lunarlander", 200.0, 155.8, 80.4, 200_000),
     _cell("a2c_pendulum", None, -163.0, 103, 1_000_000),
-    _cell("dqn_cartpole", 475.0, 500, 0, 50_000, 10, zoo.DQN_CARTPOLE_ZOO),
-    _cell("dqn_acrobot", -100.0, -76.6, 11.8, 100_000, 10, zoo.DQN_ACROBOT_ZOO),
+    _cell("dqn_cartpole", 475.0, 500, 0, 50_000, 10, rl_zoo3.DQN_CARTPOLE_ZOO),
+    _cell("dqn_acrobot", -100.0, -76.6, 11.8, 100_000, 10, rl_zoo3.DQN_ACROBOT_ZOO),
     _cell("dqn_mountaincar", -110.0, -100.8, 9.9, 120_000),
     _cell("dqn_lunarlander", 200.0, 154.4, 79.2, 100_000),
     _cell("qrdqn_cartpole", 475.0, 500, 0, 50_000),

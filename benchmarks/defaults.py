@@ -90,7 +90,9 @@ def current_lines(stored: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.defaults", description="The table of defaults.")
     parser.add_argument("--algos", nargs="+", choices=ALGOS, default=ALGOS, help="which algorithms (default: all)")
-    parser.add_argument("--cells", nargs="+", choices=[cell.key for cell in CELLS], help="which cells (default: all)")
+    parser.add_argument(
+        "--cells", nargs="+", choices=[cell.key for cell in CELLS], metavar="CELL", help="which cells (default: all)"
+    )
     parser.add_argument("--chosen-on", action="store_true", help="only the cells on which defaults are chosen")
     parser.add_argument("--peer", choices=[REFERENCE], help="train this library instead of RLStudio")
     parser.add_argument("--seeds", type=int, choices=range(1, SEEDS + 1), default=SEEDS, help="at most so many seeds")

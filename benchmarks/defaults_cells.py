@@ -44,7 +44,7 @@ class DefaultsCell:
 
     @property
     def peer(self) -> dict[str, Any]:
-        """Stable-Baselines3 with nothing but its defaults, in the form of `benchmarks/zoo.py`."""
+        """Stable-Baselines3 with nothing but its defaults, in the form of `benchmarks/rl_zoo3.py`."""
         plain = {"n_envs": 1, "normalize": False, "linear": [], "model": {}}
         return {"algo": self.algo, "env_id": self.env_id, "wrappers": list(self.wrappers), **plain}
 

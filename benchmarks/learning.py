@@ -194,7 +194,9 @@ def _train_one(task: LearnerTask, venv: Venv) -> dict[str, Any]:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     keys = [cell.key for cell in CELLS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description="The learning table.")
-    parser.add_argument("--cells", nargs="+", choices=keys, default=keys, help="which cells (default: all)")
+    parser.add_argument(
+        "--cells", nargs="+", choices=keys, default=keys, metavar="CELL", help="which cells (default: all)"
+    )
     parser.add_argument("--peer", choices=["sb3"], help="train this library instead of RLStudio")
     parser.add_argument("--seeds", type=int, default=10, help="at most so many seeds of each cell")
     parser.add_argument("--episodes", type=int, default=50, help="judging episodes of each seed")

@@ -1,16 +1,18 @@
 """One run of one seed, launched as a user would, from its YAML file or by the names of algorithm and environment; then
-its last checkpoint is loaded and judged."""
+its last checkpoint is loaded and judged. Where a folder `bundle` is named, the judged policy is written there."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from pathlib import Path
 
 from episodes import play
 from measure import answer, job
 
 from rlstudio import orchestrator
 from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
+from rlstudio.delivery.export import export_run
 from rlstudio.envs.make import make_single
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.run.load import load_agent
@@ -29,6 +31,8 @@ def main() -> None:
         curve = [(x.step, x.value) for x in read_metrics(session.folder.path, ["eval/return_mean"])]
         agent = load_agent(session.folder.path, "last")
         returns = play(lambda: agent.episode().act, make_single(cfg.env), spec["episodes"], spec["first_seed"])
+        if "bundle" in spec:
+            export_run(session.folder, Path(spec["bundle"]), formats=("bundle",))
     answer(returns=returns, env_steps=env_steps, seconds=round(seconds, 1), curve=curve)
 
 

@@ -94,6 +94,7 @@ READING = (
     "rm last --yes",
     "algos",
     "presets",
+    "zoo",
     "algos --json",
     "plugins",
     "plugins --json",

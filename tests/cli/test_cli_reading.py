@@ -95,6 +95,7 @@ READING = {
     "algos": ["", "--json"],
     "envs": [""],
     "presets": ["", "cartpole", "--json"],
+    "zoo": ["", "cartpole", "--json"],
     "schema": ["", "--algo ppo"],
     "check": ["CartPole-v1"],
     "doctor": ["", "--json", "-f tiny.yaml --no-trial"],

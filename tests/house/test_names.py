@@ -30,7 +30,7 @@ TWICE = {
 }
 """Public class names that stand in two files: name -> which."""
 
-VAGUE_MODULES = {"utils", "common", "helpers", "manager", "base", "misc"}
+VAGUE_MODULES = {"util", "utils", "common", "helper", "helpers", "manager", "base", "misc"}
 IDENTIFIERS = ("id", "name", "arg", "attr", "asname", "module", "rest")
 """Fields of the nodes of `ast` in which an identifier stands."""
 

@@ -104,7 +104,10 @@ HOWTO = (
     "rewind",
     "self-play",
 )
-PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + ["docs/tutorial.md"]
+PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + [
+    "docs/tutorial.md",
+    "docs/zoo.md",
+]
 
 
 @pytest.fixture

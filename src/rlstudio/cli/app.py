@@ -79,6 +79,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "algos": "catalogs:algos",
         "envs": "catalogs:envs",
         "presets": "catalogs:presets",
+        "zoo": "shipped.zoo:zoo",
         "schema": "catalogs:schema",
         "init": "catalogs:init",
         "check": "catalogs:check",

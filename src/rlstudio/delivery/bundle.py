@@ -32,6 +32,7 @@ from rlstudio.core.errors import BundleError, CheckpointError, ConfigError, Inco
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.delivery.plan import PlanSpec, planning_agent
 from rlstudio.delivery.spec import ActingFacts, Spec, derived, read_spec
+from rlstudio.delivery.zoo import names_zoo, zoo_folder
 from rlstudio.storage.abandoned import sweep_abandoned
 from rlstudio.storage.folder import Folder, ensure_directory, is_directory, temporary
 from rlstudio.storage.refusals import is_users_mistake
@@ -134,7 +135,9 @@ class Bundle:
 
 
 def is_bundle(path: str | Path) -> bool:
-    """Whether a path looks like one: a folder with a manifest and a spec in it."""
+    """Whether a path looks like one: a folder with a manifest and a spec in it; or it is meant as one of the zoo."""
+    if isinstance(path, str) and names_zoo(path):
+        return True
     place = Path(path)
     try:
         folder = Folder(place, through_link=True)
@@ -144,8 +147,9 @@ def is_bundle(path: str | Path) -> bool:
 
 
 def open_bundle(path: str | Path) -> Bundle:
-    """The bundle at `path`, verified; `BundleError` names the file and the reason."""
-    place = Path(path)
+    """The bundle at `path`, or the one of the zoo that `zoo:ppo/cartpole` names, verified; `BundleError` names the file
+    and the reason."""
+    place = zoo_folder(path) if isinstance(path, str) and names_zoo(path) else Path(path)
     try:
         if not is_directory(place):
             raise UserError(f"{place}: there is no bundle; make one with: rlctl export RUN -o DIR")

@@ -64,11 +64,24 @@ def test_evaluations_are_followed_too(tmp_path):
     assert (status.reason, status.epoch) == ("plateau", 4)
 
 
-def test_a_metric_that_never_comes_is_named_with_the_nearest(tmp_path):
-    gates = {"plateau": {"metric": "train/entrpy", "epochs": 1}}
-    with pytest.raises(ConfigError, match=r"gates.plateau: no metric 'train/entrpy'; did you mean train/entropy\?"):
-        run_to_the_end(tiny(gates=gates), tmp_path)
-    assert only_run(tmp_path).read_status().state == RunState.FAILED
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("train/entrpy", "train/entropy"), ("eval/return_meen", "eval/return_mean")]
+)
+def test_a_metric_that_never_comes_is_named_at_the_first_epoch(tmp_path, misspelt, meant):
+    rule = {"metric": misspelt, "epochs": 100}
+    with pytest.raises(ConfigError, match=rf"gates.plateau: no metric '{misspelt}'; did you mean {meant}\?"):
+        run_to_the_end(tiny(gates={"plateau": rule}, eval={"every_epochs": 1, "episodes": 2}), tmp_path)
+    status = only_run(tmp_path).read_status()
+    assert (status.state, status.epoch) == (RunState.FAILED, 0)
+
+
+def test_a_metric_of_ones_own_may_come_later():
+    plateau = Plateau(PlateauConfig(metric="own/height", epochs=2))
+    for epoch in (1, 2):
+        plateau.add(epoch, {"train/lr": 1.0})
+    plateau.add(2, {"eval/return_mean": 1.0})
+    with pytest.raises(ConfigError, match="gates.plateau: no metric 'own/height'"):
+        plateau.add(3, {"train/lr": 1.0})
 
 
 def test_without_evaluations_there_is_none_to_follow():

@@ -24,7 +24,7 @@ from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.metrics.reader import read_metrics
-from rlstudio.experiment.metrics.sending import helper
+from rlstudio.experiment.metrics.sending import feeder
 from rlstudio.experiment.metrics.sending.afterwards import send
 from rlstudio.experiment.metrics.sending.mlflow_sink import MlflowSink
 from support.deadlines import PATIENCE
@@ -217,7 +217,7 @@ def wait_for(path: Path) -> None:
 
 @pytest.mark.usefixtures("toys")
 def test_the_process_ends_when_the_run_is_gone(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-m", helper.__name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-m", feeder.__name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     order = {"run_dir": str(tmp_path), "sinks": ["gone"], "registered": SINKS.registered()}
     assert process.stdin is not None
     assert process.stdout is not None

@@ -12,7 +12,7 @@ from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import RUNS_DIR_VARIABLE
 
 RUN_HELP = "Id, its handle or beginning, name, path, or `last`."
-POLICY_HELP = f"{RUN_HELP[:-1]}; or the folder of a bundle; or MODEL:3, MODEL:production, MODEL:staging."
+POLICY_HELP = f"{RUN_HELP[:-1]}; or the folder of a bundle; or MODEL:3, MODEL:production, MODEL:staging; or zoo:NAME."
 LONGEST_STEP = 18
 OVERRIDES_HELP = "Settings by their path in the file, for example train.lr=1e-3."
 

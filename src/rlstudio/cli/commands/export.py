@@ -34,7 +34,7 @@ def export(
         str,
         typer.Argument(
             metavar="RUN",
-            help=f"{RUN_HELP[:-1]}; or MODEL:3, MODEL:production, MODEL:staging, which is copied as it is.",
+            help=f"{RUN_HELP[:-1]}; or MODEL:3, MODEL:production, zoo:NAME, which is copied as it is.",
             autocompletion=completion.runs,
         ),
     ],
@@ -57,10 +57,12 @@ def export(
     """
     from rlstudio.control.registry.records import is_reference
     from rlstudio.control.workspace import Workspace
+    from rlstudio.delivery.zoo import names_zoo
 
-    if is_reference(run):
+    if is_reference(run) or names_zoo(run):
         if (checkpoint, format, team) != ("last", None, None):
-            raise UserError(f"{run}: a version is copied as it is; leave --checkpoint, --team and --format out")
+            what = "a policy of the zoo" if names_zoo(run) else "a version"
+            raise UserError(f"{run}: {what} is copied as it is; leave --checkpoint, --team and --format out")
         print_bundle(_copied(run, output, runs_dir), json, asked=())
         return
     formats = export_formats(format)
@@ -105,12 +107,12 @@ def import_policy(
 
 
 def _copied(reference: str, output: Path, runs_dir: Path) -> Bundle:
-    from rlstudio.control.registry.releases import Releases
-    from rlstudio.control.workspace import Workspace
+    from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.delivery.bundle import copy_bundle
 
-    releases = Releases(Workspace(runs_dir))
-    return copy_bundle(releases.bundle(releases.find(reference)), output)
+    bundle = named_bundle(reference, runs_dir)
+    assert bundle is not None  # a version or one of the zoo: both are bundles
+    return copy_bundle(bundle, output)
 
 
 def export_formats(given: str | None) -> tuple[str, ...] | None:

@@ -30,7 +30,9 @@ Current = Annotated[
 
 
 def promote(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, MODEL:3 or MODEL:staging.")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="A run, a bundle folder, MODEL:3, MODEL:staging or zoo:NAME.")
+    ],
     model: Model = "",
     to: Annotated[Literal["staging", "production"], typer.Option("--to", help="The stage.")] = "staging",
     checkpoint: CheckpointChoice = "last",

@@ -61,7 +61,7 @@ LOCAL_ONLY = {
         ITS_FILES,
     ),
     **dict.fromkeys(("eval", "play", "record", "tournament", "serve-policy"), PLAYS),
-    **dict.fromkeys(("init", "check", "doctor", "plugins", "import"), ABOUT_HERE),
+    **dict.fromkeys(("init", "check", "doctor", "plugins", "import", "zoo"), ABOUT_HERE),
 }
 """Why a command is not one of a server."""
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from rlstudio.core.errors import UserError
 from rlstudio.core.names import MODEL_NAME
+from rlstudio.delivery.zoo import names_zoo
 
 _REFERENCE = re.compile(rf"(?P<model>{MODEL_NAME}):(?P<which>[^/]*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -64,8 +65,9 @@ def check_model(name: str) -> None:
 
 
 def is_reference(text: str) -> bool:
-    """Whether it is meant as a version of a model. Neither a run nor a path with a folder in it looks like that."""
-    return _REFERENCE.fullmatch(text) is not None
+    """Whether it is meant as a version of a model. Neither a run nor a path with a folder in it looks like that, nor
+    does a policy of the zoo."""
+    return _REFERENCE.fullmatch(text) is not None and not names_zoo(text)
 
 
 def parse_reference(text: str) -> tuple[str, int | Stage]:

@@ -99,7 +99,7 @@ class Releases:
             bundle = export_run(folder, place / "bundle", checkpoint=checkpoint, usual=_formats())
             return self._register(model, bundle)
 
-    def register_bundle(self, model: str, path: Path) -> Version:
+    def register_bundle(self, model: str, path: str | Path) -> Version:
         """Keep a bundle that was exported or imported before."""
         from rlstudio.delivery.bundle import open_bundle
 
@@ -123,7 +123,7 @@ class Releases:
         if is_bundle(what):
             if checkpoint != "last":
                 raise UserError(f"--checkpoint: the bundle {what} has one policy; leave it out")
-            return self.register_bundle(model, Path(what))
+            return self.register_bundle(model, what)
         return self.register_run(model, self._workspace.folder_to_load(what), checkpoint)
 
     # -- stages -----------------------------------------------------------------------------------------------------

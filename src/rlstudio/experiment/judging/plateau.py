@@ -13,7 +13,10 @@ from math import isfinite
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.own_metrics import GROUP as OWN
 from rlstudio.experiment.config.sections import PlateauConfig
+
+EVALUATION = "eval/"
 
 
 class Plateau:
@@ -28,7 +31,7 @@ class Plateau:
     def add(self, epoch: int, metrics: Mapping[str, float]) -> None:
         value = metrics.get(self.rule.metric)
         if value is None:
-            if self.best is None and epoch > self.rule.epochs and not self.rule.metric.startswith("eval/"):
+            if self.best is None and self._should_be_there(epoch, metrics):
                 hint = suggest(self.rule.metric, metrics) or f"; there are: {', '.join(sorted(metrics))}"
                 raise ConfigError(f"gates.plateau: no metric {self.rule.metric!r}{hint}")
             return
@@ -38,6 +41,12 @@ class Plateau:
         if self.best is None or sign * (value - self.best) > self.rule.min_delta:
             self.best, self.best_epoch = value, epoch
         self.is_over = epoch - self.best_epoch >= self.rule.epochs
+
+    def _should_be_there(self, epoch: int, metrics: Mapping[str, float]) -> bool:
+        """An epoch has all its metrics and an evaluation all of its own, but a program logs its own when it likes."""
+        if self.rule.metric.startswith(OWN):
+            return epoch > self.rule.epochs
+        return self.rule.metric.startswith(EVALUATION) == any(name.startswith(EVALUATION) for name in metrics)
 
     def message(self, epoch: int, epochs: int) -> str:
         rule = self.rule

@@ -22,7 +22,7 @@ from rlstudio.experiment.metrics.sending.sent import unsent
 from rlstudio.storage.jsonl import decode
 
 EVENT = "sink_failed"
-_MODULE = "rlstudio.experiment.metrics.sending.helper"
+_MODULE = "rlstudio.experiment.metrics.sending.feeder"
 
 
 class SinkProcess:

@@ -1,4 +1,4 @@
-"""The process that feeds the sinks of a run: `python -m rlstudio.experiment.metrics.sending.helper`.
+"""The process that feeds the sinks of a run: `python -m rlstudio.experiment.metrics.sending.feeder`.
 
 It gets one line of JSON, `{"run_dir", "sinks", "registered"}`, and works until it reads a second line: then it sends
 the rest and ends. Each sink has a thread of its own, so that one that hangs holds up no other. It ends at once when the

@@ -1,0 +1,1 @@
+"""Commands for what comes with RLStudio."""
