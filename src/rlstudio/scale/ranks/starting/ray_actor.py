@@ -31,9 +31,10 @@ class RankOnNode:
         is."""
         import ray
 
+        here: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         theirs, self._lifeline = os.pipe()  # closed with this process, and then the child ends
         self._report, reported = os.pipe()
-        given = {**argument, "lifeline": theirs, "report": reported, "host": ray.util.get_node_ip_address()}
+        given = {**argument, "lifeline": theirs, "report": reported, "host": here}
         inherited = {name: value for name, value in os.environ.items() if name not in SET_BY_RAY}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, json.dumps(given)],
