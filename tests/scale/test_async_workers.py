@@ -14,6 +14,7 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
 from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.models.policies.distributions import log_prob
+from rlstudio.scale.workers.ahead import crew as ahead_crew
 from support.env_toys import register_toys
 from support.sessions import resume, start
 from support.worker_runs import opened, pids, run, with_workers
@@ -113,6 +114,21 @@ def test_updates_keep_their_ratio_to_the_rows(tmp_path):
     source, train = session.trainer.source, session.cfg.train
     due = source.warmup + (source.samples - 1) // train.gradient_steps * train.train_every
     assert due <= source.env_steps < due + 2 * train.train_every
+
+
+def test_a_worker_that_is_stopped_is_replaced_though_nobody_waits_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_handle, "SILENT", 1e9)  # who waits for it would wait for ever
+    monkeypatch.setattr(ahead_crew, "LOOK_EVERY", 0.0)
+
+    def stop_one(number, session):
+        if number == 3:
+            os.kill(session.runtime.crew._hosts[0].pid, signal.SIGSTOP)
+
+    session = trained(asynchronous("sac"), tmp_path, stop_one)
+    reasons = [event["reason"] for event in session.folder.events() if event["kind"] == "env_restarted"]
+    assert reasons == ["envs 0 to 1: its worker hung: stopped by a signal"]
+    positions = session.trainer.source.collector.state_dict()
+    assert [state["vector_steps"] for state in positions["slices"]] == positions["steps"]
 
 
 def test_a_worker_that_lags_behind_is_waited_for_in_time(tmp_path):

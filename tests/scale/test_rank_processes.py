@@ -16,9 +16,9 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.folder.run_folder import list_runs
 from rlstudio.experiment.run.signals import Interrupted
 from rlstudio.experiment.training import build
-from rlstudio.scale.ranks import children
 from rlstudio.scale.ranks.commands import Command, Order
 from rlstudio.scale.ranks.other_ranks import OtherRanks
+from rlstudio.scale.ranks.starting import children
 from support import warm_python
 from support.deadlines import PATIENCE
 from support.experiments import tiny_data

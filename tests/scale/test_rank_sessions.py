@@ -1,6 +1,8 @@
 """Runs that several ranks learn, in threads: what they write, how they go on, what they refuse."""
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer
+from rlstudio.envs.gym import worker_handle
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.scale.ranks.shared import digest
 from support.experiments import tiny
@@ -31,12 +34,14 @@ def to_the_end(session) -> RunFolder:
 SMALL = {
     "ppo": {"policy": {"network": {"normalize_observations": True}}, "train": {"normalize_rewards": True}},
     "qrdqn": {"train": {"prioritized": {}, "n_step": 2}, "guardrails": {"rollback_every_epochs": 2}},
+    "sac": {"env": {"num_envs": 4}, "rollout": {"workers": 4, "backend": "local"}},
 }
 
 
 @pytest.mark.parametrize("algo", SMALL)
 def test_a_run_of_two_ranks_that_is_left_goes_on_bit_for_bit(algo, tmp_path, thread_ranks, monkeypatch):
-    """With normalizers, prioritised replay whose full segments are fetched from the other rank, and evaluations."""
+    """With normalizers, prioritised replay whose full segments are fetched from the other rank, workers, and
+    evaluations."""
     monkeypatch.setattr(buffer, "SEGMENT_ROWS", 16)
     cfg = tiny(algo, runtime=TWO, eval={"every_epochs": 2, "episodes": 2}, **SMALL[algo])
     whole = to_the_end(start(cfg, tmp_path / "whole"))
@@ -53,7 +58,7 @@ def test_a_run_of_two_ranks_that_is_left_goes_on_bit_for_bit(algo, tmp_path, thr
     manifest = json.loads(newest.joinpath("MANIFEST.json").read_text())
     assert manifest["topology"]["learners"] == "2 over gloo"
     names = {ref["name"].partition("rows-")[0] for ref in manifest["segments"]}
-    assert names == ({"", "rank-1/"} if algo == "qrdqn" else set())
+    assert names == (set() if algo == "ppo" else {"", "rank-1/"})
 
 
 def test_ranks_share_the_environments_and_the_rows_of_a_run(tmp_path, thread_ranks):
@@ -75,6 +80,40 @@ def test_ranks_share_the_environments_and_the_rows_of_a_run(tmp_path, thread_ran
     with start(whole, tmp_path) as session:
         first = session.runtime.env.reset()
     assert np.array_equal(torch.cat([rows[:2] for rows in held]), first), "the episodes are those of one process"
+
+
+def test_workers_of_two_ranks_die_and_no_bit_changes(tmp_path, thread_ranks, monkeypatch):
+    """Each rank has two workers with two environments of the run, and replaces its own."""
+    monkeypatch.setattr(worker_handle, "PAUSES", (0.0,))
+    hashes = []
+    for backend in ("local", "process"):
+        rollout = {"workers": 4, "backend": backend}
+        cfg = tiny("ppo", runtime=TWO, env={"num_envs": 8, "vectorization": "sync"}, rollout=rollout)
+        with start(cfg, tmp_path / backend) as session:
+            for number, _ in enumerate(session):
+                own, other = session.runtime, thread_ranks.parts[1].runtime
+                if number == 0 and backend == "process":
+                    for runtime in (own, other):
+                        os.kill(runtime.crew._hosts[1].pid, signal.SIGKILL)
+            hashes.append(max(session.writer.checkpoints.list(), key=lambda info: info.step).state_hash)
+            reasons = [event["reason"] for event in session.folder.events() if event["kind"] == "env_restarted"]
+        assert [len(runtime.crew.slices) for runtime in (own, other)] == [2, 2]
+        assert session.folder.rollout_workers()["workers"] == 4
+        other.close()
+    assert hashes[0] == hashes[1]
+    assert reasons == [f"envs {first} to {first + 1}: its worker killed by SIGKILL" for first in (2, 6)]
+
+
+@pytest.mark.parametrize("workers", [None, 4])
+def test_environments_of_all_ranks_have_the_seeds_of_one_process(workers, tmp_path, thread_ranks):
+    env = {"num_envs": 4, "vectorization": "sync"}
+    rollout = {} if workers is None else {"workers": workers, "backend": "local"}
+    with start(tiny("sac", runtime=TWO, env=env, rollout=rollout), tmp_path) as session:
+        next(iter(session))
+        trainers = session.trainer.own, thread_ranks.parts[1].trainer
+        firsts = torch.cat([trainer.source.replay.all().observations[:2] for trainer in trainers])
+    with start(tiny("sac", env=env), tmp_path) as alone:
+        assert np.array_equal(firsts, alone.runtime.env.reset())
 
 
 def test_what_is_reported_is_of_all_ranks(tmp_path, thread_ranks):
@@ -145,7 +184,14 @@ def test_a_run_goes_on_with_as_many_ranks_as_before(tmp_path, thread_ranks):
         ({"train": {"batch_size": 15}}, "train.batch_size: 15 cannot be divided among 2 learners"),
         ({"buffer": {"capacity": 255}}, "buffer.capacity: 255 cannot be divided among 2 learners"),
         ({"runtime": {"backend": "nccl"}}, "runtime.backend: nccl is for GPUs, and runtime.device is auto"),
-        ({"rollout": {"workers": 2}}, "runtime.learners: 2 learners cannot have rollout.workers yet"),
+        (
+            {"env": {"num_envs": 4}, "rollout": {"workers": 3}},
+            "rollout.workers: 3 cannot be divided among 2 learners (runtime.learners); 4 can",
+        ),
+        (
+            {"env": {"num_envs": 4}, "rollout": {"workers": 2, "mode": "async"}},
+            "rollout.mode: async workers fill one learner only, and runtime.learners is 2; use sync",
+        ),
         ({"env": {"id": "mpe2/simple_spread_v3"}}, "runtime.learners: mpe2/simple_spread_v3 is PettingZoo's"),
         (
             {"curriculum": {"anneal": {"start": {"gravity": 9}, "end": {"gravity": 5}}}},

@@ -2,12 +2,18 @@
 
 import os
 import signal
+import subprocess
+import sys
+from ipaddress import ip_address
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
 from rlstudio.experiment.training.build import build
+from rlstudio.scale.ray_start import start_ray
+from support.experiments import tiny
 from support.processes import in_child
 from support.worker_runs import opened, pids, run, run_in_two, with_workers
 
@@ -78,9 +84,36 @@ def on_ray(check):
         import ray  # by now its settings are in place
 
         assert all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes())
+        listening = listening_addresses()
+        assert len(listening) > 3, "of Ray's own processes"
+        assert all(ip_address(address).is_loopback for address in listening), listening
+        assert not ray.worker.get_dashboard_url()
         ray.shutdown()
 
     return in_child(act) == 0
+
+
+def listening_addresses():
+    """Of this process and all that come from it."""
+    here = psutil.Process()
+    sockets = [one for process in (here, *here.children(recursive=True)) for one in process.net_connections("tcp")]
+    return [one.laddr.ip.removeprefix("::ffff:") for one in sockets if one.status == psutil.CONN_LISTEN]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [None, "0" * 64])
+def test_nobody_joins_a_ray_of_our_own_without_its_token(token):
+    def check():
+        ray = start_ray("test", cpus=1)
+        others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        others |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # it looks for the loopback address, too
+        others |= {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        code = f"import ray; ray.init({ray.get_runtime_context().gcs_address!r})"
+        joined = subprocess.run([sys.executable, "-c", code], env=others, capture_output=True, text=True, check=False)
+        assert joined.returncode != 0
+        assert "Failed to connect" in joined.stderr
+
+    assert on_ray(check)
 
 
 def same_on_ray(*algos):
@@ -90,7 +123,14 @@ def same_on_ray(*algos):
 
 
 def test_ray_gives_the_bits_of_one_process_and_goes_on_from_its_midst():
-    assert on_ray(lambda: same_on_ray("ppo"))
+    """Workers, and learners that Ray has placed."""
+
+    def check():
+        same_on_ray("ppo")
+        here, there = (tiny("ppo", runtime={"learners": 2, "ranks": ranks}) for ranks in ("process", "ray"))
+        assert run(there).state_hash == run(here).state_hash
+
+    assert on_ray(check)
 
 
 @pytest.mark.slow

@@ -266,14 +266,12 @@ class Faulty(gymnasium.Env):
         self._maybe("close")
 
 
-class OnlyHere(gymnasium.Env):
-    """Can be made in the process only whose number the variable has."""
-
-    observation_space = spaces.Box(-1, 1, (1,), np.float32)
-    action_space = spaces.Discrete(2)
+class OnlyHere(Faulty):
+    """Can be made in the process only whose number the variable has, if it is set."""
 
     def __init__(self) -> None:
-        if os.environ["ONLY_PROCESS"] != str(os.getpid()):
+        super().__init__()
+        if os.environ.get("ONLY_PROCESS") not in (None, str(os.getpid())):
             raise OSError("no display in this process")
 
 

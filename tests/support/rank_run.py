@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from rlstudio.experiment.config.experiment import experiment_from
-from rlstudio.scale.ranks.children import Children
+from rlstudio.scale.ranks.starting.children import Children
 from support.sessions import start
 from support.warm_python import fork_from_here_on
 

@@ -56,7 +56,7 @@ MODULES = {
     WORKER: WORKER,
     "rlstudio.cli.app": COMMANDS,
     "rlstudio.control.queue.runner": COMMANDS,
-    "rlstudio.scale.workers.process_worker": COMMANDS,
+    "rlstudio.scale.workers.template": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
     "rlstudio.experiment.training.rank_process": COMMANDS,
     "rlstudio.server.api.work.process": COMMANDS,

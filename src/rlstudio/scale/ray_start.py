@@ -17,6 +17,12 @@ from types import ModuleType
 from rlstudio.core.errors import Incompatible, UserError, message_of
 from rlstudio.core.host.installation import remedy
 
+RAY_ADDRESS = "RAY_ADDRESS"
+"""The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
+
+PLACED_BY = "RLSTUDIO_RAY_ADDRESS"
+"""The variable that a run in a cluster has of it: its workers and ranks that are to be in Ray are in the same one."""
+
 OBJECT_STORE = 256 << 20
 """Bytes of a Ray of our own: some rollouts and the newest weights."""
 
@@ -38,11 +44,21 @@ def is_installed() -> bool:
     return importlib.util.find_spec("ray") is not None
 
 
+def require_ray(field: str) -> None:
+    """Incompatible that names the config's `field` where the extra is missing."""
+    if not is_installed():
+        raise Incompatible(f"{field}: Ray is not installed; {remedy('ray')}")
+
+
+def cluster_address() -> str | None:
+    """Of the cluster that a run is told of, or that has placed it; None: a Ray of our own is to be started."""
+    return os.environ.get(RAY_ADDRESS) or os.environ.get(PLACED_BY)
+
+
 def import_ray(field: str, address: str | None = None) -> ModuleType:
     """The module; Incompatible that names the config's `field` where the extra is missing. What Ray reads when it is
     imported must be set before."""
-    if not is_installed():
-        raise Incompatible(f"{field}: Ray is not installed; {remedy('ray')}")
+    require_ray(field)
     imported = sys.modules.get("ray")
     if imported is not None and address is None and os.environ.keys() & OWN.keys() != OWN.keys():
         if imported.is_initialized():

@@ -17,6 +17,7 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.process_exit import PARENT_VARIABLE
+from rlstudio.scale.ray_start import PLACED_BY
 
 LINGER_SECONDS = 10.0
 """For so long the exit code can be asked for after the end."""
@@ -31,7 +32,8 @@ class RunOnNode:
 
         for name in SET_BY_RAY:
             os.environ.pop(name, None)
-        os.environ.update({**variables, PARENT_VARIABLE: str(os.getpid())})
+        cluster = ray.get_runtime_context().gcs_address
+        os.environ.update({**variables, PARENT_VARIABLE: str(os.getpid()), PLACED_BY: cluster})
         workspace = Workspace(Path(runs_dir), url)
         if not workspace.folder(run.id).exists:
             raise UserError(

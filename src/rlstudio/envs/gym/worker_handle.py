@@ -36,29 +36,48 @@ class WorkerDown(Exception):
     """The worker died or hung; the message says how."""
 
 
-class WorkerHandle:
-    """`module` is what the process runs, with the numbers of its descriptors: of the pipe that it is asked through, of
-    the one that it ends with, and of the memory that it shares."""
+class WorkerProcess(Protocol):
+    """What a Popen has too."""
 
-    def __init__(self, *memory_fds: int, module: str = "rlstudio.envs.gym.worker") -> None:
+    pid: int
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """The code it ended with, None where nobody knows; subprocess.TimeoutExpired."""
+        ...
+
+    def kill(self) -> None: ...
+
+
+StartWorker = Callable[[Sequence[int]], WorkerProcess]
+"""Starts a process that is given these descriptors."""
+
+
+def worker_environment() -> dict[str, str]:
+    """Our import path, since a worker shares nothing else of ours, and one thread each."""
+    return {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def env_worker(fds: Sequence[int]) -> subprocess.Popen[bytes]:
+    """A worker of `vectorization: async`."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "rlstudio.envs.gym.worker", *map(str, fds)],
+        pass_fds=fds,
+        env=worker_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # what an env prints must not end up in the program's own output
+        start_new_session=True,  # Ctrl-C in the terminal is the parent's alone
+    )
+
+
+class WorkerHandle:
+    """The process is started with the numbers of its descriptors: of the pipe that it is asked through, of the one that
+    it ends with, and of the memory that it shares."""
+
+    def __init__(self, *memory_fds: int, start: StartWorker = env_worker) -> None:
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
-        fds = (theirs.fileno(), lifeline, *memory_fds)
-        # The environment of the worker: our import path, since it shares nothing else of ours, and one thread each.
-        environment = {
-            **os.environ,
-            **dict.fromkeys(THREADS, "1"),
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *map(str, fds)],
-                pass_fds=fds,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what an env prints must not end up in the program's own output
-                start_new_session=True,  # Ctrl-C in the terminal is the parent's alone
-            )
+            self.process = start((theirs.fileno(), lifeline, *memory_fds))
         except BaseException:
             ours.close()
             os.close(self._lifeline)
@@ -116,6 +135,8 @@ class WorkerHandle:
             code = self.process.wait(1)
         except subprocess.TimeoutExpired:
             return "closed its pipe"
+        if code is None:
+            return "ended, and nobody knows how"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
     def ask_to_stop(self) -> None:

@@ -130,17 +130,22 @@ def check_learners(cfg: SharedSections) -> None:
     runtime, ranks = cfg.runtime, cfg.runtime.learners
     if runtime.backend == "nccl" and not runtime.device.startswith("cuda"):
         refuse(("runtime", "backend"), f"nccl is for GPUs, and runtime.device is {runtime.device}; use gloo, or cuda")
-    if ranks == 1:
-        return
+    if ranks == 1 and runtime.ranks != "process":
+        refuse(("runtime", "ranks"), f"{runtime.ranks} is where other learners are; set runtime.learners too")
+    if ranks > 1:
+        _check_ranks(cfg, ranks)
+
+
+def _check_ranks(cfg: SharedSections, ranks: int) -> None:
     for name in ALONE_ONLY:
         if getattr(cfg, name):
             refuse(("runtime", "learners"), f"{ranks} learners cannot train with {name} yet; leave one of them out")
-    if cfg.rollout.workers is not None:
-        refuse(("runtime", "learners"), f"{ranks} learners cannot have rollout.workers yet; leave one of them out")
+    if cfg.rollout.mode == "async":
+        refuse(("rollout", "mode"), f"async workers fill one learner only, and runtime.learners is {ranks}; use sync")
     if is_pettingzoo(cfg.env.id):
         refuse(("runtime", "learners"), f"{cfg.env.id} is PettingZoo's, which learners cannot share yet; leave it out")
-    if runtime.lane != "eager":
-        refuse(("runtime", "learners"), f"runtime.lane {runtime.lane} computes in one process; use eager")
+    if cfg.runtime.lane != "eager":
+        refuse(("runtime", "learners"), f"runtime.lane {cfg.runtime.lane} computes in one process; use eager")
     for (section, field), size in divided_sizes(cfg).items():
         if size % ranks:
             near = max(round(size / ranks), 1) * ranks
@@ -149,6 +154,10 @@ def check_learners(cfg: SharedSections) -> None:
 
 def divided_sizes(cfg: SharedSections) -> dict[tuple[str, str], int]:
     """What is divided among the ranks, by section and field."""
-    sizes = {("env", "num_envs"): cfg.env.num_envs, ("buffer", "capacity"): cfg.buffer.capacity}
-    batch = getattr(cfg.train, "batch_size", None)
-    return sizes if batch is None else {**sizes, ("train", "batch_size"): batch}
+    sizes = {
+        ("env", "num_envs"): cfg.env.num_envs,
+        ("buffer", "capacity"): cfg.buffer.capacity,
+        ("train", "batch_size"): getattr(cfg.train, "batch_size", None),
+        ("rollout", "workers"): cfg.rollout.workers,
+    }
+    return {place: size for place, size in sizes.items() if size is not None}

@@ -227,6 +227,9 @@ class RuntimeConfig(Config):
     learners: PositiveInt = Field(1, le=1024)
     """Processes that learn together, each from its part of the environments; with torchrun as many as that starts."""
 
+    ranks: Literal["process", "ray"] = "process"
+    """Where the other learners run: in processes of this machine, or on nodes of the Ray cluster of RAY_ADDRESS."""
+
     trace: bool = False
     """Write where the time of every process goes to `artifacts/trace.json`, for Perfetto or chrome://tracing."""
 

@@ -18,7 +18,7 @@ from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.elsewhere.ranks import device_of, led, other_ranks, part_of
 from rlstudio.experiment.training.elsewhere.workers import LoggedRounds, workers_runtime
-from rlstudio.experiment.training.machine import pick_device, set_threads
+from rlstudio.experiment.training.machine import set_threads
 from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
@@ -61,10 +61,10 @@ def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: 
         TRACE.stop()
     rails = cfg.guardrails
     new_guard = partial(RowGuard, rails.reward_clip, rails.reward_range, rails.check_actions)
-    if cfg.rollout.workers is not None:
-        return workers_runtime(cfg, new_guard, pick_device(cfg.runtime.device), rounds)
     others = other_ranks(cfg) if group is None else None
     group = others.group if others is not None else group or ALONE
+    if cfg.rollout.workers is not None:
+        return workers_runtime(cfg, new_guard, group, others, rounds)
     own, device = part_of(cfg), device_of(cfg, group.rank)
     step_timeout, max_restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     with curriculum_named(cfg):

@@ -10,10 +10,10 @@ from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_f
 from rlstudio.experiment.config.imports import import_modules
 from rlstudio.experiment.training.build import build_runtime, build_trainer
 from rlstudio.experiment.training.machine import set_threads
-from rlstudio.scale.ranks import torchrun
 from rlstudio.scale.ranks.follower import Parts, follow, ignore_stops, serve
 from rlstudio.scale.ranks.group import RankGroup
-from rlstudio.scale.ranks.seat import seat
+from rlstudio.scale.ranks.starting import torchrun
+from rlstudio.scale.ranks.starting.seat import seat
 
 
 class Builder:

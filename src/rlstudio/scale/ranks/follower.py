@@ -20,7 +20,7 @@ from rlstudio.data.collect.tallies import to_state
 from rlstudio.scale.ranks.commands import Command, Order, receive
 from rlstudio.scale.ranks.group import RankGroup, averaged
 from rlstudio.scale.ranks.lifeline import end_with
-from rlstudio.scale.ranks.link import Link, announce, file_store
+from rlstudio.scale.ranks.link import LOOPBACK, Link, announce, file_store, store_of_rank_0
 from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
 from rlstudio.scale.ranks.shared import digest, load, own_state
 
@@ -37,29 +37,26 @@ Build = Callable[[RankGroup, State], Parts]
 
 
 class Given(NamedTuple):
-    """The argument of the process, see `children.rank_arguments`."""
+    """The argument of the process: of `children.rank_arguments` or `ray_actor.RankOnNode`."""
 
     rank: int
     size: int
-    folder: str
     lifeline: int
     report: int
     nccl: bool
+    folder: str = ""  # where ranks of one machine meet, or
+    meeting: str = ""  # HOST:PORT of the store of rank 0
+    host: str = LOOPBACK  # the address that this rank listens on
 
 
 def serve(argument: str, build: Build) -> int:
     """A rank that rank 0 has started. Signals that stop a run are for rank 0, which has this rank save its part."""
     given = Given(**json.loads(argument))
     ignore_stops()
-    folder = Path(given.folder)
     end_with(given.lifeline)
 
-    def meet() -> Link:
-        announce(folder, given.rank)
-        return Link(file_store(folder, given.size), given.rank, given.size, nccl=given.nccl)
-
     try:
-        group = RankGroup(given.rank, given.size, meet)
+        group = RankGroup(given.rank, given.size, lambda: _meet(given))
         follow(group, lambda plan: build(group, plan))
     except BaseException as error:
         traceback = traceback_of(error)[-LONGEST_TRACEBACK:]
@@ -68,6 +65,15 @@ def serve(argument: str, build: Build) -> int:
             os.write(given.report, json.dumps(report).encode())
         leave(1)  # at once: other ranks wait for this one, and notice by its connection
     return 0
+
+
+def _meet(given: Given) -> Link:
+    if given.meeting:
+        store = store_of_rank_0(given.meeting, given.rank)
+    else:
+        store = file_store(Path(given.folder), given.size)
+        announce(Path(given.folder), given.rank)
+    return Link(store, given.rank, given.size, host=given.host, nccl=given.nccl)
 
 
 def ignore_stops() -> None:

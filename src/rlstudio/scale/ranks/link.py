@@ -8,6 +8,8 @@ another rank will never come.
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -147,6 +149,28 @@ def announce(folder: Path, rank: int) -> None:
 
 def announced(folder: Path, rank: int) -> bool:
     return (folder / f"rank-{rank}").exists()
+
+
+def present(rank: int) -> str:
+    """In the store of rank 0 once this rank is about to connect."""
+    return f"rlstudio/rank-{rank}"
+
+
+def store_at(host: str) -> tuple[Any, int]:
+    """A store that listens on this address alone, and its port; torch itself would listen on all addresses."""
+    with socket.socket() as listening:
+        listening.bind((host, 0))
+        listening.listen(128)
+        port, own = listening.getsockname()[1], os.dup(listening.fileno())
+    return c10d.TCPStore(host, port, is_master=True, wait_for_workers=False, master_listen_fd=own), port
+
+
+def store_of_rank_0(address: str, rank: int) -> Any:
+    """At HOST:PORT, seen from another rank, which is about to connect."""
+    host, _, port = address.rpartition(":")
+    store = c10d.TCPStore(host, int(port), is_master=False, timeout=CONNECTING)
+    store.set(present(rank), "")
+    return store
 
 
 def within(patience: float, waited: float) -> None:

@@ -1,14 +1,19 @@
-"""RankRuntime: experience from the environments of one rank."""
+"""Experience of one rank: from environments in its process, or from rollout workers of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rlstudio.core.contracts import Group, State, VecEnv
+from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.config import EnvConfig
 from rlstudio.scale.ranks.other_ranks import OtherRanks
+from rlstudio.scale.workers.crew import Crew
+from rlstudio.scale.workers.job import RolloutJob
+from rlstudio.scale.workers.runtime import WorkersRuntime
 
 
 class RankRuntime(LocalRuntime):
@@ -31,14 +36,57 @@ class RankRuntime(LocalRuntime):
 
     @property
     def exact(self) -> str | None:
-        return self.env.exact or (None if self.others is None else self.others.exact)
+        return super().exact or _exact(self.others)
 
     def topology(self) -> State:
-        return {**super().topology(), "learners": f"{self.group.size} over {self._backend}"}
+        return {**super().topology(), **_learners(self.group, self._backend)}
 
     def close(self) -> None:
         try:
-            if self.others is not None:
-                self.others.close()
+            _close(self.others)
         finally:
             super().close()
+
+
+class RankWorkersRuntime(WorkersRuntime):
+    """Each rank has as many workers, with environments that are numbered through all ranks."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        job: RolloutJob,
+        spaces: Spaces,
+        group: Group,
+        backend: str,
+        others: OtherRanks | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(crew, job, spaces, group=group, **settings)
+        self.others = others
+        self._backend = backend
+
+    @property
+    def exact(self) -> str | None:
+        return super().exact or _exact(self.others)
+
+    def topology(self) -> State:
+        return {**super().topology(), **_learners(self.group, self._backend)}
+
+    def close(self) -> None:
+        try:
+            _close(self.others)
+        finally:
+            super().close()
+
+
+def _exact(others: OtherRanks | None) -> str | None:
+    return None if others is None else others.exact
+
+
+def _learners(group: Group, backend: str) -> State:
+    return {"learners": f"{group.size} over {backend}"}
+
+
+def _close(others: OtherRanks | None) -> None:
+    if others is not None:
+        others.close()

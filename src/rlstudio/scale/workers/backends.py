@@ -38,6 +38,11 @@ class Host(Protocol):
         progress count as a hang."""
         ...
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal holds it, as far as that is known from here; one that is busy or gone is not stopped."""
+        ...
+
     def ask_to_stop(self) -> None: ...
 
     def end(self, grace: float = 0.0) -> None:
@@ -108,6 +113,10 @@ class _LocalHost:
             return self._worker.answer(request, self._backend.weights.get(request.get("version", -1), {}))
         finally:
             torch.set_num_threads(threads)
+
+    @property
+    def is_stopped(self) -> bool:
+        return False
 
     def ask_to_stop(self) -> None:
         """It ends with this process."""

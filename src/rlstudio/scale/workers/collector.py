@@ -37,6 +37,7 @@ class WorkersCollector:
         self, crew: Crew, job: RolloutJob, spaces: Spaces, agent: Agent, rng: Rng, guard: RowGuard, placed: Placed
     ) -> None:
         self.run_envs = placed.run_envs
+        self._first_env = placed.first_env
         self.vector_steps = 0
         self._crew, self._spaces, self._agent = crew, spaces, agent
         self._seed = job.env_config.seed
@@ -68,7 +69,7 @@ class WorkersCollector:
         episode = int(position["episodes"][index]) - ago
         if position["kind"] == "state":
             return f"episode {episode} (of env.seed {self._seed})"
-        return episode_name(self._seed, env, episode)
+        return episode_name(self._seed, self._first_env + env, episode)
 
     def collect(self, steps: int) -> Batch:
         self._publish()

@@ -26,14 +26,24 @@ Request = Callable[[int], State]
 
 
 class Crew:
-    def __init__(self, backend: Backend, slices: Sequence[range], *, step_timeout: float, max_restarts: int) -> None:
-        """`step_timeout` is for one call of one environment; `max_restarts` counts failures of a worker in a row."""
+    def __init__(
+        self,
+        backend: Backend,
+        slices: Sequence[range],
+        *,
+        step_timeout: float,
+        max_restarts: int,
+        first_env: int = 0,
+    ) -> None:
+        """`step_timeout` is for one call of one environment; `max_restarts` counts failures of a worker in a row;
+        `first_env` is what the run calls the first environment of the first slice."""
         self.backend = backend
         self.slices = tuple(slices)
         self.restart_reasons: list[str] | None = [] if backend.replaces else None
         self.exact: str | None = None
         self._timeouts = [step_timeout * len(own) for own in slices]
         self._max_restarts = max_restarts
+        self._first_env = first_env
         self._begin: Request | None = None
         self._hosts: list[Host] = []
         self._failures = [0] * len(slices)
@@ -151,8 +161,8 @@ class Crew:
         self._pause(pause_before(self._failures[worker]))
 
     def _name(self, worker: int) -> str:
-        own = self.slices[worker]
-        return f"envs {own[0]} to {own[-1]}" if len(own) > 1 else f"env {own[0]}"
+        first, last = (self._first_env + env for env in (self.slices[worker][0], self.slices[worker][-1]))
+        return f"envs {first} to {last}" if last > first else f"env {first}"
 
     def keep(self, worker: int, answer: State) -> None:
         """The state that follows a rollout which will be used."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstudio.core.catalog import WORLDS
+from rlstudio.core.catalog import ALGOS, LANES, WORLDS
 from rlstudio.core.contracts import State, VecEnv
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.config import EnvConfig
@@ -56,6 +56,14 @@ class RolloutJob:
     @property
     def env_config(self) -> EnvConfig:
         return EnvConfig.model_validate(self.env)
+
+    @property
+    def own_modules(self) -> list[str]:
+        """Of RLStudio, which every worker imports. What other packages do when they are imported is for each worker
+        alone: it may fail, or start threads."""
+        parts = [ALGOS.find(self.algo), LANES.find(self.lane)]
+        modules = [part.module for part in parts if part.package == "rlstudio"]
+        return modules if self.recipe is None else [*modules, "rlstudio.envs.gym.sync"]
 
     def spaces(self) -> Spaces:
         """What one environment shows and takes. A Gymnasium env is made for that and not tried out: it may crash."""

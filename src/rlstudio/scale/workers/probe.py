@@ -19,6 +19,7 @@ import time
 from contextlib import closing
 from typing import NamedTuple
 
+from rlstudio.data.collect.noise import Share
 from rlstudio.scale.workers.job import RolloutJob
 from rlstudio.scale.workers.slice_worker import SliceWorker
 
@@ -65,7 +66,7 @@ def fastest(seconds: float, work: Work, cores: int) -> BackendChoice:
 
 def step_seconds(job: RolloutJob, work: Work) -> float:
     """A vector step of the first slice, with weights as they are before learning."""
-    with closing(SliceWorker(job, 0, work.envs, work.envs * work.workers)) as worker:
+    with closing(SliceWorker(job, Share(0, work.envs * work.workers), work.envs, 0)) as worker:
         place = {"seed": 0, "path": "/probe", "first_env": 0, "run_envs": work.envs * work.workers}
         worker.answer({"op": "begin", **place}, {})
         worker.acting.fill(1)

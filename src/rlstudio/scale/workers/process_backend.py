@@ -11,11 +11,12 @@ from multiprocessing.connection import Connection, wait
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.host.process import PULSE
+from rlstudio.core.host.process import PULSE, is_stopped
 from rlstudio.envs.gym.worker_handle import WorkerHandle
 from rlstudio.scale.workers.backends import IN_STEP, Lookahead
+from rlstudio.scale.workers.forked import WorkerTemplate
 from rlstudio.scale.workers.message import decode, encode
-from rlstudio.scale.workers.process_worker import COUNTERS, MODULE, STEPS
+from rlstudio.scale.workers.process_worker import COUNTERS, STEPS
 
 
 class SharedMemory:
@@ -39,16 +40,18 @@ class SharedMemory:
 
 
 class ProcessBackend:
-    """Each version of the weights that a request may still name has a place of its own in the memory."""
+    """Each version of the weights that a request may still name has a place of its own in the memory. `modules` are
+    imported before workers are forked."""
 
     name = "process"
     replaces = True
 
-    def __init__(self, ahead: Lookahead = IN_STEP) -> None:
+    def __init__(self, ahead: Lookahead = IN_STEP, modules: Sequence[str] = ()) -> None:
         self.ahead = ahead
         self.weights = SharedMemory("weights")
+        self.template = WorkerTemplate(modules)
         self._place_size = 0
-        self._finalizer = weakref.finalize(self, self.weights.close)
+        self._finalizer = weakref.finalize(self, _close_all, self.weights, self.template)
 
     def start(self) -> ProcessHost:
         return ProcessHost(self)
@@ -73,6 +76,11 @@ class ProcessBackend:
         self._finalizer()
 
 
+def _close_all(weights: SharedMemory, template: WorkerTemplate) -> None:
+    weights.close()
+    template.close()
+
+
 class ProcessHost:
     """An answer stays where it is until as many others have come as the worker has memories besides."""
 
@@ -84,7 +92,7 @@ class ProcessHost:
         self._counters = self._memories[0].bytes[: COUNTERS * 8].view(np.int64)
         try:
             fds = [memory.fd for memory in self._memories]
-            self._handle = WorkerHandle(backend.weights.fd, *fds, module=MODULE)
+            self._handle = WorkerHandle(backend.weights.fd, *fds, start=backend.template.fork)
         except BaseException:
             self._close_memories()
             raise
@@ -108,6 +116,10 @@ class ProcessHost:
         memory = self._memories[self._answers % len(self._memories)]
         self._answers += 1
         return decode(memory.allocate(mmap.PAGESIZE + size)[mmap.PAGESIZE :])
+
+    @property
+    def is_stopped(self) -> bool:
+        return is_stopped(self.pid)
 
     def ask_to_stop(self) -> None:
         self._handle.ask_to_stop()

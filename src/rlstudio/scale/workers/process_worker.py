@@ -1,5 +1,4 @@
-"""A worker process: `python -m rlstudio.scale.workers.process_worker CONTROL LIFELINE WEIGHTS MEMORY...`, numbers of
-inherited descriptors.
+"""What a worker process does; it is forked by `template.py`, with descriptors: CONTROL LIFELINE WEIGHTS MEMORY...
 
 Requests come as messages on CONTROL; an answer is a message behind the first page of a MEMORY, one after the other, and
 its size as JSON on CONTROL, or a fault. In the first page of the first one a thread shows how many vector steps
@@ -13,7 +12,6 @@ import json
 import mmap
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -27,7 +25,6 @@ import numpy as np
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import RLStudioError, message_of, traceback_of
 from rlstudio.core.host.process import PULSE, end_with
-from rlstudio.core.host.process_exit import leave
 from rlstudio.core.host.trace import TRACE
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.rng import seed_all
@@ -36,7 +33,6 @@ from rlstudio.scale.workers.job import RolloutJob
 from rlstudio.scale.workers.message import decode, encode
 from rlstudio.scale.workers.slice_worker import SliceWorker
 
-MODULE = "rlstudio.scale.workers.process_worker"
 STEPS, COUNTERS = 0, 1
 """Places in the first page, int64."""
 PACE = 0.1
@@ -68,8 +64,8 @@ def begin(request: State) -> SliceWorker:
     torch.set_num_threads(1)
     job = RolloutJob.from_json(request["job"])
     job.prepare()
-    TRACE.join(f"rollout worker of environment {request['first']} and on")
-    seed_all(worker_seed(job.env_config.seed, request["first"]))  # before any environment is made
+    TRACE.join(f"rollout worker of environment {request['first_env']} and on")
+    seed_all(worker_seed(job.env_config.seed, request["first_env"]))  # before any environment is made
     OWN_METRICS.refusal = (
         "does not reach the run from a rollout worker; put the number into `info` and its key into env.infos, or train"
         " without rollout.workers"
@@ -123,8 +119,8 @@ def show_steps(counters: np.ndarray) -> None:
         counters[STEPS] = PULSE.vector_steps
 
 
-def main() -> None:
-    control_fd, lifeline, weights_fd, *memory_fds = (int(argument) for argument in sys.argv[1:])
+def run(control_fd: int, lifeline: int, weights_fd: int, *memory_fds: int) -> None:
+    """Until the learner says so, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(lifeline)
     memories = [_Mapped(fd) for fd in memory_fds]
@@ -132,8 +128,3 @@ def main() -> None:
     threading.Thread(target=show_steps, args=(counters,), name="steps", daemon=True).start()
     with suppress(BrokenPipeError):  # the learner is gone: there is nothing to answer to
         serve(Connection(control_fd), memories, _Mapped(weights_fd))
-    leave(0)  # the environments are closed, and taking the interpreter apart would only keep the learner waiting
-
-
-if __name__ == "__main__":
-    main()

@@ -135,10 +135,15 @@ class RayHost:
         except self._ray.exceptions.RayError as error:
             raise WorkerDown(f"died: {message_of(error)[:300]}") from None
 
+    @property
+    def is_stopped(self) -> bool:
+        """Of an actor of this machine."""
+        return self._owner is not None and is_here(self._owner) and is_stopped(self._owner.pid)
+
     def ask_to_stop(self) -> None:
         """An actor has nothing to save: it is killed."""
 
     def end(self, grace: float = 0.0) -> None:
         self._ray.kill(self._actor, no_restart=True)
-        if self._owner is not None and is_here(self._owner) and is_stopped(self._owner.pid):
+        if self._owner is not None and self.is_stopped:
             send(self._owner, signal.SIGKILL)  # it does not listen to Ray

@@ -94,7 +94,11 @@ class WorkersRuntime(EnvDescription):
 
     def whereabouts(self) -> State:
         """How many workers there are, where, and why there."""
-        facts = {"workers": len(self.crew.slices), "backend": self.crew.backend.name, "reason": self.reason}
+        facts = {
+            "workers": len(self.crew.slices) * self.group.size,
+            "backend": self.crew.backend.name,
+            "reason": self.reason,
+        }
         return {**facts, "mode": "async"} if self.ahead.fragments else facts
 
     def close(self) -> None:

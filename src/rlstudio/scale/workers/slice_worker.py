@@ -28,10 +28,11 @@ class SliceWorker:
     names, the progress and the number of steps.
     """
 
-    def __init__(self, job: RolloutJob, first: int, count: int, total: int) -> None:
+    def __init__(self, job: RolloutJob, share: Share, count: int, first_env: int) -> None:
+        """`share`: of the environments of this learner; `first_env` counts those of all learners."""
         self._job = job
-        self._share = Share(first, total)
-        self._env = job.make_envs(first, count)
+        self._share = share
+        self._env = job.make_envs(first_env, count)
         self._acting: VectorActor | None = None
         self._version = -1
         self._seed = ""
@@ -39,7 +40,8 @@ class SliceWorker:
     @classmethod
     def of(cls, request: State) -> SliceWorker:
         """From a request to `begin`."""
-        return cls(RolloutJob.from_json(request["job"]), request["first"], request["count"], request["total"])
+        share = Share(request["first"], request["total"])
+        return cls(RolloutJob.from_json(request["job"]), share, request["count"], request["first_env"])
 
     def answer(self, request: State, weights: State) -> State:
         """`weights` are those of the version that the request names."""

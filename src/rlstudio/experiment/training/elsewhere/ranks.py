@@ -10,13 +10,16 @@ from rlstudio.envs.python_envs import is_of_python
 from rlstudio.experiment.config.agreement import divided_sizes
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.machine import pick_device
-from rlstudio.scale.ranks.seat import seat
+from rlstudio.scale.ranks.starting.seat import seat
 
 if TYPE_CHECKING:
     from rlstudio.scale.ranks.other_ranks import OtherRanks
 
 PROCESS = "rlstudio.experiment.training.rank_process"
 """What the process of another rank runs."""
+
+REPLACEMENT_SECONDS = 60.0
+"""For workers to be started, also on a machine that does much else."""
 
 
 def part_of(cfg: ExperimentConfig) -> ExperimentConfig:
@@ -30,8 +33,10 @@ def part_of(cfg: ExperimentConfig) -> ExperimentConfig:
 
 
 def device_of(cfg: ExperimentConfig, rank: int) -> str:
-    """`cuda` is a GPU for each rank."""
+    """`cuda` is a GPU for each rank; where Ray has placed a rank, the only one that it sees."""
     device = cfg.runtime.device
+    if cfg.runtime.ranks == "ray":
+        return pick_device(device)
     return pick_device(f"cuda:{rank}" if device == "cuda" and cfg.runtime.learners > 1 else device)
 
 
@@ -40,17 +45,21 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     size, nccl = cfg.runtime.learners, cfg.runtime.backend == "nccl"
     if size == 1:
         return None
-    from rlstudio.scale.ranks import torchrun
-    from rlstudio.scale.ranks.children import Children
     from rlstudio.scale.ranks.other_ranks import OtherRanks
+    from rlstudio.scale.ranks.starting import torchrun
+    from rlstudio.scale.ranks.starting.children import Children
 
     if is_of_python(cfg.env.id):
         raise ConfigError(
             f"runtime.learners: {cfg.env.id} is an object of this process, and other ranks cannot have it; name the"
             " class by its file: env.id=FILE.py:Class"
         )
-    patience = cfg.rollout.hang_timeout or cfg.rollout.step_timeout
+    patience = _patience(cfg)
     place = seat()
+    if cfg.runtime.ranks == "ray":
+        if place is not None:
+            raise ConfigError("runtime.ranks: ray, and torchrun has started this process; leave one of them out")
+        return _in_ray(cfg, patience)
     if place is None:
         children = Children(PROCESS, size, patience, nccl=nccl)
         return OtherRanks(size, children.meet, children.end)
@@ -59,6 +68,28 @@ def other_ranks(cfg: ExperimentConfig) -> OtherRanks | None:
     return OtherRanks(
         size, lambda: torchrun.meet(place, nccl=nccl, patience=patience), lambda asked: None, awaited=True
     )
+
+
+def _in_ray(cfg: ExperimentConfig, patience: float) -> OtherRanks:
+    from rlstudio.scale.ranks.other_ranks import OtherRanks
+    from rlstudio.scale.ranks.starting.on_ray import FIELD, RankResources, RayRanks
+    from rlstudio.scale.ray_start import cluster_address, require_ray
+
+    require_ray(FIELD)
+    runtime = cfg.runtime
+    share = RankResources(runtime.threads, int(runtime.device.startswith("cuda")))
+    placed = RayRanks(PROCESS, runtime.learners, patience, share, cluster_address(), nccl=runtime.backend == "nccl")
+    return OtherRanks(runtime.learners, placed.meet, placed.end)
+
+
+def _patience(cfg: ExperimentConfig) -> float:
+    """Seconds that rank 0 waits in one operation for the others. A worker of theirs that hangs has to be noticed by
+    them, and replaced, first."""
+    rollout, own = cfg.rollout, part_of(cfg)
+    if own.rollout.workers is None:
+        return rollout.hang_timeout or rollout.step_timeout
+    envs = -(-own.env.num_envs // own.rollout.workers)
+    return rollout.step_timeout * (1 + envs) * (1 + rollout.max_restarts) + REPLACEMENT_SECONDS
 
 
 def is_follower() -> bool:
@@ -72,8 +103,8 @@ def led(trainer: Trainer, cfg: ExperimentConfig, runtime: Runtime, attempt: int)
     if runtime.group.size == 1 or runtime.group.rank:
         return trainer
     from rlstudio.scale.ranks.lead import LeadTrainer
-    from rlstudio.scale.ranks.runtime import RankRuntime
+    from rlstudio.scale.ranks.runtime import RankRuntime, RankWorkersRuntime
 
-    assert isinstance(runtime, RankRuntime)
+    assert isinstance(runtime, RankRuntime | RankWorkersRuntime)
     assert runtime.others is not None
     return LeadTrainer(trainer, runtime.others, {"config": cfg.model_dump(mode="json"), "attempt": attempt})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rlstudio.core.config import Config
-from rlstudio.core.contracts import FragmentTag, State
+from rlstudio.core.contracts import FragmentTag, Group, State
 from rlstudio.core.errors import Incompatible
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.envs.make import agents_of, resolve_vectorization
@@ -14,6 +15,8 @@ from rlstudio.envs.python_envs import is_of_python
 from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.training.culprit import refuse_changed_torch
+from rlstudio.experiment.training.elsewhere.ranks import device_of, part_of
+from rlstudio.scale.ray_start import RAY_ADDRESS, cluster_address
 from rlstudio.scale.workers.ahead.crew import AheadCrew
 from rlstudio.scale.workers.backends import Backend, LocalBackend, Lookahead
 from rlstudio.scale.workers.crew import Crew
@@ -21,9 +24,8 @@ from rlstudio.scale.workers.job import RolloutJob, slices
 from rlstudio.scale.workers.probe import BackendChoice, Work, choose
 from rlstudio.scale.workers.runtime import WorkersRuntime
 
-RAY_ADDRESS = "RAY_ADDRESS"
-"""The variable by which Ray itself is told of a cluster; without it a Ray of our own is started."""
-
+if TYPE_CHECKING:
+    from rlstudio.scale.ranks.other_ranks import OtherRanks
 
 LoggedRounds = Mapping[int, Sequence[FragmentTag]]
 """By the version of the newest weights: the fragments that were learned from."""
@@ -34,13 +36,16 @@ slower than others; how old weights are usually is about one version."""
 
 
 def workers_runtime(
-    cfg: ExperimentConfig,
+    whole: ExperimentConfig,
     new_guard: Callable[[], RowGuard],
-    device: str,
+    group: Group,
+    others: OtherRanks | None = None,
     rounds: LoggedRounds | None = None,
 ) -> WorkersRuntime:
-    """One environment is made here for its spaces; the workers are started when they are first asked. `rounds`: the log
-    of an asynchronous run, whose fragments are collected anew in this process."""
+    """One environment is made here for its spaces; the workers are started when they are first asked. In a `group` each
+    rank has its part of them. `rounds`: the log of an asynchronous run, whose fragments are collected anew in this
+    process."""
+    cfg = part_of(whole)
     assert cfg.rollout.workers is not None
     _refuse(cfg)
     job = RolloutJob.of(
@@ -59,13 +64,26 @@ def workers_runtime(
         choice = BackendChoice("local", "the fragments of a log are collected one after the other")
     elif cfg.rollout.backend == "auto":
         work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
-        choice = choose(job, work)
+        choice = choose(job, work, max(len(os.sched_getaffinity(0)) // group.size, 1))
     timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     ahead = _lookahead(cfg)
     kind = AheadCrew if ahead.fragments else Crew
-    crew = kind(_backend(choice.backend, len(spans), ahead), spans, step_timeout=timeout, max_restarts=restarts)
-    capacity = cfg.buffer.capacity
-    return WorkersRuntime(crew, job, spaces, new_guard, capacity, device, choice.reason, ahead=ahead, rounds=rounds)
+    backend = _backend(choice.backend, len(spans), ahead, job)
+    first_env = group.rank * cfg.env.num_envs
+    crew = kind(backend, spans, step_timeout=timeout, max_restarts=restarts, first_env=first_env)
+    settings: dict[str, Any] = {
+        "new_guard": new_guard,
+        "replay_capacity": cfg.buffer.capacity,
+        "device": device_of(cfg, group.rank),
+        "reason": choice.reason,
+        "ahead": ahead,
+        "rounds": rounds,
+    }
+    if group.size == 1:
+        return WorkersRuntime(crew, job, spaces, **settings)
+    from rlstudio.scale.ranks.runtime import RankWorkersRuntime  # a run that learns alone needs none of it
+
+    return RankWorkersRuntime(crew, job, spaces, group, cfg.runtime.backend, others, **settings)
 
 
 def _lookahead(cfg: ExperimentConfig) -> Lookahead:
@@ -86,6 +104,11 @@ def _refuse(cfg: ExperimentConfig) -> None:
         )
     if getattr(cfg.train, "dataset", None) is not None:
         raise Incompatible(f"rollout.workers: {cfg.policy.algo} learns from a dataset; leave rollout.workers out")
+    if cfg.rollout.backend == "ray" and cfg.runtime.learners > 1 and cluster_address() is None:
+        raise Incompatible(
+            f"rollout.backend: ray with {cfg.runtime.learners} learners needs a cluster that all of them join"
+            f" ({RAY_ADDRESS}); use process on one machine"
+        )
     kind = resolve_vectorization(cfg.env)
     if agents_of(cfg.env, kind) > 1:
         raise Incompatible(f"rollout.workers: {cfg.env.id} has several agents; leave rollout.workers out")
@@ -95,15 +118,15 @@ def _refuse(cfg: ExperimentConfig) -> None:
         )
 
 
-def _backend(name: str, workers: int, ahead: Lookahead) -> Backend:
+def _backend(name: str, workers: int, ahead: Lookahead, job: RolloutJob) -> Backend:
     if name == "process":
         from rlstudio.scale.workers.process_backend import ProcessBackend
 
-        return ProcessBackend(ahead)
+        return ProcessBackend(ahead, job.own_modules)
     if name == "ray":
         from rlstudio.scale.workers.ray_backend import RayBackend
 
-        return RayBackend(workers, os.environ.get(RAY_ADDRESS), ahead)
+        return RayBackend(workers, cluster_address(), ahead)
     return LocalBackend(ahead)
 
 

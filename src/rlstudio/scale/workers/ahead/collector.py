@@ -28,6 +28,22 @@ from rlstudio.scale.workers.job import RolloutJob
 BEHAVIOUR = "behaviour_log_probs"
 
 
+class _Part:
+    """The environments from that number on, as an inspection of them alone asks for them."""
+
+    agents = 1
+
+    def __init__(self, collector: WorkersCollector, first: int) -> None:
+        self._collector, self._first = collector, first
+
+    @property
+    def restart_reasons(self) -> list[str] | None:
+        return self._collector.restart_reasons
+
+    def describe_episode(self, env: int, ago: int = 0) -> str:
+        return self._collector.describe_episode(self._first + env, ago)
+
+
 class AheadCollector(WorkersCollector):
     """Of fresh rollouts (`each`) every update gets one fragment of each worker, side by side, with the probabilities of
     the policies that acted. For a replay fragments come in the order in which they are done."""
@@ -55,7 +71,9 @@ class AheadCollector(WorkersCollector):
         self._log: list[FragmentRound] = []  # since the last report
         parts = [range(self._num_envs)] if each else crew.slices
         envs = np.arange(placed.first_env, placed.first_env + self._num_envs)
-        self._inspections = [Inspection(self, new_guard(), envs[part.start : part.stop], spaces) for part in parts]
+        self._inspections = [
+            Inspection(_Part(self, part.start), new_guard(), envs[part.start : part.stop], spaces) for part in parts
+        ]
         self._blocks: dict[tuple[int, int], Packer] = {}
 
     @property

@@ -7,20 +7,24 @@ taken, and the requests that are open: what was cut is collected anew, and no fr
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import EnvFault
 from rlstudio.envs.gym.env_block import BrokenContract
 from rlstudio.envs.gym.worker_handle import WorkerDown
-from rlstudio.scale.workers.backends import Backend
+from rlstudio.scale.workers.backends import Backend, Host
 from rlstudio.scale.workers.crew import START_TIMEOUT, Crew, Request
 
 PATIENCE = 1.0
 """Seconds without any answer after which the worker that was asked first is watched alone, and so found to be hung."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at all workers: while others give fragments nobody waits for one that was stopped."""
 
 
 class Arrived(NamedTuple):
@@ -30,11 +34,13 @@ class Arrived(NamedTuple):
 
 
 class AheadCrew(Crew):
-    def __init__(self, backend: Backend, slices: Sequence[range], *, step_timeout: float, max_restarts: int) -> None:
-        super().__init__(backend, slices, step_timeout=step_timeout, max_restarts=max_restarts)
+    def __init__(self, backend: Backend, slices: Sequence[range], **limits: Any) -> None:
+        super().__init__(backend, slices, **limits)
         self._open: list[deque[tuple[int, State]]] = [deque() for _ in slices]  # what was asked, and as the how-manieth
         self._preparing = [0] * len(slices)  # answers of a fresh worker that come before those
         self._number = count()
+        self._looked_at = 0.0
+        self._held: dict[int, Host] = {}  # those that were stopped when last looked at
 
     def begin(self, request: Request) -> None:
         self._drop()
@@ -71,6 +77,7 @@ class AheadCrew(Crew):
         """The next fragment of one of these, all of which were asked: of those that have one, the one asked first."""
         try:
             while True:
+                self._replace_stopped()
                 worker = self._next(sorted(workers, key=lambda worker: self._open[worker][0][0]))
                 if (arrived := self._receive(worker)) is not None:
                     return arrived
@@ -83,6 +90,19 @@ class AheadCrew(Crew):
             return workers[0]
         ready = self.backend.ready([self._hosts[worker] for worker in workers], PATIENCE)
         return workers[min(ready, default=0)]
+
+    def _replace_stopped(self) -> None:
+        """Where a worker was stopped by a signal at two looks in a row."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY:
+            return
+        self._looked_at = now
+        held = {worker: host for worker, host in enumerate(self._hosts) if host.is_stopped}
+        for worker, host in held.items():
+            if self._held.get(worker) is host:
+                self._fail(worker, WorkerDown("hung: stopped by a signal"))
+                self._renew(worker)
+        self._held = held
 
     def _receive(self, worker: int) -> Arrived | None:
         """The answer to its oldest request. None where it said something else: that it is ready, or that it is down and

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,10 +15,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from rlstudio.core import errors
-from rlstudio.core.errors import RankLost, RLStudioError
+from rlstudio.core.errors import RankLost
 from rlstudio.core.host.process import is_stopped
 from rlstudio.scale.ranks.link import CLOSING, Link, announced, file_store, within
+from rlstudio.scale.ranks.starting.failure import error_of
 
 START_SECONDS = 120.0
 """A rank that is not there by then never will be; importing everything takes a few seconds."""
@@ -163,26 +162,9 @@ def rank_arguments(rank: int, size: int, folder: Path, lifeline: int, report: in
 
 
 def _error_of(rank: int, child: _Child) -> Exception:
-    """What it reported; otherwise how it ended."""
-    data = b""
+    report = b""
     os.set_blocking(child.report, False)
     with suppress(BlockingIOError):
         while piece := os.read(child.report, 1 << 16):
-            data += piece
-    code = child.process.returncode
-    if not data:
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return RankLost(f"rank {rank} (process {child.process.pid}) {how}; resume the run to go on")
-    reported = json.loads(data)
-    kind = getattr(errors, reported["kind"], None)
-    if kind is RankLost:
-        lost = RankLost(f"rank {rank}: {reported['message']}")
-        lost.is_consequence = True
-        return lost
-    error: Exception
-    if isinstance(kind, type) and issubclass(kind, RLStudioError):
-        error = kind(f"rank {rank}: {reported['message']}")
-    else:
-        error = RuntimeError(f"rank {rank}: {reported['kind']}: {reported['message']}")
-    error.add_note(reported["traceback"])
-    return error
+            report += piece
+    return error_of(rank, f"process {child.process.pid}", child.process.returncode, report)

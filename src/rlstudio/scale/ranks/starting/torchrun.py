@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from torch.distributed.rendezvous import rendezvous
 
-from rlstudio.scale.ranks.link import CLOSING, FOR_EVER, LOOPBACK, Link, within
-from rlstudio.scale.ranks.seat import TorchrunRank
+from rlstudio.scale.ranks.link import CLOSING, FOR_EVER, LOOPBACK, Link, present, within
+from rlstudio.scale.ranks.starting.seat import TorchrunRank
 
 MEETING = timedelta(minutes=5)
 """For the other processes of torchrun to start."""
@@ -17,11 +17,11 @@ MEETING = timedelta(minutes=5)
 def meet(place: TorchrunRank, *, nccl: bool, patience: float | None = None) -> Link:
     """`patience`: for so many seconds this rank waits in one operation; None: for ever."""
     store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=MEETING))
-    store.set(_here(place.rank), "")
+    store.set(present(place.rank), "")
     if place.rank:
-        store.wait([_here(0)], FOR_EVER)  # it may evaluate before it learns
+        store.wait([present(0)], FOR_EVER)  # it may evaluate before it learns
     else:
-        store.wait([_here(rank) for rank in range(1, place.size)], MEETING)
+        store.wait([present(rank) for rank in range(1, place.size)], MEETING)
     on_one_host = os.environ.get("MASTER_ADDR") in (LOOPBACK, "localhost")
     return Link(
         store,
@@ -32,7 +32,3 @@ def meet(place: TorchrunRank, *, nccl: bool, patience: float | None = None) -> L
         timeout=FOR_EVER if patience is None else timedelta(seconds=patience) + CLOSING,
         check=lambda waited: None if patience is None else within(patience, waited),
     )
-
-
-def _here(rank: int) -> str:
-    return f"rlstudio/rank-{rank}"
