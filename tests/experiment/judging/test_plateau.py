@@ -80,7 +80,7 @@ def test_a_metric_of_ones_own_may_come_later():
     for epoch in (1, 2):
         plateau.add(epoch, {"train/lr": 1.0})
     plateau.add(2, {"eval/return_mean": 1.0})
-    with pytest.raises(ConfigError, match="gates.plateau: no metric 'own/height'"):
+    with pytest.raises(ConfigError, match=r"gates\.plateau: no metric 'own/height'"):
         plateau.add(3, {"train/lr": 1.0})
 
 
