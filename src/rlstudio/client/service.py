@@ -32,16 +32,14 @@ class SweepRoutes:
         self,
         config: Mapping[str, object] | str,
         *,
+        name: str | None = None,
         max_concurrent: int | None = None,
-        overrides: Sequence[str] = (),
         key: str | None = None,
     ) -> Document:
-        """`config`: the text of a file, or what is in it."""
+        """`config`: the text of a file, or what is in it. `name`: instead of its own."""
         body: Document = {"yaml": config} if isinstance(config, str) else {"config": dict(config)}
-        if max_concurrent is not None:
-            body["max_concurrent"] = max_concurrent
-        if overrides:
-            body["overrides"] = [*overrides]
+        more = {"name": name, "max_concurrent": max_concurrent}
+        body |= {field: value for field, value in more.items() if value is not None}
         return cast(Document, self._connection.post("/sweeps", body, key=key))
 
     def stop(self, name: str, *, key: str | None = None) -> Document:

@@ -52,6 +52,7 @@ def studio_app(
         hosts=hosts,
         limits=limits,
         complain=complain,
+        observe=service.counts.answered,
         state_dir=state_dir,
         openapi_path=f"{PREFIX}/openapi.json",
     )

@@ -195,6 +195,17 @@ def test_who_has_not_taken_the_last_piece_gets_nothing_more_until_then(api, run)
     assert client.steps[run.id, "a"] == [1, 2, 3]
 
 
+def test_places_that_clients_make_up_are_not_remembered(api, run):
+    """Each is another place, whose answer nobody else shares."""
+    hub = api.service.hub
+    with writer(api, run) as metrics:
+        metrics.write(records(1, {"a": 1.0}))
+        metrics.flush()
+        for n in range(20):
+            look(hub, listen(api, run, ("metrics",), f'["",[["forged{n}",0,0]],{{}}]'))
+    assert len(hub._watches[run.id]._encoded) == 1
+
+
 def test_a_run_that_is_removed_is_told(api):
     store, hub, client = api.service.acting.store, api.service.hub, Reader()
     run = store.create(request())

@@ -19,6 +19,11 @@ def health():
     return {"status": "ok"}
 
 
+@router.post("/form", dependencies=[PUBLIC])
+def take_form():
+    return {}
+
+
 @router.get("/runs/{number}")
 def show(number: int, caller: Reader):
     return {"number": number, "caller": caller.name}
@@ -152,6 +157,17 @@ def test_bodies_are_bounded_and_of_one_kind(app):
     for header in (("content-encoding", "gzip"), ("content-encoding", "br")):
         assert ask(app, "POST", "/api/v1/runs", body={}, headers=[header]).status == 415
     assert ask(app, "GET", "/api/v1/runs/1", headers=[("content-length", "5")]).status == 400
+
+
+def test_who_shows_no_token_may_send_little():
+    """What a public route takes is held for everybody who cares to send it."""
+    app, kind = made(router), ("content-type", "application/json")
+    most = Limits().public_body
+    assert ask(app, "POST", "/api/v1/form", None, b" " * most, [kind]).status == 200
+    assert ask(app, "POST", "/api/v1/form", None, b" " * (most + 1), [kind]).status == 413
+    assert ask(app, "POST", "/api/v1/form", None, b"", [kind, ("content-length", str(most + 1))]).status == 413
+    assert ask(app, "POST", "/api/v1/runs", READ, b" " * (most + 1), [kind]).status == 403
+    assert ask(app, "POST", "/api/v1/runs", ACT, b'{"a": 1}' + b" " * most, [kind]).status == 200
 
 
 def test_heads_are_bounded(app):

@@ -99,6 +99,23 @@ def test_s15_control_characters_and_secrets_reach_no_log(app, complaints, tmp_pa
     assert complaints == []
 
 
+def test_what_is_refused_is_counted_and_not_written(app):
+    """Nobody without a token can fill the disk; who watches sees that somebody tries."""
+
+    def refused():
+        text = ask(app, "GET", "/api/v1/metrics").body.decode()
+        return float(next(line.split()[1] for line in text.splitlines() if 'route="other",status="401"' in line))
+
+    state_dir = app.state.service.looking.state_dir
+    ask(app, "POST", "/experiments", None)
+    before, sizes = refused(), {file: file.stat().st_size for file in state_dir.rglob("*") if file.is_file()}
+    for _ in range(10):
+        ask(app, "POST", "/experiments", "wrong")
+    assert refused() == before + 10
+    assert sizes == {file: file.stat().st_size for file in state_dir.rglob("*") if file.is_file()}
+    assert "process_resident_memory_bytes" in ask(app, "GET", "/api/v1/metrics").body.decode()
+
+
 def test_the_document_says_what_the_guard_adds(app):
     document = ask(app, "GET", "/api/v1/openapi.json").json
     for path, operations in document["paths"].items():

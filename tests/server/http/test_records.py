@@ -6,7 +6,7 @@ import json
 import stat
 
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from rlstudio.core.errors import Conflict
 from rlstudio.server.http.callers import Actor, Reader
@@ -104,6 +104,20 @@ def test_changes_are_written_before_and_after_and_looks_are_not(counting, tmp_pa
     for file in (tmp_path / "server").rglob("*"):
         assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
         assert file.is_dir() or b"secret" not in file.read_bytes()
+
+
+def test_a_change_says_what_it_was_made_to(tmp_path):
+    """`last` is another run tomorrow."""
+    router = APIRouter()
+
+    @router.post("/runs/{ref}/stop")
+    def stop(caller: Actor, ref: str, response: Response):
+        response.headers["Location"] = "/runs/20261119-7"
+
+    ask(made(router, state_dir=tmp_path), "POST", "/runs/last/stop")
+    (change,) = AuditLog(tmp_path).listed()
+    assert (change["path"], change["location"]) == ("/runs/last/stop", "/runs/20261119-7")
+    assert AuditLog(tmp_path).first_broken() is None
 
 
 def test_a_line_that_was_changed_cut_or_moved_shows(tmp_path):

@@ -144,6 +144,22 @@ def test_who_opens_a_page_without_a_session_is_led_to_the_form(app):
     assert ask(app, "GET", "/me", None).status == 401
 
 
+def test_a_new_secret_is_in_no_file_also_where_its_request_has_a_key(access, tokens, tmp_path):
+    """An answer with a key is kept for whoever asks again; this one is not."""
+    kept = made(account_routes("/api/v1", tokens, AuditLog(tmp_path)), access=access, state_dir=tmp_path)
+    _, boss = tokens.add("boss", Role.ACT)
+    key = [("idempotency-key", "k")]
+    first, again = (ask(kept, "POST", "/api/v1/tokens", boss, {"name": "robot"}, key) for _ in range(2))
+    assert (first.status, again.status) == (201, 409)
+    assert "robot is active already" in again.json["detail"]
+    assert {change["location"] for change in AuditLog(tmp_path).listed() if change["status"] == 201} == {
+        "/api/v1/tokens/robot"
+    }
+    files = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(files) > 1
+    assert not any(secret in text for secret in (boss, first.json["secret"]) for text in files)
+
+
 FOREIGN_HOSTS = ("evil.example", "10.evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:1")
 
 
@@ -164,13 +180,7 @@ def test_s8_another_site_can_send_nothing_with_a_cookie(app, access):
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"):
         for headers in foreign:
             assert ask(app, method, "/me", None, headers=[*cookie, *headers]).status == 403, (method, headers)
-        for host in (
-            "evil.example",
-            "10.evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "localhost:1",
-        ):
+        for host in FOREIGN_HOSTS:
             assert ask(app, method, "/me", None, headers=cookie, host=host).status == 421
     own = [*cookie, ("origin", f"http://{HOST}"), ("sec-fetch-site", "same-origin")]
     assert ask(app, "GET", "/me", None, headers=own).status == 200

@@ -32,8 +32,7 @@ def sweep(
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
         document = client.sweeps.resume(resume)
     else:
-        overrides = [] if name is None else [f"name={name}"]
-        document = client.sweeps.launch(read_text(str(file)), max_concurrent=max_concurrent, overrides=overrides)
+        document = client.sweeps.launch(read_text(str(file)), name=name, max_concurrent=max_concurrent)
     called, out = str(document["name"]), stdout()
     if not detach:
         if not json:

@@ -14,6 +14,7 @@ from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.experiment.metrics.indexed.parsing import ROW
 from rlstudio.experiment.metrics.indexed.shelf import MetricShelf
 from rlstudio.experiment.metrics.indexed.snapshot import MetricSnapshot
+from rlstudio.server.api.counts import ServerCounts
 from rlstudio.server.api.lists import models_list, queue_document, sweeps_document
 from rlstudio.server.api.live.hub import Hub
 from rlstudio.server.api.live.store_watch import StoreWatch
@@ -36,6 +37,7 @@ class Service:
         self.sparks = Sparks(self.measured)
         self.hub = Hub(self.shelf, StoreWatch(self.looking, self.listing, self._lists()))
         self.streams = 0
+        self.counts = ServerCounts()
         self._described: dict[tuple[str | None, ...], Any] = {}
         self.workbench = Workbench(self.acting, imports)
         self.operations = Operations(self.acting, imports)

@@ -99,7 +99,9 @@ class Guard:
             self._check_site(scope, heads)
             caller = self._check_caller(scope, heads)
             scope.setdefault("state", {})["caller"] = caller
-            body = await self._body(scope, heads, receive)
+            body = await self._body(
+                scope, heads, receive, self._limits.public_body if caller is None else self._limits.body
+            )
             await self._app(scope, _replayed(body, receive), answer.send)
         except Exception as error:
             refused = refusal_of(error)
@@ -140,9 +142,9 @@ class Guard:
             raise RequestRefused(HTTPStatus.BAD_REQUEST, "Content-Length: must be a number", closes=True)
         # By its digits: a number of thousands of them is not computed.
         if length is not None and len(length.lstrip("0")) > len(str(self._limits.body)):
-            raise self._too_large()
+            raise _too_large(self._limits.body)
         if length is not None and int(length) > self._limits.body:
-            raise self._too_large()
+            raise _too_large(self._limits.body)
         if scope["method"] in BODILESS and (coding is not None or (length or "0").strip("0")):
             raise RequestRefused(HTTPStatus.BAD_REQUEST, f"body: {scope['method']} takes none", closes=True)
         if (heads.one("Content-Encoding") or "identity").lower() != "identity":
@@ -182,9 +184,11 @@ class Guard:
             )
         return caller
 
-    async def _body(self, scope: Scope, heads: Heads, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, heads: Heads, receive: Receive, most: int) -> bytes:
         if scope["method"] in BODILESS:
             return b""
+        if int(heads.one("Content-Length") or 0) > most:
+            raise _too_large(most)
         parts: list[bytes] = []
         size, is_more = 0, True
         try:
@@ -196,8 +200,8 @@ class Guard:
                     parts.append(message.get("body", b""))
                     is_more = message.get("more_body", False)
                     size += len(parts[-1])
-                    if size > self._limits.body:
-                        raise self._too_large()
+                    if size > most:
+                        raise _too_large(most)
         except TimeoutError:
             raise RequestRefused(HTTPStatus.REQUEST_TIMEOUT, "body: took too long", closes=True) from None
         if size:
@@ -210,11 +214,6 @@ class Guard:
         if kind != wanted:
             raise RequestRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: must be {wanted}")
 
-    def _too_large(self) -> RequestRefused:
-        return RequestRefused(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {self._limits.body} bytes", closes=True
-        )
-
     def _refusal(self, scope: Scope, refused: RequestRefused) -> Response:
         """A person who opened a page without a session is sent to the form that begins one."""
         accepts = Heads(scope["headers"]).all("Accept")
@@ -222,6 +221,10 @@ class Guard:
         if refused.status == HTTPStatus.UNAUTHORIZED and is_page and ("GET", LOGIN) in self._public:
             return RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER)
         return refused.response()
+
+
+def _too_large(most: int) -> RequestRefused:
+    return RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {most} bytes", closes=True)
 
 
 class _Answer:

@@ -11,6 +11,9 @@ class Limits:
     body: int = 1 << 20
     """Bytes of a request's body; counted while they arrive."""
 
+    public_body: int = 8192
+    """Of a route that takes no token: what strangers may make a server hold."""
+
     target: int = 8192
     """Bytes of path and query."""
 

@@ -43,18 +43,17 @@ class RunWatch:
         self._encoded: dict[tuple[str, str | int], list[Encoded]] = {}
 
     def look(self) -> None:
-        """Files that are as they were are not opened."""
+        """Files that are as they were are not opened. What was encoded is for the listeners of one look: places are
+        what clients send, and could be any number of them."""
         folder = self._entry.folder
+        self._encoded = {}
         try:
             if self._has_changed(folder, CURRENT) or self._snapshot is None:
                 self._snapshot = self._shelf.snapshot(folder.path) if self._entry.has_folder else None
-                self._forget("metrics")
             if self._has_changed(folder, EVENTS):
                 self._events = list(events_of(self._entry, 0))
-                self._forget("events")
             if self._has_changed(folder, folder.log_path.name):
                 self._log_size = folder.log_path.stat().st_size
-                self._forget("log")
         except (RLStudioError, OSError):  # removed meanwhile; the list of runs tells
             return
 
@@ -67,9 +66,6 @@ class RunWatch:
         changed = self._stamps.get(name) != stamp
         self._stamps[name] = stamp
         return changed
-
-    def _forget(self, topic: str) -> None:
-        self._encoded = {key: value for key, value in self._encoded.items() if key[0] != topic}
 
     @property
     def position(self) -> RunPosition:

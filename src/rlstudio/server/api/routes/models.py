@@ -18,7 +18,7 @@ from rlstudio.core.errors import Changed, UserError
 from rlstudio.server.api.answers import answer, unknown_is_404
 from rlstudio.server.api.lists import model_row, models_etag, models_list
 from rlstudio.server.api.routes.experiments import Body
-from rlstudio.server.api.routes.operations import CHECKPOINT
+from rlstudio.server.api.routes.operations import CHECKPOINT, begun
 from rlstudio.server.api.routes.runs import named_run
 from rlstudio.server.api.routes.steering import IfMatch, wanted_etag
 from rlstudio.server.api.schemas import DecisionsSchema, ModelPageSchema, ModelSchema, OperationSchema, VersionSchema
@@ -112,7 +112,7 @@ def promote(caller: Actor, service: Served, name: ModelName, body: PromoteBody) 
     parse(PromotionConfig, body.settings, "settings")
     refuse_empty_reason(body.force)
     arguments = {**body.model_dump(), "what": what, "model": name}
-    return answer(service.operations.begin("promote", arguments, caller.key), HTTPStatus.ACCEPTED)
+    return begun(service, caller, "promote", arguments)
 
 
 class RollbackBody(Body):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
@@ -14,7 +14,7 @@ from rlstudio.server.api.routes.experiments import Body
 from rlstudio.server.api.routes.runs import Ref, named_run
 from rlstudio.server.api.schemas import OperationSchema
 from rlstudio.server.api.service import Served, Service
-from rlstudio.server.http.callers import Actor, Reader
+from rlstudio.server.http.callers import Actor, Caller, Reader
 from rlstudio.server.http.problems import RequestRefused
 
 CHECKPOINT = r"^(last|best|[0-9]{1,18})$"
@@ -34,7 +34,13 @@ def export(caller: Actor, service: Served, ref: Ref, body: ExportBody | None = N
     """Ship the policy of a run as a bundle. An operation: when it is done it has a `download`."""
     given = body or ExportBody()
     arguments = {"run_id": named_run(service, ref).id, **given.model_dump()}
-    return answer(service.operations.begin("export", arguments, caller.key), HTTPStatus.ACCEPTED)
+    return begun(service, caller, "export", arguments)
+
+
+def begun(service: Service, caller: Caller, kind: str, arguments: dict[str, Any]) -> Response:
+    """The operation, and where to ask for it."""
+    document = service.operations.begin(kind, arguments, caller.key)
+    return answer(document, HTTPStatus.ACCEPTED, headers={"Location": f"/api/v1/operations/{document['id']}"})
 
 
 @router.get("/operations/{operation}", response_model=OperationSchema)

@@ -1,4 +1,4 @@
-"""What a monitoring system reads: runs by state, the queue, workers, streams, and the process of the server itself."""
+"""What a monitoring system reads: runs by state, workers, streams, requests and the process of the server itself."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ router = APIRouter(tags=["server"])
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus text."}},
 )
 def metrics(caller: Reader, service: Served) -> Response:
-    """Counts of this moment, in the text format of Prometheus."""
-    return Response(generate_latest(_counts(service)), media_type=CONTENT_TYPE_LATEST)
+    """Counts of this moment and of this process, in the text format of Prometheus."""
+    text = generate_latest(_counts(service)) + service.counts.text()
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _counts(service: Service) -> CollectorRegistry:

@@ -28,6 +28,8 @@ PROGRAM = "rlstudio.server.api.work.process"
 LOG = "server-work.log"
 TASK_SECONDS = 300.0
 MOST_TASKS = 200
+MOST_WAITING = 24
+"""Each holds one of the 40 threads that answer requests; the others stay free for those who only look."""
 LONGEST_ANSWER = 16 << 20
 END_SECONDS = 5.0
 
@@ -40,6 +42,7 @@ class Workbench:
         self._imports = tuple(imports)
         self._seconds = seconds
         self._turn = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
         self._process: subprocess.Popen[bytes] | None = None
         self._done = 0
         ensure_directory(workspace.state_dir)
@@ -49,8 +52,17 @@ class Workbench:
 
     def do(self, task: str, arguments: Mapping[str, object]) -> Any:
         """The result of a task of `work.tasks`; what it refuses is raised here."""
-        with self._turn:
-            line = self._exchange({"task": task, "arguments": arguments})
+        if not self._places.acquire(blocking=False):
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{MOST_WAITING} experiments are being tried already; ask again in a moment",
+                headers={"Retry-After": "2"},
+            )
+        try:
+            with self._turn:
+                line = self._exchange({"task": task, "arguments": arguments})
+        finally:
+            self._places.release()
         reply = json.loads(line)
         if "refused" in reply:
             refused = reply["refused"]

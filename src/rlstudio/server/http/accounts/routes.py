@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlstudio.server.http.callers import Actor, Reader
@@ -60,9 +60,11 @@ def account_routes(prefix: str, tokens: Tokens, audit: AuditLog) -> APIRouter:
         return TokenRows(items=[TokenRow.model_validate(token.document(now)) for token in tokens.listed()])
 
     @router.post("/tokens", status_code=201)
-    def add_token(caller: Actor, wanted: NewToken) -> TokenSecret:
-        """A new token; its secret is shown this once."""
+    def add_token(caller: Actor, request: Request, response: Response, wanted: NewToken) -> TokenSecret:
+        """A new token; its secret is shown this once, also to who asks again with an Idempotency-Key."""
+        request.state.keeps_answer = False
         token, secret = tokens.add(wanted.name, wanted.role, wanted.expires_days)
+        response.headers["Location"] = f"{prefix}/tokens/{token.name}"
         return TokenSecret.model_validate({**token.document(time.time()), "secret": secret})
 
     @router.delete("/tokens/{name}", status_code=204)

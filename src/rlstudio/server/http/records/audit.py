@@ -2,9 +2,10 @@
 
     {"seq", "time", "id", "who", "role", "method", "path", "status": null, "previous", "sum"}
 
-A change is written twice with one id: before it is made, and after it with its status. A server that dies in between
-leaves the first line. `sum` is the SHA-256 of the line without it, `previous` that of the line before, so a line that
-was changed, cut out or moved shows.
+A change is written twice with one id: before it is made, and after it with its status and, where the answer has one,
+its `location`: the run that a launch made, or that `last` meant. A server that dies in between leaves the first line.
+`sum` is the SHA-256 of the line without it, `previous` that of the line before, so a line that was changed, cut out or
+moved shows.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class AuditLog:
         self._append(number, who, role, method, path, None)
         return number
 
-    def end(self, number: str, who: str, role: str, method: str, path: str, status: int) -> None:
-        self._append(number, who, role, method, path, status)
+    def end(self, number: str, who: str, role: str, method: str, path: str, status: int, location: str = "") -> None:
+        self._append(number, who, role, method, path, status, location)
 
     def listed(self, limit: int = 200) -> list[Record]:
         """The newest changes, newest first; `status` is None for one whose server died or is still at it."""
@@ -57,7 +58,7 @@ class AuditLog:
         for record in self._tail():
             known = changes.setdefault(record.get("id"), record)
             if record.get("status") is not None:
-                known["status"] = record["status"]
+                known |= {name: record[name] for name in ("status", "location") if name in record}
         newest = list(changes.values())[::-1][:limit]
         return [{name: value for name, value in change.items() if name not in CHAIN} for change in newest]
 
@@ -74,7 +75,9 @@ class AuditLog:
                 previous = str(record["sum"])
         return None
 
-    def _append(self, number: str, who: str, role: str, method: str, path: str, status: int | None) -> None:
+    def _append(
+        self, number: str, who: str, role: str, method: str, path: str, status: int | None, location: str = ""
+    ) -> None:
         with self._locked():
             writer = LineWriter(self._folder, FILE)
             try:
@@ -88,6 +91,7 @@ class AuditLog:
                     "method": method,
                     "path": path[:LONGEST_PATH],
                     "status": status,
+                    **({"location": location[:LONGEST_PATH]} if location else {}),
                     "previous": previous,
                 }
                 record["sum"] = _sum(record)

@@ -22,6 +22,8 @@ from rlstudio.server.http.records.replies import LARGEST, KeptAnswer, Replies, R
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 LONGEST_KEY = 128
 REPLAYED = (b"idempotency-replayed", b"true")
+KEEPS = "keeps_answer"
+"""`request.state.keeps_answer = False` of a route whose answer holds a secret: that is written nowhere."""
 
 
 class ChangeRecorder:
@@ -43,18 +45,19 @@ class ChangeRecorder:
     async def _audited(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         what = (caller.name, str(caller.role), scope["method"], scope["path"])
         number = await run_in_threadpool(self._audit.begin, *what)
-        status = int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        status, location = int(HTTPStatus.INTERNAL_SERVER_ERROR), ""
 
         async def noting(message: Message) -> None:
-            nonlocal status
+            nonlocal status, location
             if message["type"] == "http.response.start":
                 status = message["status"]
+                location = dict(message.get("headers", ())).get(b"location", b"").decode("latin-1")
             await send(message)
 
         try:
             await self._app(scope, receive, noting)
         finally:
-            await run_in_threadpool(self._audit.end, number, *what, status)
+            await run_in_threadpool(self._audit.end, number, *what, status, location)
 
     async def _once(self, caller: Caller, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         number = reply_id(caller.name, scope["method"], scope["path"], key)
@@ -81,7 +84,7 @@ class ChangeRecorder:
             except BaseException:
                 await run_in_threadpool(self._replies.drop, number)
                 raise
-            if answer.is_kept:
+            if answer.is_kept and scope["state"].get(KEEPS, True):
                 await run_in_threadpool(self._replies.keep, number, reply.model_copy(update={"answer": answer.kept()}))
             else:
                 await run_in_threadpool(self._replies.drop, number)

@@ -23,6 +23,7 @@ from rlstudio.server.http.wire.connections import Connections, Listener
 from rlstudio.server.http.wire.protocol import GuardedProtocol
 
 BACKLOG = 256
+RECEIVED_BYTES = 32 * 1024
 STOP_SECONDS = 2
 """For answers that are under way when the server is asked to end."""
 
@@ -49,8 +50,10 @@ def listen(place: ListenPlace) -> Listener:
     listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Kept by what is accepted: an answer is one small write, and waiting for more would cost 40 ms.
+        # Both are kept by what is accepted. An answer is one small write, and waiting for more would cost 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Of each client, this much is held before anybody looks at it, and parsed before others have a turn.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
         listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as error:
