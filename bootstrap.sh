@@ -75,7 +75,7 @@ sys.exit(version("torch").split("+")[0] != sys.argv[1])' "$version" 2>/dev/null;
 case $profile in
     user) project=".[serve]" within="user envs dev" ;;
     envs) project=".[serve,envs]" within="envs dev" ;;
-    dev) project=".[dev,serve,envs,envpool,marl,postgres,sweep,export,minari,parquet,ray,mlflow,wandb]" within=dev ;;
+    dev) project=".[dev,docs,serve,envs,envpool,marl,postgres,sweep,export,minari,parquet,ray,mlflow,wandb]" within=dev ;;
     *) fail "unknown profile '$profile'; use ./bootstrap.sh, ./bootstrap.sh envs or ./bootstrap.sh dev" ;;
 esac
 

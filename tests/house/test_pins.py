@@ -29,7 +29,19 @@ PINNED = [
     *PROJECT["dependencies"],
     *(
         text
-        for name in (*FAMILIES, "envpool", "marl", "postgres", "sweep", "export", "minari", "parquet", "serve", "dev")
+        for name in (
+            *FAMILIES,
+            "envpool",
+            "marl",
+            "postgres",
+            "sweep",
+            "export",
+            "minari",
+            "parquet",
+            "serve",
+            "docs",
+            "dev",
+        )
         for text in EXTRAS[name]
     ),
 ]
