@@ -14,6 +14,7 @@ from rlstudio.delivery.bundle import open_bundle
 from rlstudio.experiment.run.load import load_agent
 from support.deadlines import PATIENCE
 
+HEAVY = {"torch", "numpy", "gymnasium", "pydantic", "sqlalchemy", "yaml"}
 SHIPPED = Path(__file__).parents[1] / "golden" / "bundle-v1"
 
 
@@ -43,7 +44,16 @@ def test_every_name_is_there_after_importing_the_package_alone() -> None:
 @pytest.mark.real_process
 def test_importing_the_package_is_light() -> None:
     out = run("-c", "import sys, rlstudio; print(*{name.partition('.')[0] for name in sys.modules})")
-    assert not {"torch", "numpy", "gymnasium", "pydantic", "sqlalchemy", "yaml"} & set(out.split())
+    assert not HEAVY & set(out.split())
+
+
+@pytest.mark.real_process
+def test_help_opens_no_store_and_imports_nothing_that_computes() -> None:
+    said_help = "import sys; from rlstudio.cli.app import main; sys.argv = ['rlctl', '--help']; main()"
+    code = f"import atexit, sys; atexit.register(lambda: print('imported', *sys.modules)); {said_help}"
+    out, _, imported = run("-c", code).partition("imported ")
+    assert "Usage: rlctl" in out
+    assert not HEAVY & {name.partition(".")[0] for name in imported.split()}
 
 
 def test_a_bundle_that_was_shipped_opens_and_acts() -> None:

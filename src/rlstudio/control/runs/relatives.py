@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from rlstudio.control.store.reading import StoreReader
-from rlstudio.control.store.records import RunRow
+from typing import TYPE_CHECKING
+
 from rlstudio.core.errors import RunNotFound
+
+if TYPE_CHECKING:
+    from rlstudio.control.store.reading import StoreReader
+    from rlstudio.control.store.records import RunRow
 
 
 def relatives_of(store: StoreReader, run: RunRow) -> list[tuple[int, RunRow]]:
