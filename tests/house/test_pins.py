@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rlstudio.core.host.installation import DISTRIBUTION
@@ -88,6 +89,16 @@ def test_each_dependency_is_pinned_inside_its_range_and_installed(text: str) -> 
     pinned = PINS[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(pinned)
     assert version(requirement.name).partition("+")[0] == pinned
+
+
+@pytest.mark.parametrize("name", sorted(PINS))
+def test_each_pin_takes_the_first_release_of_the_oldest_python(name: str) -> None:
+    try:
+        needed = metadata(name)["Requires-Python"]
+    except PackageNotFoundError:  # of an extra that the checks do not install
+        return
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    assert SpecifierSet(needed or "").contains(oldest)
 
 
 def test_the_notice_lists_exactly_what_is_pinned() -> None:
