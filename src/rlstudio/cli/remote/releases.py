@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,20 @@ def _unpacked(fetch: Callable[[Path], None], output: Path) -> None:
         archive, unpacked = Path(folder, "bundle.tar"), Path(folder, "bundle")
         fetch(archive)
         try:
-            with tarfile.open(archive, "r:") as file:
-                file.extractall(unpacked, filter="data")
+            _extract(archive, unpacked)
         except (tarfile.TarError, OSError) as error:
             raise UserError(f"{output}: what the server sent is no bundle: {error}") from error
-        whole = [entry for entry in unpacked.iterdir()]
-        (whole[0] if len(whole) == 1 and whole[0].is_dir() else unpacked).rename(output)
+        unpacked.rename(output)
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    """The files of the one folder in it; by hand, as the first releases of Python 3.11 know no filters of tarfile."""
+    folder.mkdir()
+    with tarfile.open(archive, "r:") as file:
+        for entry in file:
+            place = PurePosixPath(entry.name)
+            source = file.extractfile(entry) if entry.isfile() else None
+            if source is None or len(place.parts) != 2 or ".." in place.parts:
+                raise tarfile.ExtractError(f"{entry.name!r} is no file of one")
+            with source, (folder / place.name).open("xb") as written:
+                shutil.copyfileobj(source, written)
