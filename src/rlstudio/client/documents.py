@@ -56,12 +56,14 @@ class CheckpointDocument(TypedDict):
     state_hash: str
     exact: bool | None
     size: int
+    tags: list[str]  # `last` and `best`, as far as it is one of them
 
 
 class WholeRunDocument(RunDocument):
     seeds: dict[str, Any]
     rollout_workers: dict[str, Any]
     topology: dict[str, Any] | None
+    total_steps: int | None
     checkpoints: list[CheckpointDocument]
     weights: dict[str, Any] | None
     curriculum: dict[str, Any] | None

@@ -173,3 +173,14 @@ def test_problems_say_which_field(api):
         answer = api.ask("GET", f"/runs?{query}")
         assert answer.status == 422
         assert query.partition("=")[0] in answer.json["detail"]
+
+
+def test_a_run_says_how_far_it_is_to_go_and_which_checkpoints_are_best_and_last(api, world):
+    shown = api.get(f"/runs/{world.trained_folder_only}")
+    steps = api.get(f"/runs/{world.trained_folder_only}/config")["config"]["train"]["steps_per_epoch"]
+    assert shown["total_steps"] == shown["total_epochs"] * steps > shown["env_steps"]
+    items = api.get(f"/runs/{world.trained_folder_only}/checkpoints")["items"]
+    assert items == shown["checkpoints"]
+    assert "last" in items[-1]["tags"]
+    assert sum("best" in item["tags"] for item in items) == 1
+    assert api.get(f"/runs/{world.queued}")["total_steps"] is None  # its configuration is none

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.control.runs.relatives import relatives_of
+from rlstudio.core.errors import RLStudioError
 
 if TYPE_CHECKING:
     from rlstudio.control.references import References
@@ -61,7 +62,11 @@ def _checkpoints(folder: RunFolder) -> list[CheckpointInfo]:
 def checkpoint_documents(folder: RunFolder, infos: Sequence[CheckpointInfo] | None = None) -> list[Document]:
     """The checkpoints of a run, oldest first; `infos`: where they were read already."""
     from rlstudio.experiment.checkpoint.manifest import folder_name
+    from rlstudio.experiment.checkpoint.names import checkpoint_names
+    from rlstudio.storage.folder import Folder
 
+    known = _checkpoints(folder) if infos is None else infos
+    names = checkpoint_names(Folder(folder.path), known) if known else {}
     return [
         {
             "step": info.step,
@@ -70,8 +75,9 @@ def checkpoint_documents(folder: RunFolder, infos: Sequence[CheckpointInfo] | No
             "exact": info.fields.get("exact"),
             "path": str(folder.path / folder_name(info.step)),
             "size": sum(file.size for file in info.files.values()) + sum(ref.size for ref in info.segments),
+            "tags": names.get(info.step, []),
         }
-        for info in reversed(_checkpoints(folder) if infos is None else infos)
+        for info in reversed(known)
     ]
 
 
@@ -83,9 +89,23 @@ def whole_document(entry: Entry, references: References) -> Document:
         **run_document(entry.status, entry.folder),
         **entry_document(entry),
         "handle": references.handle(entry.id),
+        "total_steps": total_steps(entry),
         "weights": entry.lineage().get("weights"),
         "curriculum": curriculum_standing(entry.folder),
     }
+
+
+def total_steps(entry: Entry) -> int | None:
+    """How many environment steps it is to take, by its configuration; None where that cannot be read."""
+    from rlstudio.core.parsing.yaml_file import read_text
+
+    try:
+        stored = entry.run is not None
+        text = entry.workspace.records.config_yaml(entry.id) if stored else entry.folder.read_config()
+        steps = read_text(text, "config").data["train"]["steps_per_epoch"]
+    except (RLStudioError, KeyError, TypeError):
+        return None
+    return entry.status.total_epochs * steps if type(steps) is int and entry.status.total_epochs else None
 
 
 def relative_documents(workspace: Workspace, entry: Entry) -> list[Document]:

@@ -19,6 +19,7 @@ from rlstudio.core.model.protocol import Weights
 from rlstudio.core.parsing.yaml_file import read_file
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.checkpoint.manifest import folder_name
+from rlstudio.experiment.checkpoint.names import BEST, LAST, best_step
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from
 from rlstudio.experiment.config.imports import require_imported
 from rlstudio.experiment.folder.run_folder import RUN_ID, RunFolder
@@ -92,9 +93,9 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int, *, seg
     """The checkpoint of this name: `last` (that verifies), `best` or a number of environment steps. `segments`: those
     verify too, which only a run that goes on needs."""
     which = str(which)
-    if which == "last":
+    if which == LAST:
         return _newest(checkpoints, folder, segments)
-    if which == "best":
+    if which == BEST:
         best = _best_step(checkpoints, folder)
         if best is None:
             raise UserError(
@@ -105,15 +106,17 @@ def choose(checkpoints: Checkpoints, folder: RunFolder, which: str | int, *, seg
     is_step = which.isascii() and which.isdigit() and len(which) < 20
     if is_step and Folder(folder.path).kind(folder_name(int(which))) is not None:
         return checkpoints.load(int(which), segments=segments)  # also one that cannot be listed: its damage is named
-    names = ["last", *(["best"] if _best_step(checkpoints, folder) is not None else [])]
+    names = [LAST, *([BEST] if _best_step(checkpoints, folder) is not None else [])]
     there = ", ".join([*names, *map(str, _steps(checkpoints))])
     raise UserError(f"run {folder.id}: no checkpoint {which!r}; it has: {there}")
 
 
 def _best_step(checkpoints: Checkpoints, folder: RunFolder) -> int | None:
     """The step of the best checkpoint so far, if it was kept; NoValidCheckpoint where the run has none at all."""
-    best = _newest(checkpoints, folder, segments=False).content["trainer_state"]["session"]["best"]
-    return int(best["step"]) if best is not None and int(best["step"]) in _steps(checkpoints) else None
+    infos = checkpoints.list()
+    if not infos:
+        raise _none_yet(folder)
+    return best_step(Folder(folder.path), infos)
 
 
 def _newest(checkpoints: Checkpoints, folder: RunFolder, segments: bool) -> Loaded:
@@ -127,9 +130,13 @@ def _newest(checkpoints: Checkpoints, folder: RunFolder, segments: bool) -> Load
                 raise
             continue
         if newest is None:
-            raise NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
+            raise _none_yet(folder)
         newest.name_rejected(folder.id)
         return newest.loaded
+
+
+def _none_yet(folder: RunFolder) -> NoValidCheckpoint:
+    return NoValidCheckpoint(f"run {folder.id}: it has no checkpoint yet; let it train a while")
 
 
 def _steps(checkpoints: Checkpoints) -> list[int]:

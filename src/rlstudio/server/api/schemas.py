@@ -63,12 +63,14 @@ class CheckpointSchema(AnswerSchema):
     state_hash: str
     exact: bool | None
     size: int
+    tags: list[str] = Field([], description="`last` and `best`, as far as it is one of them.")
 
 
 class WholeRunSchema(RunSchema):
     seeds: dict[str, Any]
     rollout_workers: dict[str, Any]
     topology: dict[str, Any] | None
+    total_steps: int | None = Field(None, description="Environment steps that it is to take in all.")
     checkpoints: list[CheckpointSchema]
     weights: dict[str, Any] | None
     curriculum: dict[str, Any] | None
