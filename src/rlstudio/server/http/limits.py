@@ -29,8 +29,8 @@ class Limits:
     """Connections that have shown no token. Where there are more, the one that has been here longest is closed."""
 
     grace_seconds: float = 0.25
-    """Nobody is closed for another before this: who has a token has shown it by then. Until one of them is older,
-    whoever comes next waits in the queue of the system."""
+    """Nobody is closed for another sooner after it was accepted, nor after its TLS: who has a token has shown it by
+    then. Until one of them has had its time, whoever comes next waits in the queue of the system."""
 
     callers: int = 512
     """Connections that have shown one. Where there are more, the next is refused (503)."""

@@ -25,9 +25,22 @@ class Speaking(Protocol):
 
 
 class _Place:
-    def __init__(self, connection: socket.socket, since: float) -> None:
-        self.socket, self.since = connection, since
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
         self.protocol: Speaking | None = None
+        self.had_its_time = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def give(self, seconds: float) -> None:
+        """Nobody takes this place for so long. By a timer, not by the clock: before a timer the loop reads what has
+        arrived, so a busy server closes nobody whose request it has not looked at."""
+        self.had_its_time = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._end_time)
+
+    def _end_time(self) -> None:
+        self.had_its_time = True
 
     @property
     def is_gone(self) -> bool:
@@ -55,8 +68,7 @@ class Connections:
             self._forget_gone()
         if len(self._unproven) < self._limits.unproven:
             return True
-        oldest = next(iter(self._unproven.values()))
-        return asyncio.get_running_loop().time() - oldest.since >= self._limits.grace_seconds
+        return next(iter(self._unproven.values())).had_its_time
 
     def accepted(self, connection: socket.socket) -> None:
         """A client has connected; it has to begin to speak HTTP in time."""
@@ -65,13 +77,16 @@ class Connections:
         self._unproven.pop(descriptor, None)
         while len(self._unproven) >= self._limits.unproven:
             self._unproven.popitem(last=False)[1].close()
-        self._unproven[descriptor] = place = _Place(connection, loop.time())
+        self._unproven[descriptor] = place = _Place(connection)
+        place.give(self._limits.grace_seconds)
         loop.call_later(self._limits.seconds, self._expect_http, place)
 
     def speaking(self, descriptor: int, protocol: Speaking) -> None:
         place = self._unproven.get(descriptor)
         if place is not None:
             place.protocol = protocol
+            place.give(self._limits.grace_seconds)  # it is listened to only now
+            self._unproven.move_to_end(descriptor)
 
     def admit(self, descriptor: int) -> bool:
         """It showed a token. False where every place for those that do is taken."""
