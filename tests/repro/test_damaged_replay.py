@@ -68,7 +68,7 @@ def damage(run: RunFolder, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["flipped", "missing"])
 @pytest.mark.parametrize("checkpoint", ["last", "best", "768"])
-def test_what_acts_needs_no_segment(run: RunFolder, how: str, checkpoint: str, tmp_path: Path) -> None:
+def test_row_13_what_acts_needs_no_segment(run: RunFolder, how: str, checkpoint: str, tmp_path: Path) -> None:
     before = load_run(run, checkpoint)
     assert len(before.checkpoint.info.segments) > 1
     damage(run, how)
@@ -107,7 +107,7 @@ def train(session: Session) -> None:
             pass
 
 
-def test_a_resume_names_the_segment_and_the_way_on(run: RunFolder) -> None:
+def test_row_13_a_resume_names_the_segment_and_the_way_on(run: RunFolder) -> None:
     damage(run, "flipped")
     with pytest.raises(NoValidCheckpoint) as caught:
         resume(run)
@@ -123,7 +123,7 @@ def test_a_resume_names_the_segment_and_the_way_on(run: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("how", ["flipped", "missing"])
-def test_it_goes_on_with_an_emptied_replay_and_says_so(run: RunFolder, how: str) -> None:
+def test_row_13_it_goes_on_with_an_emptied_replay_and_says_so(run: RunFolder, how: str) -> None:
     newest = Checkpoints(run.path, run.id, None).list()[0]
     weights = load_run(run).checkpoint.content["module_state"]["model"]
     damage(run, how)
@@ -159,7 +159,7 @@ def test_every_kind_of_replay_can_be_emptied(algo: str, tmp_path: Path, monkeypa
     assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 6, False)
 
 
-def test_a_fork_names_the_segment_or_begins_with_an_emptied_replay(run: RunFolder, tmp_path: Path) -> None:
+def test_row_13_a_fork_names_the_segment_or_begins_with_an_emptied_replay(run: RunFolder, tmp_path: Path) -> None:
     newest = Checkpoints(run.path, run.id, None).list()[0]
     weights = load_run(run).agent.act(OBSERVATIONS)
     damage(run, "flipped")
