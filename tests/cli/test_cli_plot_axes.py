@@ -19,8 +19,12 @@ EVALUATION = "eval/return_mean"
 @pytest.fixture
 def timed(place: Path) -> list[str]:
     """Two runs of a group, each measured four times: every 10 and every 20 seconds."""
+    return timed_runs(place, 10, 20)
+
+
+def timed_runs(place: Path, *periods: float) -> list[str]:
     ids = []
-    for seed, seconds in enumerate((10, 20)):
+    for seed, seconds in enumerate(periods):
         run_id = measured_run(place / "runs", "timed", seed, {})
         lines = [Record(1e9 + number * seconds, number * 1000, EVALUATION, number * 10.0) for number in range(4)]
         (RunFolder(place / "runs" / run_id).path / CURRENT).write_bytes(b"".join(map(to_line, lines)))
@@ -46,6 +50,13 @@ def test_over_time_a_curve_ends_with_the_shorter_run(rlctl: Rlctl, timed: list[s
     chart = rlctl("plot", "timed", "--x", "time")
     assert "seconds since the start" in chart.out
     assert "at 30 seconds" in chart.out
+
+
+def test_over_time_runs_of_about_the_same_length_are_not_told_to_differ(rlctl: Rlctl, place: Path) -> None:
+    timed_runs(place, 0.190, 0.20)
+    chart = rlctl("plot", "timed", "--x", "time")
+    assert "at 0.57 seconds" in chart.out
+    assert chart.err == ""
 
 
 def test_a_document_is_no_picture(rlctl: Rlctl, timed: list[str]) -> None:

@@ -163,7 +163,9 @@ def type_all(page: str, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         answer = next((text for beginning, text in REFUSED.items() if line.startswith(beginning)), None)
         assert result.code == (0 if answer is None else 2), f"{line}: {result}"
         assert (answer or "") in result.err
-        assert result.err.count("\n") == (0 if answer is None else 1), f"{line}: {result}"
+        # How long a run took is the machine's affair.
+        said = [text for text in result.err.splitlines() if not re.search(r"curve ends at .* seconds with", text)]
+        assert len(said) == (0 if answer is None else 1), f"{line}: {result}"
 
 
 @pytest.mark.slow

@@ -15,6 +15,8 @@ from functools import partial
 import psutil
 import pytest
 
+from rlstudio.server.http.limits import Limits
+from rlstudio.server.http.wire.protocol import GuardedProtocol
 from rlstudio.server.policy.app import policy_app
 from support.deadlines import PATIENCE
 from support.export_toys import ship
@@ -102,6 +104,20 @@ def test_s17_a_body_that_trickles_is_cut_off(place):
     with served_meanwhile(place):
         assert status_of(place.exchange(post(place, Content_Length="50") + b"{")) == 408
         assert status_of(trickle_body(place)) in (408, None)
+
+
+def test_s17_a_body_that_took_too_long_is_answered_also_after_a_pause_of_the_server(tmp_path, monkeypatch):
+    receive = GuardedProtocol.data_received
+
+    def received_and_paused(protocol, data):
+        receive(protocol, data)
+        protocol.loop.call_later(0.1, time.sleep, 2.0)
+
+    monkeypatch.setattr(GuardedProtocol, "data_received", received_and_paused)
+    make_app = partial(policy_app, ship("ppo-Numbers", tmp_path / "toy", ("bundle",)), access=one_token())
+    with running(make_app, limits=Limits(seconds=0.3)) as place:
+        head = place.head("POST", "/act", Content_Type="application/json", Content_Length="50")
+        assert status_of(place.exchange(head + b"{")) == 408
 
 
 def trickle_body(place):

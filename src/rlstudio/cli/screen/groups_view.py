@@ -24,6 +24,7 @@ def print_curves(
     """One chart for all curves, and below it what each is and where it ended."""
     from rlstudio.cli.screen.chart import ChartLine, chart
     from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
+    from rlstudio.experiment.analysis.groups import amount
 
     lines, legend = [], []
     for number, curve in enumerate(curves):
@@ -33,7 +34,7 @@ def print_curves(
         series = [finite_points(*run) for run in curve.runs] if over is None else [(over.xs, over.centre)]
         lines += [ChartLine(xs, ys, letter, style) for xs, ys in series]
         ends = "" if over is None else f" {text.interval((float(over.low[-1]), float(over.high[-1])))}"
-        last = [f"{text.number(float(ys[-1]))}{ends} at {xs[-1]:,.0f} {unit}" for xs, ys in series]
+        last = [f"{text.number(float(ys[-1]))}{ends} at {amount(float(xs[-1]))} {unit}" for xs, ys in series]
         legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
         legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)

@@ -25,6 +25,9 @@ FEWEST_EVALUATIONS = 3
 
 MOST_NAMED = 3
 
+_SAME_END = {"steps": 1.0, "seconds": 0.9}
+"""Share of the longest run below which the shortest is told to end a curve: no two runs take the same time."""
+
 
 @dataclass(frozen=True)
 class MeasuredRun:
@@ -91,13 +94,18 @@ def curves_of(groups: Sequence[MeasuredGroup], metric: str, unit: str = "steps")
         curves.append(Curve(group.label, [run.points(metric) for run in runs]))
         notes += left_out(group, metric)
         ends = {run.status.id: float(run.points(metric)[0][-1]) for run in runs}
-        if ends and min(ends.values()) < max(ends.values()):
+        if ends and min(ends.values()) < _SAME_END[unit] * max(ends.values()):
             shortest = min(ends, key=lambda run_id: ends[run_id])
             notes.append(
-                f"{group.label}: the curve ends at {min(ends.values()):,.0f} {unit} with run {shortest}; the longest"
-                f" run has {max(ends.values()):,.0f}"
+                f"{group.label}: the curve ends at {amount(ends[shortest])} {unit} with run {shortest}; the longest"
+                f" run has {amount(max(ends.values()))}"
             )
     return curves, notes
+
+
+def amount(x: float) -> str:
+    """Steps or seconds; fewer than ten seconds need their fraction."""
+    return f"{x:,.0f}" if x >= 10 or x.is_integer() else f"{x:.2f}"
 
 
 def left_out(group: MeasuredGroup, metric: str) -> list[str]:

@@ -212,10 +212,15 @@ def built(monkeypatch):
     return lines
 
 
+def written(folder):
+    """What changes when a file is written, and not when it is read."""
+    return {path.name: (path.stat().st_ino, path.stat().st_ctime_ns, path.read_bytes()) for path in folder.iterdir()}
+
+
 def test_the_index_of_a_long_run_is_kept_outside_of_the_run(long_run, tmp_path, monkeypatch):
-    before = {path.name: path.stat() for path in long_run.iterdir()}
+    before = written(long_run)
     MetricShelf(tmp_path / "cache").snapshot(long_run)
-    assert {path.name: path.stat() for path in long_run.iterdir()} == before
+    assert written(long_run) == before
     write(long_run, some(300, 310), rotate_mb=SMALL)
     lines = built(monkeypatch)
     snapshot = MetricShelf(tmp_path / "cache").snapshot(long_run)

@@ -1,7 +1,7 @@
 """HTTP/1.1 on one connection, with deadlines: uvicorn's protocol over h11, which has none while a request arrives.
 
     waiting for a head    `seconds` from the first byte, or from the connection on; answered 408
-    waiting for a body    `seconds` from its head, in the guard, which answers 408; here a second more, then closed
+    waiting for a body    `seconds` from its head, in the guard, which answers 408; closed a second later
     between requests      `idle_seconds`
     taking an answer      `seconds` whenever the client lets its buffers fill up
 
@@ -29,6 +29,8 @@ from rlstudio.server.http.wire.connections import Connections
 
 LINGER_SECONDS = 1.0
 LINGER_BYTES = 4 << 20
+ANSWER_SECONDS = 1.0
+"""For the guard to answer, once a body took too long."""
 
 
 class GuardedProtocol(H11Protocol):
@@ -117,7 +119,7 @@ class GuardedProtocol(H11Protocol):
             self._deadline = None
         seconds = {
             "head": self.limits.seconds,
-            "body": self.limits.seconds + 1.0,
+            "body": self.limits.seconds,
             "request": self.limits.idle_seconds,
         }.get(waits_for[0])
         if seconds is not None and not self._lingering.is_closing():
@@ -132,7 +134,12 @@ class GuardedProtocol(H11Protocol):
         return "head" if has_begun or self.cycle is None else "request"
 
     def _too_late(self) -> None:
-        if self._stage() == "head" and self.conn.trailing_data[0]:
+        stage = self._stage()
+        if stage == "body":
+            # Counted from here, not from the head: after a pause of the whole process all that is overdue comes at
+            # once, and the guard's answer is to come before the end.
+            self._deadline = self.loop.call_later(ANSWER_SECONDS, self.drop)
+        elif stage == "head" and self.conn.trailing_data[0]:
             self._refuse(RequestRefused(HTTPStatus.REQUEST_TIMEOUT, "headers: took too long", closes=True))
         else:
             self.drop()
