@@ -1,7 +1,7 @@
 """How fast the service answers: `python -m benchmarks.service [--runs 10000] [--points 1000000] [--seconds 20]`.
 
-Three measurements in a real server process on loopback: pages of a list of many runs; the curve of a run with many
-points, the first time and then; a hundred open streams on eight runs that write.
+Three measurements of `rlctl serve`, with everything that it starts, on loopback: pages of a list of many runs; the
+curve of a run with many points, the first time and then; a hundred open streams on eight runs that write.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,12 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from sqlalchemy import update
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.store.moves import insert_run
 from rlstudio.control.store.records import RunRequest
+from rlstudio.control.store.schema import runs as table
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import RunState
@@ -31,22 +32,6 @@ from rlstudio.experiment.metrics.records import records
 from rlstudio.experiment.metrics.writer import MetricsWriter
 
 LISTENERS, WATCHED = 100, 8
-SERVER = """
-import sys
-from pathlib import Path
-from rlstudio.server.api.routers import routers
-from rlstudio.server.api.service import Service
-from rlstudio.server.http.access import Access
-from rlstudio.server.http.app import create_app
-from rlstudio.server.http.callers import Caller
-from rlstudio.server.http.roles import Role
-import uvicorn
-access, port = Access(), int(sys.argv[2])
-access.allow("bench", Caller("bench", Role.ACT))
-app = create_app(*routers(), title="RLStudio", access=access, hosts={f"127.0.0.1:{port}"})
-app.state.service = Service(Path(sys.argv[1]))
-uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
-"""
 
 
 def request(name: str) -> RunRequest:
@@ -67,7 +52,8 @@ def fill(workspace: Workspace, runs: int, points: int) -> tuple[str, list[str]]:
     with workspace.store.database.write() as connection:  # one transaction: the disk is not what is measured
         for number, run_id in enumerate(ids_with_handles(runs)):
             insert_run(connection, request(f"run-{number % 500}"), run_id=run_id)
-    long = workspace.store.create(request("long"))
+        connection.execute(update(table).values(state=str(RunState.COMPLETED)))  # its scheduler starts none of them
+    long = workspace.store.create(request("long"), owner=this_process())
     folder_of(workspace, long).close()
     writer, values = (
         MetricsWriter(workspace.folder(long.id).path),
@@ -109,15 +95,15 @@ def cpu_seconds(pid: int) -> float:
 class Stream(threading.Thread):
     """One listener; `delays` are the seconds from the time in a point to its arrival."""
 
-    def __init__(self, url: str, over: threading.Event) -> None:
+    def __init__(self, url: str, headers: dict[str, str], over: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.url, self.over = url, over
+        self.url, self.headers, self.over = url, headers, over
         self.delays: list[float] = []
         self.points = 0
         self.listens = threading.Event()
 
     def run(self) -> None:
-        with httpx.stream("GET", self.url, headers=TOKEN, timeout=None) as answer:
+        with httpx.stream("GET", self.url, headers=self.headers, timeout=None) as answer:
             for line in answer.iter_lines():
                 now = time.time()
                 if line == "event: hello":
@@ -130,13 +116,23 @@ class Stream(threading.Thread):
                     return
 
 
-TOKEN = {"Authorization": "Bearer bench"}
+def started(runs_dir: Path) -> tuple[subprocess.Popen[str], str, dict[str, str]]:
+    """`rlctl serve` once it answers: its process, where its routes are, and the header that it wants."""
+    token = runs_dir.with_name("token")
+    command = [sys.executable, "-P", "-m", "rlstudio.cli.app", "serve", "--port", "0", "--token-file", str(token)]
+    server = subprocess.Popen([*command, "--runs-dir", str(runs_dir)], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    said = server.stdout.readline()
+    base = said.split(" at ")[1].split("/login")[0] + "/api/v1"
+    return server, base, {"Authorization": f"Bearer {token.read_text().strip()}"}
 
 
-def listen(workspace: Workspace, base: str, watched: list[str], pid: int, seconds: float) -> dict[str, float]:
+def listen(
+    workspace: Workspace, base: str, headers: dict[str, str], watched: list[str], pid: int, seconds: float
+) -> dict[str, float]:
     url = f"{base}/stream?runs={','.join(watched)}&topics=metrics"
     over = threading.Event()
-    streams = [Stream(url, over) for _ in range(LISTENERS)]
+    streams = [Stream(url, headers, over) for _ in range(LISTENERS)]
     for stream in streams:
         stream.start()
     for stream in streams:
@@ -172,21 +168,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         workspace = Workspace(Path(place) / "runs")
         long, watched = fill(workspace, asked.runs, asked.points)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = subprocess.Popen([sys.executable, "-c", SERVER, str(workspace.runs_dir), str(port)])
+        server, base, headers = started(workspace.runs_dir)
         try:
-            base = f"http://127.0.0.1:{port}/api/v1"
-            with httpx.Client(headers=TOKEN, timeout=120) as client:
-                while True:
-                    try:
-                        client.get(f"{base}/health").raise_for_status()
-                        break
-                    except httpx.TransportError:
-                        time.sleep(0.2)
+            with httpx.Client(headers=headers, timeout=120) as client:
                 timed(client, f"{base}/runs?limit=100", 3)
-                pages = [f"{base}/runs?limit=100{more}" for more in ("", "&sort=name", "&state=queued", "&q=run-7")]
+                pages = [f"{base}/runs?limit=100{more}" for more in ("", "&sort=name", "&state=completed", "&q=run-7")]
                 before = cpu_seconds(server.pid)
                 listed = [second for url in pages for second in timed(client, url, 25)]
                 spent = 1000 * (cpu_seconds(server.pid) - before) / len(listed)
@@ -198,7 +184,7 @@ def main() -> None:
                 first = timed(client, curve, 1)[0]
                 then = timed(client, curve, 50)
                 print(f"curve of {asked.points:,} points: first {first:.2f} s, then p95 {p95(then):.0f} ms")
-            result = listen(workspace, base, watched, server.pid, asked.seconds)
+            result = listen(workspace, base, headers, watched, server.pid, asked.seconds)
             print(
                 f"{LISTENERS} streams on {WATCHED} runs: {result['cpu_share']:.1f} % of a core, the slowest of"
                 f" {result['points']:,.0f} points after {result['worst_delay']:.2f} s, {result['missing']:.0f} missing"

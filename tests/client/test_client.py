@@ -165,8 +165,10 @@ def test_an_answer_that_is_no_json_is_no_server_of_ours():
 def test_what_an_operation_comes_to_is_waited_for_and_its_failure_is_raised():
     begun = {"id": "7", "kind": "promote", "state": "running"}
     failed = {**begun, "state": "failed", "error": problem(409, "gate: 3 < 5", error="GateFailed")[1]}
-    server = Server((202, begun), (200, begun), (200, {**begun, "state": "done", "result": {"version": 2}}))
-    assert server.client.finished(server.client.models.promote("m", "last")) == {"version": 2}
+    done = {**begun, "state": "done", "result": {"version": 2}, "download": "/api/v1/operations/7/download"}
+    server = Server((202, begun), (200, begun), (200, done))
+    result = server.client.finished(server.client.models.promote("m", "last"))
+    assert result == {"version": 2, "download": "/api/v1/operations/7/download"}
     with pytest.raises(errors.GateFailed, match="gate: 3 < 5"):
         server.client.finished(failed)
 

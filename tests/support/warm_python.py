@@ -59,6 +59,7 @@ MODULES = {
     "rlstudio.scale.workers.template": COMMANDS,
     "rlstudio.control.queue.service": COMMANDS,
     "rlstudio.experiment.training.rank_process": COMMANDS,
+    "rlstudio.server.api.work.operation": COMMANDS,
     "rlstudio.server.api.work.process": COMMANDS,
 }
 """What is run with `python -P -m`, and which process forks it."""

@@ -139,7 +139,8 @@ class Client:
         return cast(OperationDocument, self._connection.get(f"/operations/{segment(operation_id)}"))
 
     def finished(self, operation: OperationDocument, seconds: float | None = None) -> dict[str, Any]:
-        """The result of an operation, once there is one; what it failed with is raised."""
+        """The result of an operation, once there is one, with the `download` that it may have made; what it failed with
+        is raised."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = FIRST_POLL
         while operation["state"] == "running":
@@ -152,7 +153,8 @@ class Client:
             operation = self.operation(operation["id"])
         if operation["state"] == "failed":
             raise of_problem(operation.get("error") or {}, self.address)
-        return operation.get("result") or {}
+        made = {"download": operation["download"]} if "download" in operation else {}
+        return {**(operation.get("result") or {}), **made}
 
     def download(self, path: str, target: Path) -> Path:
         """A file that an answer names by its path on the server (`download`)."""

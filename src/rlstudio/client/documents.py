@@ -154,6 +154,7 @@ class OperationDocument(TypedDict):
     state: Literal["running", "done", "failed"]
     result: NotRequired[dict[str, Any] | None]
     error: NotRequired[dict[str, Any] | None]
+    download: NotRequired[str]
 
 
 class GroupCurveDocument(TypedDict):

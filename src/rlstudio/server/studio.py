@@ -23,7 +23,7 @@ from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.token_file import write_token
-from rlstudio.server.http.tokens import Tokens, new_secret
+from rlstudio.server.http.tokens import FROM_FILE, Tokens, new_secret
 from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of, url_of
 from rlstudio.server.page.routes import is_built, page_routes
 
@@ -78,7 +78,7 @@ def serve_studio(
         app = studio_app(service, tokens=tokens, access=access, hosts=hosts, complain=complain)
         if token_file is not None:
             secret = new_secret()
-            access.allow(secret, Caller("token-file", Role.ACT))
+            access.allow(secret, Caller(FROM_FILE, Role.ACT))
             write_token(token_file, secret)
 
         def ready() -> None:

@@ -60,6 +60,12 @@ def test_names_of_tokens(tokens, name):
         tokens.add(name, Role.READ)
 
 
+@pytest.mark.parametrize("name", ["operator", "token-file", "rlctl"])
+def test_no_token_is_called_what_the_audit_log_calls_others(tokens, name):
+    with pytest.raises(UserError, match=f"^name: {name} is what the server calls"):
+        tokens.add(name, Role.READ)
+
+
 def test_mistakes_name_the_field(tokens, tmp_path):
     tokens.add("laptop", Role.READ)
     with pytest.raises(Conflict, match="laptop is active already"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -56,11 +56,7 @@ def add(
     made, secret = _recorded("POST", name, runs_dir, lambda tokens: tokens.add(name, role, days))
     if token_file is not None:
         write_token(token_file, secret)
-    if json:
-        secrets = {} if token_file is not None else {"secret": secret}
-        stdout().document({**made.document(time.time()), **secrets})
-        return
-    stdout().line(f"token {name} with the role {role}: {f'in {token_file}' if token_file else secret}")
+    print_new({**made.document(time.time()), "secret": secret}, token_file, json)
 
 
 @app.command("ls")
@@ -69,30 +65,47 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     from rlstudio.control.workspace import Workspace
     from rlstudio.server.http.tokens import Tokens
 
-    tokens, now = Tokens(Workspace(runs_dir).state_dir).listed(), time.time()
-    if json:
-        stdout().document({"items": [token.document(now) for token in tokens]})
-        return
-    if not tokens:
-        stdout().line("no token; make one with: rlctl token add NAME")
-        return
-    rows: list[list[str | Cell]] = [
-        [
-            token.name,
-            str(token.role),
-            Cell(token.state(now), STYLES[token.state(now)]),
-            text.duration(now - token.created),
-            "" if token.expires is None else text.duration(max(0.0, token.expires - now)),
-        ]
-        for token in tokens
-    ]
-    stdout().table(["name", "role", "state", "age", "expires in"], rows)
+    print_tokens([token.document(time.time()) for token in Tokens(Workspace(runs_dir).state_dir).listed()], json)
 
 
 @app.command("revoke")
 def revoke(name: Name, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     """End a token: servers refuse it from the next request on."""
     _recorded("DELETE", name, runs_dir, lambda tokens: tokens.revoke(name))
+    print_revoked(name)
+
+
+def print_new(token: Mapping[str, Any], file: Path | None, json: bool) -> None:
+    """A token with its secret, which is not printed where it went into a file."""
+    if json:
+        stdout().document({key: value for key, value in token.items() if file is None or key != "secret"})
+        return
+    stdout().line(f"token {token['name']} with the role {token['role']}: {f'in {file}' if file else token['secret']}")
+
+
+def print_tokens(tokens: Sequence[Mapping[str, Any]], json: bool, where: str = "") -> None:
+    """`where`: what a suggested command needs to find the same server."""
+    if json:
+        stdout().document({"items": tokens})
+        return
+    if not tokens:
+        stdout().line(f"no token; make one with: rlctl token add NAME{where}")
+        return
+    now = time.time()
+    rows: list[list[str | Cell]] = [
+        [
+            token["name"],
+            token["role"],
+            Cell(token["state"], STYLES[token["state"]]),
+            text.duration(now - token["created"]),
+            "" if token["expires"] is None else text.duration(max(0.0, token["expires"] - now)),
+        ]
+        for token in tokens
+    ]
+    stdout().table(["name", "role", "state", "age", "expires in"], rows)
+
+
+def print_revoked(name: str) -> None:
     stdout().line(f"token {name}: revoked")
 
 
@@ -100,10 +113,10 @@ def _recorded(method: str, name: str, runs_dir: Path, change: Callable[[Tokens],
     """In the audit log, as the same change over HTTP would be."""
     from rlstudio.control.workspace import Workspace
     from rlstudio.server.http.records.audit import AuditLog
-    from rlstudio.server.http.tokens import Tokens
+    from rlstudio.server.http.tokens import COMMAND_LINE, Tokens
 
     state_dir = Workspace(runs_dir).state_dir
-    audit, what = AuditLog(state_dir), ("rlctl", str(Role.ACT), method, f"/tokens/{name}")
+    audit, what = AuditLog(state_dir), (COMMAND_LINE, str(Role.ACT), method, f"/tokens/{name}")
     number = audit.begin(*what)
     changed = change(Tokens(state_dir))
     audit.end(number, *what, 200)

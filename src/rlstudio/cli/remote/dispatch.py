@@ -42,6 +42,9 @@ REMOTE = {
     "sweep ls": "sweeps:ls",
     "sweep stop": "sweeps:stop",
     "sweep rm": "sweeps:rm",
+    "token add": "tokens:add",
+    "token ls": "tokens:ls",
+    "token revoke": "tokens:revoke",
     "algos": "catalogs:algos",
     "envs": "catalogs:envs",
     "presets": "catalogs:presets",
@@ -55,7 +58,7 @@ PLAYS = "loads a policy and plays here; fetch it with: rlctl export RUN -o DIR, 
 ABOUT_HERE = "is about this machine and asks no server; leave --server out"
 
 LOCAL_ONLY = {
-    **dict.fromkeys(("worker", "cluster", "serve", "token"), ITS_PROCESS),
+    **dict.fromkeys(("worker", "cluster", "serve"), ITS_PROCESS),
     **dict.fromkeys(
         ("adopt", "gc", "backup", "send", "rewind", "reproduce", "profile", "report", "variance", "sweep logs"),
         ITS_FILES,
@@ -108,7 +111,10 @@ def group_at_server(name: str, group: typer.Typer, choice: ServerChoice) -> type
     made = typer.Typer(rich_markup_mode=None)
     callback = group.registered_callback
     if callback is not None and callback.callback is not None:
-        made.callback(invoke_without_command=True)(at_server(name, callback.callback, choice))
+        if name in REMOTE:
+            made.callback(invoke_without_command=True)(at_server(name, callback.callback, choice))
+        else:  # it only holds the help of the group
+            made.callback()(callback.callback)
     for command in group.registered_commands:
         assert command.callback is not None
         inner = command.name or command.callback.__name__

@@ -15,7 +15,7 @@ from http.cookies import CookieError, SimpleCookie
 
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
-from rlstudio.server.http.tokens import Token, Tokens, digest
+from rlstudio.server.http.tokens import OPERATOR, Token, Tokens, digest
 
 COOKIE = "rlstudio_session"
 SESSION_SECONDS = 12 * 3600.0
@@ -23,7 +23,6 @@ SESSION_SECONDS = 12 * 3600.0
 
 ONE_TIME_SECONDS = 24 * 3600.0
 MOST_SESSIONS = 256
-OPERATOR = "operator"
 LONGEST_CREDENTIAL = 256
 
 

@@ -19,8 +19,9 @@ class Limits:
 
     headers: int = 64
     header_bytes: int = 16384
-    seconds: float = 10.0
-    """For a head to arrive, for a body to arrive after it, and for a client to take what it asked for."""
+    seconds: float = 9.0
+    """For a head to arrive, for a body to arrive after it, and for a client to take what it asked for. With the moment
+    that a refusal lingers, who does not keep to it is gone within ten."""
 
     idle_seconds: float = 30.0
     """Between two requests of a kept connection."""

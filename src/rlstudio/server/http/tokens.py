@@ -26,6 +26,10 @@ from rlstudio.storage.folder import Folder, ensure_directory
 
 FOLDER, FILE, LOCK = "server", "tokens.json", "tokens.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+OPERATOR, FROM_FILE, COMMAND_LINE = OWN_NAMES = ("operator", "token-file", "rlctl")
+"""Who calls without a named token: the browser that the terminal signed in, who has the file of `--token-file`, and
+changes that were made beside the server. No token is called so: the audit log says who did what."""
+
 PREFIX = "rls_"
 DAY = 86400.0
 MOST_DAYS = 3660.0
@@ -102,6 +106,8 @@ class Tokens:
                 f"name: {name[:80]!r} cannot be one; use up to 64 letters, digits, `.`, `_` and `-`, with a letter or"
                 " digit first"
             )
+        if name in OWN_NAMES:
+            raise UserError(f"name: {name} is what the server calls a caller without a named token; choose another")
         if days is not None and not 0 < days <= MOST_DAYS:
             raise UserError(f"expires_days: must be more than 0 and at most {MOST_DAYS:g}, got {days:g}")
         secret, now = new_secret(), self._clock()

@@ -14,7 +14,9 @@ from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.parsing.problems import dotted, value_text
 from rlstudio.core.parsing.yaml_file import Document, KeyPath
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+ADDRESS = re.compile(r"[A-Za-z0-9+.-]:/")
+"""The end of a scheme: looking for where it begins would take a quadratic time over a long text."""
+
 PATHLIKE = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)|^[/\\~]|^[A-Za-z]:\\|\0")
 SLASHED = (("env", "kwargs"), ("env", "wrappers"), ("tracking",))
 """Sections whose values reach files of others: there any path is refused, also a relative one."""

@@ -27,7 +27,7 @@ from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.problems import MEDIA_TYPE, RequestRefused
 from rlstudio.server.http.wire.connections import Connections
 
-LINGER_SECONDS = 1.0
+LINGER_SECONDS = 0.5
 LINGER_BYTES = 4 << 20
 ANSWER_SECONDS = 1.0
 """For the guard to answer, once a body took too long."""
