@@ -1,150 +1,156 @@
 """The server is killed at every point between a request and its answer. The same request again, with its key, ends as
-if nothing had happened: one run, which one process trains, and nothing that waits for a process that is gone."""
+if nothing had happened: one change, one process that trains, and nothing that waits for a process that is gone."""
 
 from __future__ import annotations
 
-import os
+import json
 import signal
-import time
-from contextlib import contextmanager
+import subprocess
 from unittest.mock import patch
 
 import pytest
 
-from rlstudio.control.workspace import Workspace
-from rlstudio.core.run_state import OWNED
+from rlstudio.core.run_state import RunState
 from rlstudio.server.api.work import tasks as tasks_module
-from rlstudio.server.api.work.tasks import Tasks
 from rlstudio.server.api.work.workbench import Workbench
-from support.api_world import api_over
-from support.control_world import S, request
-from support.deadlines import PATIENCE
+from rlstudio.server.http.app import decisions
 from support.experiments import tiny_data
+from support.killed_server import (
+    CHANGES,
+    POINTS,
+    Change,
+    Folder,
+    die,
+    dies_after,
+    serving,
+    settled,
+    workbench_in_this_process,
+)
 from support.processes import in_child
 
-BODY = {"config": tiny_data("ppo", train={"epochs": 2}, name="wanted"), "seeds": 2}
-KEY = {"Idempotency_Key": "the-one"}
+LAUNCH = Change("POST", "/experiments", {"config": tiny_data("ppo", train={"epochs": 2}, name="wanted"), "seeds": 2})
+SHORT = ("POST", "/experiments")
+OF_BROWSERS = {("POST", "/login"), ("POST", "/logout")}
+"""They change a session in memory."""
 
 
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    command = ["env", "--ignore-signal=TERM", "sleep", "100000"]  # a run that is long in coming to its safe point
+    sleeper = subprocess.Popen(command)
+    yield Folder(tmp_path_factory.mktemp("killed"), sleeper.pid)
+    sleeper.kill()
+    sleeper.wait()
 
 
-def dies_after(function, calls=1):
-    """The real thing; the process is killed once it has been done so often."""
-    done = []
+def killed(runs_dir, change, point) -> int:
+    """The wait status of a server that was asked for this."""
 
-    def wrapped(*args, **given):
-        result = function(*args, **given)
-        done.append(1)
-        if len(done) >= calls:
-            die()
-        return result
+    def serve():
+        with workbench_in_this_process(), point, serving(runs_dir) as server:
+            server.ask(change.method, change.path, change.body)
 
-    return wrapped
+    return in_child(serve)
 
 
-@contextmanager
-def workbench_in_this_process():
-    """So that a kill takes the server and its workbench at the same place."""
-
-    def do(bench, task, arguments):
-        return Tasks(bench._workspace.runs_dir, ()).known()[task](**arguments)
-
-    with patch.object(Workbench, "do", do):
-        yield
+def lose_answers(server) -> None:
+    """As a server leaves it that is killed before it has answered."""
+    for file in (server.workspace.state_dir / "server/answers").rglob("*.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "answer": None}))
 
 
-POINTS = {
+LAUNCH_POINTS = {
     "accepted": lambda: patch.object(Workbench, "do", die),
-    "first run committed": lambda: patch("rlstudio.control.store.store.Store.create", dies_after(store_create(), 1)),
-    "both runs committed": lambda: patch("rlstudio.control.store.store.Store.create", dies_after(store_create(), 2)),
+    "first run committed": POINTS["first commit"],
+    "both runs committed": POINTS["second commit"],
     "before the worker": lambda: patch.object(tasks_module, "ensure_worker", die),
     "after the worker": lambda: patch.object(tasks_module, "ensure_worker", dies_after(tasks_module.ensure_worker)),
     "before the answer": lambda: patch("rlstudio.server.api.routes.experiments.answer", die),
 }
 
 
-def store_create():
-    from rlstudio.control.store.store import Store
-
-    return Store.create
-
-
-def settled(workspace, ids):
-    until = time.monotonic() + PATIENCE
-    while True:
-        entries = workspace.entries_of(ids)
-        if all(entry.status.state not in OWNED | {S.QUEUED} for entry in entries):
-            return entries
-        assert time.monotonic() < until, [entry.status.state for entry in entries]
-        time.sleep(0.1)
+QUICK = ("first run committed", "after the worker")
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=[pytest.mark.slow] * (point not in QUICK)) for point in LAUNCH_POINTS]
+)
 def test_a_launch_that_is_asked_for_again_is_one_launch(tmp_path, point):
-    runs_dir = tmp_path / "runs"
-
-    def serve():
-        with workbench_in_this_process(), POINTS[point](), api_over(runs_dir) as api:
-            api.post("/experiments", BODY, **KEY)
-
-    assert in_child(serve) == signal.SIGKILL
-    with api_over(runs_dir) as api:
-        answer = api.post("/experiments", BODY, **KEY)
+    assert killed(tmp_path / "runs", LAUNCH, LAUNCH_POINTS[point]()) == signal.SIGKILL
+    with serving(tmp_path / "runs") as server:
+        answer = server.ask(LAUNCH.method, LAUNCH.path, LAUNCH.body)
         assert answer.status == 201, answer.body
         ids = [run["id"] for run in answer.json["runs"]]
-        assert api.get("/runs?name=wanted")["total"] == 2
-        assert [run["id"] for run in api.post("/experiments", BODY, **KEY).json["runs"]] == ids
-        entries = settled(Workspace(runs_dir), ids)
-        assert [entry.status.state for entry in entries] == [S.COMPLETED] * 2
-        assert [entry.run.attempt for entry in entries] == [1, 1]  # nobody else has trained them
-        assert api.get("/queue")["running"] == []
+        assert server.get("/runs?name=wanted")["total"] == 2
+        again = server.ask(LAUNCH.method, LAUNCH.path, LAUNCH.body)
+        assert [run["id"] for run in again.json["runs"]] == ids
+        runs = settled(server, "wanted")
+        assert {run.id for run in runs} == {*ids}
+        # Nobody else has trained them.
+        assert [(run.state, run.attempt) for run in runs] == [(RunState.COMPLETED, 1)] * 2
+        assert server.get("/queue")["running"] == []
+
+
+def test_every_change_that_a_server_takes_is_among_them(folder, tmp_path):
+    with serving(folder.copy(tmp_path)) as server:
+        changing = {
+            (method, path) for path, method, _ in decisions(server.app) if method not in ("GET", "HEAD")
+        } - OF_BROWSERS
+    assert {change.route for change in [LAUNCH, *CHANGES.values()]} | {SHORT} == changing
+
+
+CASES = [
+    pytest.param(
+        name,
+        point,
+        id=f"{name}, {point}",
+        # A process takes seconds: each kind of change has one of its points in the quick suite.
+        marks=[pytest.mark.slow] * (change.starts and point != change.points[1 + number % 2]),
+    )
+    for number, (name, change) in enumerate(CHANGES.items())
+    for point in change.points
+]
 
 
 @pytest.mark.real_process
-@pytest.mark.parametrize("point", ["before", "after"])
-@pytest.mark.parametrize("what", ["cancel", "pause"])
-def test_a_steering_that_is_asked_for_again_is_done_once(tmp_path, what, point):
-    runs_dir = tmp_path / "runs"
-    run = Workspace(runs_dir).store.create(request())
-    at = {
-        "before": lambda: patch("rlstudio.server.api.routes.steering.EndRequest", die),
-        "after": lambda: patch("rlstudio.server.api.routes.steering.answered", die),
-    }
+@pytest.mark.parametrize(("name", "point"), CASES)
+def test_a_change_that_is_asked_for_again_is_made_once(folder, tmp_path, name, point):
+    change, runs_dir = CHANGES[name], folder.copy(tmp_path)
+    assert killed(runs_dir, change, POINTS[point]()) == signal.SIGKILL
+    with serving(runs_dir) as server:
+        answer = server.ask(change.method, change.path, change.body)
+        assert answer.status in change.statuses, answer.body
+        change.holds(server, answer)
+        if change.method == "POST" and change.path != "/tokens":
+            # Also where a server died once more, and all that was begun has ended by now.
+            lose_answers(server)
+            late = server.ask(change.method, change.path, change.body)
+            assert late.status in (200, *change.statuses), late.body
+            change.holds(server, late)
 
-    def serve():
-        with at[point](), api_over(runs_dir) as api:
-            api.post(f"/runs/{run.id}/{what}", **KEY)
 
-    assert in_child(serve) == signal.SIGKILL
-    with api_over(runs_dir) as api:
-        answer = api.post(f"/runs/{run.id}/{what}", **KEY)
-        assert answer.status == 200, answer.body
-        assert answer.json["state"] == {"cancel": "CANCELLED", "pause": "INTERRUPTED"}[what]
-        moves = [event.state for event in Workspace(runs_dir).records.events(run.id)]
-        assert len(moves) == 2  # queued, and the end that was asked for: once
+def test_a_key_means_the_run_that_it_meant_also_where_last_is_another_by_now(folder, tmp_path):
+    runs_dir = folder.copy(tmp_path)
+    asked = Change("POST", "/runs/queued/cancel")
+    with serving(runs_dir) as server:
+        cancelled = server.ask(asked.method, asked.path)
+        server.workspace.store.remove(server.get("/runs/other")["id"])
+        lose_answers(server)
+        again = server.ask(asked.method, asked.path)
+        assert again.json["id"] == cancelled.json["id"]
 
 
 @pytest.mark.real_process
-def test_an_operation_whose_server_died_before_it_began_is_begun_again(tmp_path):
+def test_an_operation_whose_server_died_before_it_began_is_begun_again(folder, tmp_path):
     """Its file says running and nobody holds its lock: that shows as failed, and the same key begins it anew."""
-    runs_dir = tmp_path / "runs"
-    Workspace(runs_dir).store.create(request(name="never-ran"))
-
-    def serve():
-        with patch("rlstudio.server.api.work.operations.Operations._start", die), api_over(runs_dir) as api:
-            api.post("/runs/never-ran/export", {}, **KEY)
-
-    assert in_child(serve) == signal.SIGKILL
-    with api_over(runs_dir) as api:
+    runs_dir, change = folder.copy(tmp_path), CHANGES["export"]
+    point = patch("rlstudio.server.api.work.operations.Operations._start", die)
+    assert killed(runs_dir, change, point) == signal.SIGKILL
+    with serving(runs_dir) as server:
         (name,) = [path.stem for path in (runs_dir / ".rlstudio/server/operations").glob("*.json")]
-        assert api.get(f"/operations/{name}")["state"] == "failed"
-        begun = api.post("/runs/never-ran/export", {}, **KEY)
+        assert server.get(f"/operations/{name}")["state"] == "failed"
+        begun = server.ask(change.method, change.path, change.body)
         assert begun.json["id"] == name
-        until = time.monotonic() + PATIENCE
-        while (document := api.get(f"/operations/{name}"))["state"] == "running":
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        assert "never run" in document["error"]["detail"]
+        change.holds(server, begun)
+        assert json.loads((runs_dir / f".rlstudio/server/operations/{name}.json").read_text())["state"] == "done"

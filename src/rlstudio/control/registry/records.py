@@ -13,6 +13,8 @@ from rlstudio.delivery.zoo import names_zoo
 
 _REFERENCE = re.compile(rf"(?P<model>{MODEL_NAME}):(?P<which>[^/]*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
+ROLLBACK = "rollback"
+"""The kind of decision that put a version into production again."""
 
 
 class Stage(StrEnum):

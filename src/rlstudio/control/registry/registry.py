@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from rlstudio.control.registry.records import Decision, Stage, Version, check_model
+from rlstudio.control.registry.records import ROLLBACK, Decision, Stage, Version, check_model
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.registry_tables import audit, versions
 from rlstudio.core.errors import Conflict, UnknownName, suggest
@@ -145,7 +145,7 @@ class Registry:
         for decision in self.history(model):
             if decision.stage != Stage.PRODUCTION or decision.kind == "refuse":
                 continue
-            if decision.kind == "rollback" and decision.version in line:
+            if decision.kind == ROLLBACK and decision.version in line:
                 del line[line.index(decision.version) + 1 :]
             else:
                 line.append(decision.version)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from rlstudio.control.registry.blobs import Blobs
 from rlstudio.control.registry.promotion import Play, PromotionConfig, PromotionVerdict, judge
-from rlstudio.control.registry.records import Decision, Stage, Version, check_model, is_reference, parse_reference
+from rlstudio.control.registry.records import (
+    ROLLBACK,
+    Decision,
+    Stage,
+    Version,
+    check_model,
+    is_reference,
+    parse_reference,
+)
 from rlstudio.control.registry.registry import Registry, refuse_stale
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import BundleError, Conflict, GateFailed, UnknownName, UserError
@@ -169,7 +177,7 @@ class Releases:
         self.bundle(before)
         expected = current.version if if_current is None else if_current
         return self.registry.promote(
-            model, before.version, Stage.PRODUCTION, if_current=expected, kind="rollback", reason=reason
+            model, before.version, Stage.PRODUCTION, if_current=expected, kind=ROLLBACK, reason=reason
         )
 
     def judge(

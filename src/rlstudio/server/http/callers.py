@@ -14,7 +14,8 @@ Every route states its decision as a dependency; `create_app` refuses a route wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,10 @@ class Caller:
     """Of a POST with an `Idempotency-Key`: that key, made unique to this caller and route. A route that starts a run
     passes it on (`launch(..., key=caller.key)`), so that a server that was killed between starting and answering
     starts nothing twice."""
+
+    remember: Callable[[str], str] = field(default=str, compare=False)
+    """With such a key: keeps what a route decides on, before it acts on it, and returns what was kept first. So the
+    same request asked again, after a server was killed over it, is decided on what it was decided on then."""
 
     def may(self, role: Role) -> bool:
         return self.role == Role.ACT or role == Role.READ

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rlstudio.control.registry.documents import decision_document, models_document, version_document
 from rlstudio.control.registry.promotion import PromotionConfig
-from rlstudio.control.registry.records import Stage, Version, check_model, is_reference, parse_reference
+from rlstudio.control.registry.records import ROLLBACK, Stage, Version, check_model, is_reference, parse_reference
 from rlstudio.control.registry.releases import Releases, refuse_empty_reason
 from rlstudio.core.config import parse
 from rlstudio.core.errors import Changed, UserError
@@ -129,10 +129,18 @@ def rollback(
     with unknown_is_404():
         check_model(name)
         versions = Releases(service.looking).versions(name)
+    current = next((version for version in versions if version.stage == Stage.PRODUCTION), None)
+    # Whatever happens meanwhile: what was in production when this was first asked is what is taken back.
+    asked_of = int(caller.remember(str(current.version if current else 0)))
+    if current is not None and current.version != asked_of and _came_by_rollback(releases, current):
+        return answer(version_document(current))  # the same request again: it was done, and its answer was lost
     etag = wanted_etag(if_match)
     if etag is not None and etag != models_etag(versions):
         raise Changed(f"model {name}: has changed since it was looked at")
-    current = next((version.version for version in versions if version.stage == Stage.PRODUCTION), 0)
-    # Whatever happens meanwhile: what was in production when this was asked is what is taken back.
-    expected = current if given.if_current is None else given.if_current
+    expected = asked_of if given.if_current is None else given.if_current
     return answer(version_document(releases.rollback(name, if_current=expected, reason=given.reason)))
+
+
+def _came_by_rollback(releases: Releases, current: Version) -> bool:
+    decisions = releases.history(current.model)
+    return next(made.kind for made in reversed(decisions) if made.stage == Stage.PRODUCTION) == ROLLBACK

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.runs.etag import etag_of, unchanged
+from rlstudio.control.runs.fences import DoneBefore, etag_of, once, unchanged
 from rlstudio.control.runs.labels import LONGEST_NOTE, check_tags
 from rlstudio.control.runs.remove import refuse_referred, remove
 from rlstudio.control.runs.stop import EndRequest
@@ -49,37 +49,53 @@ def wanted_etag(header: str | None) -> str | None:
 @router.post("/runs/{ref}/stop", response_model=RunSchema, responses=TAKES_EFFECT)
 def stop(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """End a run at its next safe point; it can be resumed."""
-    return _end(service, caller, named_run(service, ref), Desired.STOP, if_match)
+    return _end(service, caller, ref, Desired.STOP, if_match)
 
 
 @router.post("/runs/{ref}/cancel", response_model=RunSchema, responses=TAKES_EFFECT)
 def cancel(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """Take a run out of the queue, or end it for good; what it has written stays."""
-    return _end(service, caller, named_run(service, ref), Desired.CANCEL, if_match)
+    return _end(service, caller, ref, Desired.CANCEL, if_match)
 
 
 @router.post("/runs/{ref}/pause", response_model=RunSchema, responses=TAKES_EFFECT)
 def pause(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
     """Stop a run of the queue; it keeps its place there."""
-    return _end(service, caller, named_run(service, ref), Desired.STOP, if_match, pause=True)
+    return _end(service, caller, ref, Desired.STOP, if_match, pause=True)
 
 
 def _end(
-    service: Service, caller: Caller, entry: Entry, desired: Desired, if_match: str | None, *, pause: bool = False
+    service: Service, caller: Caller, ref: str, desired: Desired, if_match: str | None, *, pause: bool = False
 ) -> Response:
-    etag = wanted_etag(if_match)
+    done = run_changed_by(service, caller)
+    if done is not None:  # its process reads what is wanted of it, also where the signal was lost with the server
+        return _ending(service, done)
+    entry, etag = named_run(service, ref), wanted_etag(if_match)
     refuse_changed(entry, etag)
-    fence = unchanged(entry.id, etag if entry.run is not None else None)
+    fence = once(entry.id, caller.key or None, unchanged(entry.id, etag if entry.run is not None else None))
     try:
         after = EndRequest(service.acting, entry.id, desired, pause=pause, fence=fence).deliver()
+    except DoneBefore:
+        return _ending(service, entry.id)
     except Changed:
         raise
     except Conflict:
         if caller.key and _has_ended(service.looking.find(entry.id), desired, pause):
-            return answered(service, entry.id)  # the same request again: it was done, and its answer was lost
+            return answered(service, entry.id)  # of a run that only its folder records no key is kept
         raise
-    goes_on = after.status.state in OWNED
-    return answered(service, entry.id, HTTPStatus.ACCEPTED if goes_on else HTTPStatus.OK)
+    return _ending(service, after.id)
+
+
+def _ending(service: Service, run_id: str) -> Response:
+    goes_on = service.looking.find(run_id).status.state in OWNED
+    return answered(service, run_id, HTTPStatus.ACCEPTED if goes_on else HTTPStatus.OK)
+
+
+def run_changed_by(service: Service, caller: Caller) -> str | None:
+    """The run that an earlier request with this key has changed; its answer was lost. Looked for before anything else:
+    by now `last` may be another run, and the ETag is another for sure."""
+    run = service.looking.records.run_of_key(caller.key) if caller.key else None
+    return None if run is None else run.id
 
 
 def _has_ended(entry: Entry, desired: Desired, pause: bool) -> bool:
@@ -104,14 +120,14 @@ def resume(
     caller: Actor, service: Served, ref: Ref, body: ResumeBody | None = None, if_match: IfMatch = None
 ) -> Response:
     """Go on with a run, bit for bit, as soon as there is room; a finished one for longer."""
-    entry = named_run(service, ref)
-    etag = wanted_etag(if_match)
-    refuse_changed(entry, etag)
-    if caller.key and entry.status.state in OWNED | {RunState.QUEUED}:
-        return answered(service, entry.id, HTTPStatus.ACCEPTED)
+    run_id, etag = run_changed_by(service, caller), wanted_etag(if_match)
+    if run_id is None:
+        entry = named_run(service, ref)
+        refuse_changed(entry, etag)
+        run_id = entry.id
     overrides = body.overrides if body is not None else []
-    service.workbench.do("resume", {"run_id": entry.id, "overrides": overrides, "etag": etag})
-    return answered(service, entry.id, HTTPStatus.ACCEPTED)
+    asked = {"run_id": run_id, "overrides": overrides, "etag": etag, "key": caller.key or None}
+    return answered(service, service.workbench.do("resume", asked), HTTPStatus.ACCEPTED)
 
 
 class ForkBody(Body):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rlstudio.control.sweep.ending import remove_sweep, stop_sweep
 from rlstudio.control.sweep.report import summary_of
-from rlstudio.control.sweep.sweeps import Sweep, Sweeps
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepState
 from rlstudio.core.errors import Changed
 from rlstudio.server.api.answers import answer, unknown_is_404
 from rlstudio.server.api.lists import sweep_etag, sweeps_document
@@ -88,8 +88,10 @@ def begin_sweep(caller: Actor, service: Served, body: SweepBody) -> Response:
 def stop(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = None) -> Response:
     """Stop a sweep and pause its runs at their next safe points."""
     sweep = _unchanged(service, name, if_match)
-    if not sweep.is_driven and caller.key:
-        return sweep_answer(service, name)  # the same request again
+    if sweep.state == SweepState.COMPLETED and caller.key:
+        return sweep_answer(
+            service, name
+        )  # the same request again, to a sweep that was done before it could be stopped
     for request in stop_sweep(service.acting, name):
         request.deliver()
     return sweep_answer(service, name)
@@ -99,7 +101,7 @@ def stop(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = No
 def resume(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = None) -> Response:
     """Go on with a sweep as it was begun."""
     sweep = _unchanged(service, name, if_match)
-    if not (sweep.is_driven and caller.key):
+    if not (caller.key and (sweep.is_driven or sweep.state == SweepState.COMPLETED)):
         service.workbench.do("resume_sweep", {"name": name, "max_concurrent": None})
     return sweep_answer(service, name, HTTPStatus.ACCEPTED)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlstudio.control.choices import catalog_document
 from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.runs.etag import unchanged
+from rlstudio.control.runs.fences import DoneBefore, once, unchanged
 from rlstudio.control.sweep.background import resume_command, start_driver
 from rlstudio.control.sweep.report import best_yaml, summary_of
 from rlstudio.control.sweep.search import SweepSearch, load_search
@@ -189,13 +190,15 @@ class Tasks:
         ensure_worker(self._workspace)
         return child.id
 
-    def resume(self, run_id: str, overrides: Sequence[str], etag: str | None) -> str:
-        """The run is in the queue again; a finished one goes on for longer."""
+    def resume(self, run_id: str, overrides: Sequence[str], etag: str | None, key: str | None) -> str:
+        """The run is in the queue again; a finished one goes on for longer. A key does that once."""
         from rlstudio.control.runs.start import requeue
 
         self._check_overrides(overrides)
         run = known_run(self._workspace, run_id)
-        run = requeue(self._workspace, run, overrides, fence=unchanged(run_id, etag))
+        if key is None or self._workspace.store.run_of_key(key) is None:
+            with suppress(DoneBefore):
+                requeue(self._workspace, run, overrides, fence=once(run_id, key, unchanged(run_id, etag)))
         ensure_worker(self._workspace)
         return run.id
 

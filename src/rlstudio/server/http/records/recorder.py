@@ -77,7 +77,16 @@ class ChangeRecorder:
                 return
             if known is None:
                 await run_in_threadpool(self._replies.keep, number, reply)
-            scope["state"]["caller"] = caller = replace(caller, key=f"http-{number}")
+            reply = known or reply
+
+            def remember(fact: str) -> str:
+                nonlocal reply
+                if reply.decided_on is None:
+                    reply = reply.model_copy(update={"decided_on": fact})
+                    self._replies.keep(number, reply)
+                return reply.decided_on or fact
+
+            scope["state"]["caller"] = caller = replace(caller, key=f"http-{number}", remember=remember)
             answer = _Buffered()
             try:
                 await self._audited(caller, scope, _before(message, receive), answer.send)

@@ -1,6 +1,7 @@
 """Answers that a client may ask for again: the same `Idempotency-Key` gets the same answer, also from another process.
 
-    .rlstudio/server/answers/DAY/ID.json    {"request": sha256 of the body, "answer": {"status", "headers", "body"}}
+    .rlstudio/server/answers/DAY/ID.json    {"request": sha256 of the body, "decided_on": what the route saw before it
+                                             acted, "answer": {"status", "headers", "body"}}
 
 `ID` is the SHA-256 of who asked, for which path, with which key. The file is there before the route runs; one without
 an answer is of a server that died over it, and the route runs again with the same `Caller.key`.
@@ -37,6 +38,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     request: str
+    decided_on: str | None = None
     answer: KeptAnswer | None = None
 
 
