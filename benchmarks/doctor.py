@@ -1,8 +1,8 @@
 """Does the doctor know how long a run will take? `python -m benchmarks.doctor [--presets NAME ...]`.
 
 For each preset: what `rlctl doctor` expects, and right after it what the run takes from the first train step to its
-last evaluation, both in one fresh process with one thread. Writes nothing. Exit status 1 where one is more than 30 %
-off. It times a machine that others may use meanwhile: run it on a quiet one.
+last evaluation, both in one fresh process with one thread. Exit status 1 where one is more than 30 % off. It times a
+machine that others may use meanwhile: run it on a quiet one. `--store` keeps the numbers for `make kpi`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from pathlib import Path
 
 from benchmarks.jobs import THREAD_VARIABLES
 from benchmarks.page import table
-from benchmarks.venvs import ROOT
+from benchmarks.records import provenance, write_result
+from benchmarks.settings import OURS
+from benchmarks.venvs import ROOT, ours
 
 PRESETS = ("ppo/cartpole", "a2c/cartpole", "dqn/cartpole", "ppo/pendulum", "mpc/cartpole")
 MOST = 0.3
@@ -63,6 +65,7 @@ def off(values: dict[str, float]) -> float:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.doctor", description="Is the doctor's forecast right?")
     parser.add_argument("--presets", nargs="+", default=list(PRESETS), help=f"default: {' '.join(PRESETS)}")
+    parser.add_argument("--store", action="store_true", help="keep the numbers in benchmarks/results/forecast.json")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
@@ -76,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for preset in args.presets:
         results[preset] = measure(preset)
         print(f"{preset}: {results[preset]}", file=sys.stderr, flush=True)
+    if args.store:
+        write_result("forecast", {**provenance({OURS: ours().versions}), "measurements": results})
     rows = [[name, f"{of['expected']:.1f}", f"{of['took']:.1f}", f"{off(of):+.0%}"] for name, of in results.items()]
     print(table(["preset", "expected, s", "took, s", "off"], rows))
     return int(any(abs(off(of)) > MOST for of in results.values()))

@@ -11,9 +11,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks import defaults, kills, learning, learning_page
+from benchmarks import defaults, doctor, kills, learning, learning_page
 from benchmarks.cells import CELLS
 from benchmarks.defaults_cells import CELLS as DEFAULTS_CELLS
 from benchmarks.defaults_page import improvement, seeds_of
@@ -133,9 +134,11 @@ def _memory() -> Value | None:
     return Value(f"{max(ratios)[0]:.2f} at most", max(date for _, date in ratios)) if ratios else None
 
 
-def _overhead(text: Callable[[dict[str, Any]], str]) -> Callable[[], Value | None]:
+def _stored(name: str, text: Callable[[dict[str, Any]], str]) -> Callable[[], Value | None]:
+    """What one command keeps of its measurements."""
+
     def value() -> Value | None:
-        result = read_result("speed_overhead")
+        result = read_result(name)
         return None if result is None else Value(text(result["measurements"]), result["date"])
 
     return value
@@ -151,6 +154,14 @@ def _checkpoint_cost(measured: dict[str, Any]) -> str:
     return ", ".join(f"{algo} {100 * cost['share']:.2f} %" for algo, cost in measured["checkpoint"].items())
 
 
+def _measuring(measured: dict[str, Any]) -> str:
+    return ", ".join(f"{algo} {of['cost']:+.1%}" for algo, of in measured.items())
+
+
+def _forecast(measured: dict[str, Any]) -> str:
+    return ", ".join(f"{preset} {doctor.off(of):+.0%}" for preset, of in measured.items())
+
+
 STORED: dict[str, Callable[[], Value | None]] = {
     "exact-resume kills passed": _kills,
     "learning IQM": _learning,
@@ -162,9 +173,14 @@ STORED: dict[str, Callable[[], Value | None]] = {
     "DQN throughput": _speed("dqn", "native"),
     "time to 475": _time_to_475,
     "peak memory": _memory,
-    "checkpoint cost": _overhead(_checkpoint_cost),
-    "help latency": _overhead(lambda measured: f"{measured['help_s']:.3f} s"),
-    "list latency": _overhead(lambda measured: f"{measured['ls_s']:.3f} s ({measured['ls_runs']} runs)"),
+    "checkpoint cost": _stored("speed_overhead", _checkpoint_cost),
+    "sinks": _stored("sinks", lambda measured: f"{median(measured['ratios']):.3f}"),
+    "measuring": _stored("measuring", _measuring),
+    "forecast": _stored("forecast", _forecast),
+    "help latency": _stored("speed_overhead", lambda measured: f"{measured['help_s']:.3f} s"),
+    "list latency": _stored(
+        "speed_overhead", lambda measured: f"{measured['ls_s']:.3f} s ({measured['ls_runs']} runs)"
+    ),
     "algorithm size": _algorithm_size,
 }
 """By the name of the KPI; the others are measured when their command is run."""

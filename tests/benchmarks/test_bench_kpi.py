@@ -23,6 +23,17 @@ def test_what_is_stored_belongs_to_the_page() -> None:
     assert kpi.STORED.keys() <= {each.name for each in kpi.listed(PAGE)}
 
 
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, str]]:
+    return kpi.rows()
+
+
+@pytest.fixture
+def _read_once(rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kpi, "rows", lambda: rows)
+
+
+@pytest.mark.usefixtures("_read_once")
 def test_each_is_printed_with_its_value_or_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert kpi.main([]) == 0
     text = capsys.readouterr().out
@@ -33,6 +44,7 @@ def test_each_is_printed_with_its_value_or_its_command(capsys: pytest.CaptureFix
     assert "measure with: make test" in text
 
 
+@pytest.mark.usefixtures("_read_once")
 def test_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     kpi.main(["--json"])
     rows = json.loads(capsys.readouterr().out)

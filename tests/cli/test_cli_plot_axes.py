@@ -59,9 +59,11 @@ def test_over_time_runs_of_about_the_same_length_are_not_told_to_differ(rlctl: R
     assert chart.err == ""
 
 
-def test_a_document_is_no_picture(rlctl: Rlctl, timed: list[str]) -> None:
-    answer = rlctl("plot", "timed", "--json", "--out", "curve.png")
+@pytest.mark.parametrize("options", [("--json", "--out", "curve.png"), ("--dark",)])
+def test_a_document_and_a_chart_are_no_pictures(options: tuple[str, ...], rlctl: Rlctl, timed: list[str]) -> None:
+    answer = rlctl("plot", "timed", *options)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "--out" in answer.err
 
 
 def test_show_has_the_curve_in_one_line(rlctl: Rlctl, place: Path) -> None:

@@ -54,7 +54,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "variance": "variance:variance",
         "diff": "diff:diff",
         "metrics": "measured:metrics",
-        "profile": "measured:profile",
+        "profile": "profile:profile",
         "send": "measured:send",
     },
     "Repeat": {"reproduce": "again.reproduce:reproduce", "rewind": "again.rewind:rewind"},

@@ -40,6 +40,7 @@ def plot(
     *runs: str | Run,
     out: str | Path,
     metric: str | None = None,
+    dark: bool = False,
     states: Sequence[str] = (),
     envs: Sequence[str] = (),
     algos: Sequence[str] = (),
@@ -56,7 +57,7 @@ def plot(
     curves, more = curves_of(groups, key)
     for note in (*notes, *more):
         warnings.warn(note, Notice, stacklevel=2)
-    return plot_runs(curves, out, metric=key)
+    return plot_runs(curves, out, metric=key, dark=dark)
 
 
 def _groups(

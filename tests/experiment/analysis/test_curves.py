@@ -16,7 +16,7 @@ from PIL import Image
 
 from rlstudio.cli.screen.chart import ChartLine, Row, chart
 from rlstudio.core.errors import StorageError, UnknownName, UserError
-from rlstudio.experiment.analysis.curves import INTERVAL, Curve, band, choose_metric, plot_runs
+from rlstudio.experiment.analysis.curves import INTERVAL, ROUGHLY, Curve, band, choose_metric, plot_runs
 from rlstudio.ops.statistics import iqm
 
 NAN = float("nan")
@@ -43,12 +43,17 @@ def test_the_same_curves_give_the_same_file(tmp_path: Path, suffix: str) -> None
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"first{suffix}", f"second{suffix}"]  # no partial file left
 
 
-def test_png_is_a_picture_with_colour(tmp_path: Path) -> None:
-    path = plot_runs([Curve("ppo", seeds(3))], tmp_path / "new" / "folder" / "curve.png")
+@pytest.mark.parametrize(
+    ("dark", "ground", "line"),
+    [(False, (255, 255, 255), (0x00, 0x72, 0xB2)), (True, (0x16, 0x1A, 0x20), (0x7B, 0xA2, 0xFF))],
+)
+def test_png_is_a_picture_with_colour(dark: bool, ground: tuple, line: tuple, tmp_path: Path) -> None:
+    path = plot_runs([Curve("ppo", seeds(3))], tmp_path / "new" / "folder" / "curve.png", dark=dark)
     with Image.open(path) as image:
         assert image.size == (1200, 675)
-        blue = (np.asarray(image.convert("RGB")) == (0x00, 0x72, 0xB2)).all(axis=-1)
-    assert blue.sum() > 500
+        pixels = np.asarray(image.convert("RGB"))
+    assert (pixels == line).all(axis=-1).sum() > 500
+    assert (pixels == ground).all(axis=-1).mean() > 0.7
 
 
 def test_labels_are_written(tmp_path: Path) -> None:
@@ -57,6 +62,12 @@ def test_labels_are_written(tmp_path: Path) -> None:
     ).read_text()
     for words in ("alpha (n=5)", "beta (n=1)", "eval/x", "Title", "environment steps", INTERVAL):
         assert f"<!-- {words}" in text or words in text
+
+
+def test_what_a_line_of_very_many_points_is_drawn_as_is_written(tmp_path: Path) -> None:
+    text = plot_runs([Curve("long", [(np.arange(4000), np.arange(4000) % 7)])], tmp_path / "c.svg").read_text()
+    assert ROUGHLY in text
+    assert INTERVAL not in text
 
 
 def test_more_lines_than_colours(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlstudio.cli.arguments.options import Algos, Envs, Json, Run, RunsDir, RunWords, States, Tags
+from rlstudio.cli.arguments.options import Algos, Envs, Json, RunsDir, RunWords, States, Tags
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.failures import complain
 from rlstudio.cli.screen.groups_view import print_curves, print_groups
 from rlstudio.cli.screen.terminal import Terminal, stdout
-from rlstudio.cli.screen.text import duration, number, safe
+from rlstudio.cli.screen.text import safe
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
@@ -38,6 +38,7 @@ def plot(
         Literal["steps", "time"],
         typer.Option("--x", help="Over environment steps, or over seconds since the run first measured something."),
     ] = "steps",
+    dark: Annotated[bool, typer.Option("--dark", help="The picture of --out on a dark ground.")] = False,
     state: States = None,
     env: Envs = None,
     algo: Algos = None,
@@ -63,6 +64,8 @@ def plot(
         if json:
             raise UserError("--json with --out: a picture or a document; leave one of them out")
         output_path(out, SUFFIXES)
+    elif dark:
+        raise UserError("--dark: is for a picture; name its file with --out FILE.png")
     selected = Selection(runs, state, env, algo, tag).entries(Workspace(runs_dir))
     over_time = x == "time"
     groups = measured_groups(selected, "time" if over_time else "env_steps")
@@ -78,7 +81,7 @@ def plot(
     if out is None:
         print_curves(stdout(), curves, key, label, unit)
     else:
-        stdout().line(str(plot_runs(curves, out, metric=key, x_label=label)))
+        stdout().line(str(plot_runs(curves, out, metric=key, x_label=label, dark=dark)))
 
 
 def compare(
@@ -209,40 +212,6 @@ def send(
             stdout().line(safe(f"{entry.id}: {amount}{f'; {outcome.link}' if outcome.link else ''}"))
     if json:
         stdout().document(sent)
-
-
-def profile(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
-    """Print where a second of training goes.
-
-    From the metrics of the clock that every run has. With `runtime.trace: true` also by process, and the trace can be
-    opened in Perfetto or chrome://tracing.
-
-    \b
-    rlctl profile last
-    """
-    from rlstudio.control.workspace import Workspace
-    from rlstudio.experiment.analysis.profile import profile_of
-
-    measured = profile_of(Workspace(runs_dir).folder_to_read(run))
-    out = stdout()
-    if json:
-        out.document(measured.to_json())
-        return
-    speed = f"{measured.steps_per_second:,.0f} steps/s"
-    out.line(f"{measured.env_steps:,} steps in {duration(measured.seconds)}, {speed}", "bold")
-    rows = [[name, f"{measured.share(name):.3f}", duration(seconds)] for name, seconds in measured.phases.items()]
-    out.table(["phase", "of a second", "in all"], rows)
-    out.line()
-    out.table(["median over epochs", ""], [[name, number(value)] for name, value in measured.marks.items()])
-    if measured.trace is None:
-        out.line("by process: train with runtime.trace=true", "dim")
-        return
-    out.line()
-    spans = [
-        [one.process, one.name, f"{one.times:,}", number(one.seconds), number(one.mean_ms)] for one in measured.spans
-    ]
-    out.table(["process", "span", "count", "seconds", "mean ms"], spans)
-    out.line(f"open {measured.trace} in Perfetto or chrome://tracing")
 
 
 def table_kind(csv: bool, parquet: bool, out: Path | None) -> str:

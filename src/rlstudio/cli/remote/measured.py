@@ -29,6 +29,7 @@ def plot(
     runs: Given,
     out: Path | None,
     metric: str | None,
+    dark: bool,
     state: Given,
     env: Given,
     algo: Given,
@@ -48,7 +49,7 @@ def plot(
     if out is None:
         print_curves(stdout(), curves, answer["metric"])
     else:
-        stdout().line(str(plot_runs(curves, out, metric=answer["metric"])))
+        stdout().line(str(plot_runs(curves, out, metric=answer["metric"], dark=dark)))
 
 
 def compare(

@@ -86,7 +86,7 @@ def round_ticks(low: float, high: float, count: int) -> list[float]:
         return [low]
     raw = span / count
     magnitude = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw * 0.999)
+    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw * 0.75)
     first = math.ceil(low / step - 1e-9)
     return [float(f"{number * step:.12g}") for number in range(first, math.floor(high / step + 1e-9) + 1)]
 

@@ -9,6 +9,9 @@ from math import isnan
 from rlstudio.core.format_values import interval, number
 from rlstudio.ops.statistics import IntervalEstimate
 
+LONGEST_WORD = 48
+"""Characters of an id, with room to spare."""
+
 
 def section(title: str, *parts: str, kind: str = "") -> str:
     """Nothing where there is nothing in it. `kind` "screen": not for paper."""
@@ -30,12 +33,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[
     right = {*numbers}
 
     def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = [' class="n"' if place in right else "" for place in range(len(row))]
+        kinds = [' class="n"' if place in right else _whole(cell) for place, cell in enumerate(row)]
         return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     marks = {best: ' class="best"'}
     body = "".join(f"<tr{marks.get(place, '')}>{cells('td', row)}</tr>" for place, row in enumerate(rows))
     return f'<div class="scroll"><table><thead><tr>{cells("th", head)}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _whole(cell: str) -> str:
+    """A name or an id is not broken at its hyphens."""
+    return ' class="whole"' if len(cell) <= LONGEST_WORD and " " not in cell else ""
 
 
 def facts(values: Mapping[str, object]) -> str:

@@ -38,6 +38,9 @@ INCIDENTS = (
 UNSAID = ("ts", "kind", "stack")
 """Fields of an event that are not among its details."""
 
+OF_ONE_RUN = ("run", "created", "state hash")
+"""What differs between any two runs."""
+
 LISTED_INCIDENTS = 40
 FILMS = {".mp4": "video/mp4", ".webp": "image/webp"}
 MOST_FILM_BYTES = 24 << 20
@@ -117,10 +120,12 @@ def origins(content: ReportContent) -> str:
     described = [_origin(origin) for origin in content.origins.values()]
     if not described:
         return ""
-    names = dict.fromkeys(name for each in described for name in each)
+    names = [*dict.fromkeys(name for each in described for name in each)]
+    if len(described) > 1:
+        names = [name for name in names if name not in OF_ONE_RUN]
     shared = {}
     for name in names:
-        values = list(dict.fromkeys(str(each.get(name, "-")) for each in described))
+        values = list(dict.fromkeys(str(each.get(name) or "") for each in described))
         shared[name] = values[0] if len(values) == 1 else f"{len(values)} different: {', '.join(values[:3])}"
     return section("Where it comes from", card(facts(shared)))
 

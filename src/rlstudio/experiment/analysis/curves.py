@@ -30,6 +30,9 @@ SUFFIXES = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 """Okabe and Ito's palette: distinct with any colour vision, and in print."""
 
+DARK_COLOURS = ("#7BA2FF", "#FF9A52", "#4FD1A1", "#EC8FC6", "#E6B64C", "#69C3EE", "#9AA5B1")
+"""The same hues on a dark ground."""
+
 DASHES = ("-", "--", ":", "-.")
 """One more each time the colours have all been used."""
 
@@ -45,6 +48,9 @@ RESAMPLES = 2000
 INTERVAL = "IQM of n runs, 95 % bootstrap interval"
 """What a line with a band is."""
 
+ROUGHLY = "mean between the lowest and the highest value"
+"""What a line of very many points is."""
+
 STYLE: dict[Any, object] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -52,12 +58,33 @@ STYLE: dict[Any, object] = {
     "axes.spines.right": False,
     "axes.edgecolor": "#888888",
     "axes.labelcolor": "#333333",
+    "axes.titlecolor": "#222222",
     "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler(color={COLOURS})",
+    "grid.color": "#E4E4E4",
+    "legend.labelcolor": "#333333",
     "xtick.color": "#555555",
     "ytick.color": "#555555",
     "text.parse_math": False,  # a run may be called $5
     "svg.hashsalt": "rlstudio",  # the same curves give the same file
 }
+
+DARK: dict[Any, object] = STYLE | {
+    "figure.facecolor": "#161A20",
+    "axes.facecolor": "#161A20",
+    "savefig.facecolor": "#161A20",
+    "legend.facecolor": "#161A20",
+    "text.color": "#C9D1DA",
+    "axes.edgecolor": "#737D89",
+    "axes.labelcolor": "#C9D1DA",
+    "axes.titlecolor": "#E8EBEF",
+    "axes.prop_cycle": f"cycler(color={DARK_COLOURS})",
+    "grid.color": "#2C333D",
+    "legend.labelcolor": "#C9D1DA",
+    "xtick.color": "#A2ABB6",
+    "ytick.color": "#A2ABB6",
+}
+"""For a dark page or slide: the ground and colours of a dark report."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +126,7 @@ def plot_runs(
     metric: str = DEFAULT_METRICS[0],
     title: str = "",
     x_label: str = "environment steps",
+    dark: bool = False,
 ) -> Path:
     """Draw the curves into a PNG, SVG or PDF file, by its suffix."""
     target = output_path(path, SUFFIXES)
@@ -107,7 +135,7 @@ def plot_runs(
     from matplotlib.ticker import EngFormatter
 
     below = (len(curves) + 1) // 2 if len(curves) > INSIDE else 0  # rows of a legend in two columns
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(DARK if dark else STYLE):
         figure = Figure(figsize=(8.0, 4.5 + 0.2 * below), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         drawn = [_draw(axes, curve, i) for i, curve in enumerate(curves)]
@@ -115,14 +143,15 @@ def plot_runs(
             raise UserError(f"no finite value of {metric} to plot yet; wait for the first one or choose another metric")
         single = len(curves) == 1 and not title
         heading = curves[0].label if single else title
-        axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", color="#222222", pad=12)
+        axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", pad=12)
         axes.set_xlabel(x_label)
         axes.set_ylabel(metric)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+        axes.grid(axis="y", linewidth=0.8)
         axes.margins(x=0.02, y=0.08)
-        if not single or "band" in drawn:
-            _legend(figure, axes, below, INTERVAL if "band" in drawn else "")
+        shades = [INTERVAL] * ("band" in drawn) + [ROUGHLY] * ("dense" in drawn)
+        if not single or shades:
+            _legend(figure, axes, below, "\n".join(shades))
         save_figure(figure, target)
     return target
 
@@ -167,9 +196,9 @@ def legend_label(curve: Curve) -> str:
     return f"{curve.label} (n={len(curve.runs)})"
 
 
-def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "band"]:
+def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "dense", "band"]:
     """Draw one curve, and say as what."""
-    colour, dashes = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
+    colour, dashes = f"C{index % len(COLOURS)}", DASHES[index // len(COLOURS) % len(DASHES)]
     series = [(xs, ys) for xs, ys in (finite_points(xs, ys) for xs, ys in curve.runs) if len(xs)]
     whole = Curve(curve.label, series)
     over, label = band_of(whole), legend_label(whole)
@@ -182,7 +211,8 @@ def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "band"]:
                 _line(axes, rough.xs, rough.centre, colour, dashes, named)
             else:
                 _line(axes, xs, ys, colour, dashes, named)
-        return "line" if series else ""
+        dense = any(len(xs) > DENSE for xs, _ in series)
+        return "dense" if dense else "line" if series else ""
     for xs, ys in series:
         fine = envelope(xs, ys, DENSE) if len(xs) > DENSE else None
         points = (xs, ys) if fine is None else (fine.xs, fine.centre)
@@ -199,7 +229,7 @@ def _line(axes: Axes, xs: Floats, ys: Floats, colour: str, dashes: str, label: s
 
 def _legend(figure: Figure, axes: Axes, rows_below: int, title: str) -> None:
     """Inside where there is room; a long list goes below the picture, where it hides nothing."""
-    style: dict[str, Any] = {"fontsize": 9, "labelcolor": "#333333", "edgecolor": "none", "framealpha": 0.85}
+    style: dict[str, Any] = {"fontsize": 9, "edgecolor": "none", "framealpha": 0.85}
     style |= {"title": title, "title_fontsize": 8, "alignment": "left"}
     if rows_below:
         figure.legend(loc="outside lower center", ncols=2, **style)

@@ -27,6 +27,7 @@ LONGEST_PARAM, LONGEST_TAG = 6000, 5000
 RUN_TAG = "rlstudio.run_id"
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # `rlctl send --json` prints one document, and its link is in it
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a feed that fails is tried again anyway
 }
