@@ -47,7 +47,7 @@ WARM_UP_EPOCHS = 4
 EXPERIMENTS: dict[str, dict[str, Any]] = {
     "ppo": {"env": {"id": "CartPole-v1"}},
     "dqn": {"env": {"id": "CartPole-v1"}},
-    "sac": {"env": {"id": "Pendulum-v1"}, "train": {"steps_per_epoch": 512}},
+    "sac": {"env": {"id": "Pendulum-v1"}, "train": {"steps_per_epoch": 256}},
 }
 LOSSES: tuple[tuple[Any, str], ...] = (
     (ppo, "ppo_loss"),

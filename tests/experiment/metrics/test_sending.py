@@ -71,7 +71,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory, plain: RunFolder) -> RunFolde
     assert run.read_status().state_hash == plain.read_status().state_hash
     for kind in ("mlflow", "wandb"):
         assert send(run.path, kind, tags=("paper",)).records == len(list(read_metrics(run.path)))
-        assert send(run.path, kind, tags=("paper",)).records == 0
+    assert send(run.path, "mlflow", tags=("paper",)).records == 0  # to begin with W&B once more takes seconds
     return run
 
 
