@@ -12,8 +12,9 @@ from hypothesis import settings
 from rlstudio.control.store import database
 from rlstudio.envs.own_modules import IMPORTED
 from support.deadlines import TEST_LIMIT
+from support.known_once import know_the_commit, know_the_numerics
 from support.processes import failure_in_child, signals_as_in_a_terminal
-from support.warm_python import cold_starts, know_the_numerics, warm_starts
+from support.warm_python import cold_starts, warm_starts
 
 # Before anything imports NumPy, torch or pygame.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -98,6 +99,7 @@ def _instant_sync():
 @pytest.fixture(autouse=True, scope="session")
 def _warm_starts(_signals):
     know_the_numerics()
+    know_the_commit()
     with warm_starts():
         yield
 

@@ -27,6 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from support.known_once import know_the_commit, know_the_numerics
+
 RLCTL = str(Path(sys.executable).with_name("rlctl"))
 WORKER = "rlstudio.envs.gym.worker"
 COMMANDS = "commands and runs"
@@ -34,7 +36,7 @@ IMPORTED = {
     # What processes import: nothing that starts a thread, and nothing of a test.
     WORKER: (WORKER,),
     COMMANDS: (
-        "gymnasium",
+        "gymnasium.envs.classic_control",
         "rlstudio.cli.app",
         "rlstudio.cli.commands.launch",
         "rlstudio.cli.commands.queue",
@@ -50,6 +52,9 @@ IMPORTED = {
         "rlstudio.delivery.export",
         "rlstudio.control.workspace",
         "rlstudio.control.runs.start",
+        "rlstudio.server.api.work.operation",
+        "rlstudio.server.api.work.tasks",
+        "rlstudio.server.studio",
     ),
 }
 MODULES = {
@@ -178,19 +183,6 @@ def import_and_serve(kind: str, descriptor: int) -> None:
     _serve(socket.socket(fileno=descriptor))
 
 
-def know_the_numerics() -> None:
-    """The probe of the processor is the same in all that is forked from here."""
-    import_module("rlstudio.experiment.training.numerics").fingerprint("cpu")
-
-
-def know_the_commit() -> None:
-    """The commit of this checkout is the same in all that is forked from here; to ask git takes four processes."""
-    lineage: Any = import_module("rlstudio.experiment.lineage.lineage")
-    ask, checkout = lineage.commit_of, lineage._PACKAGE.parents[1]
-    own = ask(checkout)
-    lineage.commit_of = lambda directory: own if directory == checkout else ask(directory)
-
-
 def _serve(asked: socket.socket) -> None:
     """Fork a process for each request, until nobody can ask any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tests ends them, and with them this
@@ -276,8 +268,8 @@ def _open_streams() -> None:
 
 def _starts_others(command: list[str]) -> bool:
     if command[0] == RLCTL or command[3] == "rlstudio.cli.app":
-        return any(word in ("worker", "sweep", "--detach") for word in command)
-    return command[3] == "rlstudio.control.queue.service"
+        return any(word in ("worker", "sweep", "serve", "--detach") for word in command)
+    return command[3] in ("rlstudio.control.queue.service", "rlstudio.server.api.work.process")
 
 
 def fork_from_here_on() -> None:

@@ -50,7 +50,7 @@ def killed(runs_dir, change, point) -> int:
         with workbench_in_this_process(), point, serving(runs_dir) as server:
             server.ask(change.method, change.path, change.body)
 
-    return in_child(serve)
+    return in_child(serve, starts_workers=True)
 
 
 def lose_answers(server) -> None:
