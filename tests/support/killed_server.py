@@ -52,8 +52,9 @@ class Server:
         self.app = studio(runs_dir, access=two_tokens(), hosts={HOST})
         self.workspace = Workspace(runs_dir)
 
-    def ask(self, method: str, path: str, body: Any = b"") -> Answer:
-        return ask(self.app, method, PREFIX + path, ACT, body, KEY.items() if method == "POST" else ())
+    def ask(self, method: str, path: str, body: Any = b"", **headers: str) -> Answer:
+        given = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        return ask(self.app, method, PREFIX + path, ACT, body, [*given, *(KEY.items() if method == "POST" else ())])
 
     def get(self, path: str) -> Any:
         answer = self.ask("GET", path)

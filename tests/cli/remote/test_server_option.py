@@ -8,20 +8,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.main import get_command
 
-from rlstudio.cli import app
 from rlstudio.cli.app import COMMANDS, main
 from rlstudio.cli.remote.dispatch import ALWAYS, LOCAL_ONLY, REMOTE
 from rlstudio.cli.remote.place import split_server
 from rlstudio.cli.screen.runs_dir import with_place
-
-
-@pytest.fixture(autouse=True)
-def commands_of_a_server(place, monkeypatch):
-    """The program as it is built for a server; other tests of the command line share the local one."""
-    monkeypatch.setattr(app, "get_command", get_command)
-
 
 URL = "http://127.0.0.1:8710"
 

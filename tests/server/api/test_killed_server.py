@@ -14,6 +14,7 @@ from rlstudio.core.run_state import RunState
 from rlstudio.server.api.work import tasks as tasks_module
 from rlstudio.server.api.work.workbench import Workbench
 from rlstudio.server.http.app import decisions
+from support.control_world import request
 from support.experiments import tiny_data
 from support.killed_server import (
     CHANGES,
@@ -130,15 +131,16 @@ def test_a_change_that_is_asked_for_again_is_made_once(folder, tmp_path, name, p
             change.holds(server, late)
 
 
-def test_a_key_means_the_run_that_it_meant_also_where_last_is_another_by_now(folder, tmp_path):
-    runs_dir = folder.copy(tmp_path)
-    asked = Change("POST", "/runs/queued/cancel")
-    with serving(runs_dir) as server:
-        cancelled = server.ask(asked.method, asked.path)
-        server.workspace.store.remove(server.get("/runs/other")["id"])
+def test_a_key_means_the_run_that_it_meant_whatever_last_and_its_etag_are_by_now(folder, tmp_path):
+    with serving(folder.copy(tmp_path)) as server:
+        seen = server.get("/runs/last")
+        cancelled = server.ask("POST", "/runs/last/pause", If_Match=seen["etag"])
+        assert cancelled.json["id"] == seen["id"]
+        server.workspace.store.create(request(name="newer"))
         lose_answers(server)
-        again = server.ask(asked.method, asked.path)
-        assert again.json["id"] == cancelled.json["id"]
+        again = server.ask("POST", "/runs/last/pause", If_Match=seen["etag"])
+        assert (again.status, again.json["id"]) == (200, seen["id"])
+        assert server.get("/runs/newer")["state"] == "QUEUED"
 
 
 @pytest.mark.real_process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rlstudio.control.queue.scheduler import in_order
@@ -19,8 +20,8 @@ class QueueView:
     not_recorded: list[Entry]  # their processes are gone, which the store does not say yet
     workers: list[KnownWorker]
 
-    def document(self) -> Document:
-        """As JSON."""
+    def document(self, row: Callable[[Entry], Document] = entry_document) -> Document:
+        """As JSON. `row`: a run of it."""
         lists = {
             "running": self.running,
             "queued": self.queued,
@@ -40,7 +41,7 @@ class QueueView:
             for worker in self.workers
         ]
         return {
-            **{name: [entry_document(entry) for entry in entries] for name, entries in lists.items()},
+            **{name: [row(entry) for entry in entries] for name, entries in lists.items()},
             "workers": served,
         }
 

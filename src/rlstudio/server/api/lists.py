@@ -17,24 +17,11 @@ LIVE = ("production", "staging")
 
 def queue_document(workspace: Workspace, listing: Listing) -> Document:
     view, references = queue_view(workspace), listing.references()
-    lists = {"running": view.running, "queued": view.queued, "paused": view.paused, "not_recorded": view.not_recorded}
-    documents = {name: [run_row(entry, references) for entry in entries] for name, entries in lists.items()}
-    for position, document in enumerate(documents["queued"], start=1):
-        document["position"] = position
-    workers = [
-        {
-            "id": worker.id,
-            "host": worker.process.host,
-            "pid": worker.process.pid,
-            "cpus": worker.cpus,
-            "gpus": worker.gpus,
-            "memory_mb": worker.memory_mb,
-            "throughput": worker.throughput,
-        }
-        for worker in view.workers
-    ]
+    document = view.document(lambda entry: run_row(entry, references))
+    for position, row in enumerate(document["queued"], start=1):
+        row["position"] = position
     slots = {name: sum(getattr(worker, name) for worker in view.workers) for name in ("cpus", "gpus", "memory_mb")}
-    return {**documents, "workers": workers, "slots": slots}
+    return {**document, "slots": slots}
 
 
 def sweeps_document(workspace: Workspace) -> Document:
