@@ -265,27 +265,30 @@ def test_200_idle_connections_are_closed_and_keep_nobody_out(place):
 
 
 def test_37_clients_without_a_token_cannot_take_the_places_of_those_with_one(place):
-    """A hundred that trickle and come back at once, and one with a token who asks on."""
+    """A hundred that trickle and come back at once, and one with a token who asks on once all of them are there."""
     is_over = threading.Event()
+    are_there = [threading.Event() for _ in range(4)]
 
-    def crowd():
+    def crowd(is_there):
         while not is_over.is_set():
             with ExitStack() as held:
                 try:
                     mine = [held.enter_context(place.connect()) for _ in range(25)]
+                    is_there.set()
                     for connection in mine * 4:
                         connection.sendall(b"G")
                         time.sleep(0.005)
                 except OSError:
                     continue
 
-    threads = [threading.Thread(target=crowd) for _ in range(4)]
+    threads = [threading.Thread(target=crowd, args=[is_there]) for is_there in are_there]
     kept = Client(place)
     assert kept.ask("GET", place.look)[0] == 200
     for thread in threads:
         thread.start()
     try:
-        for _ in range(30):
+        assert all(is_there.wait(PATIENCE) for is_there in are_there)
+        for _ in range(10):
             assert kept.ask("GET", place.look)[0] == 200
             fresh = Client(place)
             assert fresh.ask("GET", place.look)[0] == 200
