@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from statistics import median
 from typing import Any
 
@@ -257,6 +258,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "python": python,
     "http": http,
+    **run_path(str(DOCS / "reference/fill.py"))["TABLES"],
 }
 
 

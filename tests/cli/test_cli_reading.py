@@ -44,8 +44,10 @@ ACTING = {
     "token",
     "token add",
     "token revoke",
+    "migrate",
 }
-"""Also `queue --reap` and `gc --yes`; without these options the two only look."""
+"""Also `queue --reap` and `gc --yes`; without these options the two only look. So does `migrate --dry-run`, see
+tests/control/runs/test_upgrade.py."""
 
 ELSEWHERE = {
     "play",

@@ -158,7 +158,7 @@ def test_an_older_server_is_refused_with_the_way_out_and_a_newer_one_too(
     Database(postgres_url).close()
     looking = StoreReader(ReadOnlyDatabase(postgres_url))
     monkeypatch.setattr(migrations, "VERSION", migrations.VERSION + 1)
-    with pytest.raises(UserError, match=r"bring it up to date with: rlctl queue --reap") as caught:
+    with pytest.raises(UserError, match=r"bring it up to date with: rlctl migrate") as caught:
         looking.count()
     assert "\n" not in str(caught.value)
     monkeypatch.setattr(migrations, "VERSION", 1)

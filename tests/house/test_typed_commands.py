@@ -73,7 +73,9 @@ BEFORE = {
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
     "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
+    "docs/howto/from-rllib.md": "tests/house/test_coming_from.py",
     "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",
+    "docs/howto/migrate.md": "needs what older versions wrote; tests/control/runs/test_upgrade.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
     "docs/howto/serve.md": "serves until it is stopped; tests/server/test_serve.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",

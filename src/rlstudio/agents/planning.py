@@ -21,6 +21,8 @@ from rlstudio.core.spaces import Box, Spaces, describe
 
 
 class PlanningAgent(Agent):
+    """Acts by the first action of a plan, made anew at every step."""
+
     acting = "planner"
     remembers = True
 

@@ -19,6 +19,8 @@ from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
 
 
 class PolicyAgent(ValuingAgent):
+    """Acts by a policy: greedily by its mode, or by a sample drawn from the noise it is given."""
+
     rule = "policy"
 
     def __init__(self, model: Model, spaces: Spaces) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from rlstudio.cli import failures
 from rlstudio.cli.remote.place import ServerChoice, split_server
+from rlstudio.cli.screen.overview import OPTIONS, command_lines
 from rlstudio.cli.screen.runs_dir import given_runs_dir, in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
@@ -74,6 +75,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rm": "runs:rm",
         "gc": "runs:gc",
         "backup": "releases:backup",
+        "migrate": "upkeep.migrate:migrate",
     },
     "Choose": {
         "algos": "catalogs:algos",
@@ -93,18 +95,15 @@ SECTIONS: dict[str, dict[str, str]] = {
 class _Formatter(Protocol):
     """The part of Click's HelpFormatter that is used here; Typer brings a Click of its own."""
 
-    def section(self, name: str) -> AbstractContextManager[None]: ...
-
-    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None: ...
+    def write(self, string: str) -> None: ...
 
 
 class Sections(TyperGroup):
-    """Help with the commands by what they are for."""
+    """Help with the commands by what they are for, on one screen."""
 
-    def format_commands(self, ctx: typer.Context, formatter: _Formatter) -> None:  # type: ignore[override]
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in commands])
+    def format_options(self, ctx: typer.Context, formatter: _Formatter) -> None:  # type: ignore[override]
+        lines = "".join(f"{line}\n" for line in command_lines(SECTIONS))
+        formatter.write(f"\n{lines}\n{OPTIONS}")
 
 
 COMMANDS = {name: where for commands in SECTIONS.values() for name, where in commands.items()}

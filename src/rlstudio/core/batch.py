@@ -21,6 +21,8 @@ Infos = Sequence[object] | Mapping[str, Sequence[object]]
 
 
 class Batch:
+    """Named columns that share their leading dimensions, [T, B] or [N]; row t is transition t."""
+
     __slots__ = ("_arrays", "_columns", "_flat", "infos", "lead")
 
     def __init__(self, *, lead: int = 1, infos: Infos | None = None, **columns: Column | None) -> None:

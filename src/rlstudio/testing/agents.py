@@ -25,6 +25,8 @@ ROWS, STEPS = 3, 4
 
 
 class LoadedAgentContract:
+    """Extend it and name the algorithm: what is loaded from a checkpoint acts as what was trained, as tests."""
+
     part: ClassVar[str]
     """Name of the algorithm."""
 

@@ -19,6 +19,8 @@ class _Section(Config):
 
 
 class DynamicsContract:
+    """Extend it and name the part: what a model of the world promises, as tests."""
+
     part: ClassVar[str]
     """Name of the dynamics."""
 

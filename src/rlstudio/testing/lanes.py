@@ -23,6 +23,8 @@ STEPS = 3
 
 
 class LaneContract:
+    """Extend it and name the part: what a lane promises, as tests."""
+
     part: ClassVar[str]
     """Name of the lane."""
 

@@ -26,6 +26,8 @@ TINY = {
 
 
 class LauncherContract:
+    """Extend it and name the part: what a launcher promises, as tests."""
+
     part: ClassVar[str]
     """Name of the launcher."""
 

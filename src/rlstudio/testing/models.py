@@ -27,6 +27,8 @@ from rlstudio.testing.agents import observed
 
 
 class ModelContract:
+    """Extend it and name the part: what a Model promises, as tests."""
+
     part: ClassVar[str]
     """The variant: its name in the catalog."""
 

@@ -14,6 +14,8 @@ from rlstudio.envs.worlds.catalog import NEEDED, make_world
 
 
 class WorldContract:
+    """Extend it and name the part: what a World in array code promises, as tests."""
+
     part: ClassVar[str]
     """Id of the world."""
 

@@ -28,6 +28,8 @@ class _Section(Config):
 
 
 class PlannerContract:
+    """Extend it and name the part: what a planner promises, as tests."""
+
     part: ClassVar[str]
     """Name of the planner."""
 

@@ -20,6 +20,8 @@ EPOCHS = 9
 
 
 class SamplerContract:
+    """Extend it and name the part: what a sampler promises, as tests."""
+
     part: ClassVar[str]
     """Name of the sampler."""
 

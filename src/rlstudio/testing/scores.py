@@ -16,6 +16,8 @@ from rlstudio.testing.worlds import CANDIDATES, ENVS, NUMBERS, facts, first_obse
 
 
 class ScoreContract:
+    """Extend it and name the part: what a score promises, as tests."""
+
     part: ClassVar[str]
     """Name of the score."""
 

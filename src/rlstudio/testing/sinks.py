@@ -19,6 +19,8 @@ def some(first: int, last: int) -> list[Record]:
 
 
 class SinkContract:
+    """Extend it and name the part: what a sink promises, as tests."""
+
     part: ClassVar[str]
     """Name of the sink."""
 

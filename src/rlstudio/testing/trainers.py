@@ -55,6 +55,8 @@ def recorded(env_id: str) -> str:
 
 
 class TrainerContract:
+    """Extend it and name the part: what an algorithm promises, as tests."""
+
     part: ClassVar[str]
     """Name of the algorithm."""
 

@@ -36,6 +36,8 @@ RESAMPLED_ROWS = 2**14
 
 
 class DynamicsConfig(PartConfig):
+    """Which model of the world, and how it is learned."""
+
     parts: ClassVar[Catalog] = DYNAMICS
 
     kind: str = "ensemble"

@@ -95,7 +95,7 @@ def evaluate(
     \b
     rlctl eval last --episodes 100
     rlctl eval cartpole:production
-    rlctl eval last --planner mppi planner.horizon=20     # also with MPPI, in the equations of its world
+    rlctl eval last --planner mppi planner.horizon=20  # in its world's equations
     """
     settings = [word for word in words or () if "=" in word]
     for setting in settings:

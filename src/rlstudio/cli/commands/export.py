@@ -52,7 +52,7 @@ def export(
 
     \b
     rlctl export last -o bundles/cartpole
-    rlctl export ppo_cartpole --checkpoint best --format onnx,torchscript -o bundles/best
+    rlctl export last --checkpoint best --format onnx,torchscript -o bundles/best
     rlctl export cartpole:production -o bundles/released
     """
     from rlstudio.control.registry.records import is_reference
@@ -97,7 +97,7 @@ def import_policy(
 
     \b
     rlctl import sb3 model.zip --env CartPole-v1 -o bundles/cartpole
-    rlctl import sb3 model.zip --vecnormalize stats.pkl --env Pendulum-v1 -o bundles/pendulum
+    rlctl import sb3 a.zip --vecnormalize b.pkl --env Pendulum-v1 -o bundles/old
     """
     from rlstudio.delivery.sb3.importer import import_sb3
 

@@ -43,7 +43,7 @@ def fork(
     \b
     rlctl fork last train.lr=1e-4 train.epochs=100
     rlctl fork ppo_cartpole --at best env.seed=7 --name again --detach
-    rlctl fork bundles/cartpole train.lr=1e-4      # weights and normalizers; everything else begins anew
+    rlctl fork bundles/cartpole train.lr=1e-4  # its weights; all else begins anew
     """
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.control.runs.adopt import known_run

@@ -190,7 +190,7 @@ def send(
 
     \b
     rlctl send last --to mlflow
-    rlctl send lr1e-3 lr1e-4 --to mlflow --set uri=http://127.0.0.1:5000 --set experiment=lr
+    rlctl send lr1e-3 --to mlflow --set uri=http://127.0.0.1:5000
     rlctl send --tag paper --to wandb --set mode=online --set project=paper
     """
     from rlstudio.control.workspace import Workspace

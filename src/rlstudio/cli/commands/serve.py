@@ -50,7 +50,7 @@ def serve(
 
     \b
     rlctl serve
-    rlctl serve --host 0.0.0.0 --allow-host lab.example:8710 --tls-cert cert.pem --tls-key key.pem
+    rlctl serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     """
     from rlstudio.server.http.extras import require_stack
 

@@ -60,7 +60,19 @@ ABOUT_HERE = "is about this machine and asks no server; leave --server out"
 LOCAL_ONLY = {
     **dict.fromkeys(("worker", "cluster", "serve"), ITS_PROCESS),
     **dict.fromkeys(
-        ("adopt", "gc", "backup", "send", "rewind", "reproduce", "profile", "report", "variance", "sweep logs"),
+        (
+            "adopt",
+            "gc",
+            "backup",
+            "send",
+            "rewind",
+            "reproduce",
+            "profile",
+            "report",
+            "variance",
+            "migrate",
+            "sweep logs",
+        ),
         ITS_FILES,
     ),
     **dict.fromkeys(("eval", "play", "record", "tournament", "serve-policy"), PLAYS),

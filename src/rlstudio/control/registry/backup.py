@@ -102,7 +102,7 @@ def _copied_store(workspace: Workspace) -> tuple[bytes, int, list[str]]:
     with closing(open_to_read(file, BUSY_SECONDS, lambda _: False)) as copy:
         tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"run", "model_version"} <= tables:
-            raise UserError(f"{file}: is a store of an older RLStudio; bring it up to date with: rlctl queue --reap")
+            raise UserError(f"{file}: is a store of an older RLStudio; bring it up to date with: rlctl migrate")
         digests = [digest for (digest,) in copy.execute("SELECT DISTINCT digest FROM model_version ORDER BY digest")]
         (runs,) = copy.execute("SELECT count(*) FROM run").fetchone()
         return copy.serialize(), runs, digests

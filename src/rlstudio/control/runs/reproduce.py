@@ -65,7 +65,7 @@ def _source(workspace: Workspace, folder: RunFolder, timeline: Timeline, beginni
     if beginning.run_id is not None:
         parent = workspace.folder(beginning.run_id)
         infos = Checkpoints(parent.path, parent.id, lease=None).list() if parent.exists else []
-        if any((info.step, info.sha256) == (beginning.step, beginning.manifest_sha256) for info in infos):
+        if any((info.step, info.state_hash) == (beginning.step, beginning.state_hash) for info in infos):
             return parent
     raise UserError(
         f"run {folder.id}: it began with {beginning.of} at {beginning.step:,} steps, and nobody has that checkpoint any"

@@ -155,10 +155,19 @@ class ReadOnlyDatabase(Database):
             return
         with super().read() as connection:
             if migrations.version_to_read(connection) is None:
-                with _empty_store() as nothing:
+                with migrations.empty_store() as nothing:
                     yield nothing
                 return
             yield connection
+
+    def stored_version(self) -> int | None:
+        """Of the store where it lies, whatever version that is; None where there is none yet."""
+        with self.translated():
+            if self._path is None:
+                with self.engine.connect() as connection:
+                    return migrations.stored_version(connection)
+            with closing(sqlite_file.open_to_read(self._path, BUSY_SECONDS, lambda connection: True)) as file:
+                return migrations.version_in_file(file)
 
     def _begin_reading(self) -> Connection:
         """A connection whose transaction has read the version. A writer that is killed after the file was opened and
@@ -242,14 +251,6 @@ def _reading_engine(path: Path) -> Engine:
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
     return sqlite_file.open_to_read(path, BUSY_SECONDS, migrations.is_current)
-
-
-@contextmanager
-def _empty_store() -> Iterator[Connection]:
-    """A store without rows, in memory."""
-    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
-        migrations.bring_copy_up_to_date(connection)
-        yield connection
 
 
 def _postgresql_engine(url: URL, poolclass: type[Pool] | None = None) -> Engine:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, insert, select, text, update
+from sqlalchemy import Connection, Engine, NullPool, create_engine, insert, select, text, update
 
 from rlstudio.control.store import schema
 from rlstudio.core.errors import StorageError, UserError
@@ -69,15 +69,29 @@ def bring_up_to_date(engine: Engine, path: Path | None) -> None:
 
 def is_current(connection: sqlite3.Connection) -> bool:
     """Whether an open SQLite file has the tables of this version, or newer ones, which reading it refuses."""
+    version = version_in_file(connection)
+    return version is not None and version >= VERSION
+
+
+def version_in_file(connection: sqlite3.Connection) -> int | None:
+    """Of an open SQLite file; None where it is no store yet."""
     (has_table,) = connection.execute(str(_HAS_TABLE["sqlite"])).fetchone()
     row = connection.execute("SELECT number FROM schema_version").fetchone() if has_table else None
-    return row is not None and row[0] >= VERSION
+    return None if row is None else int(row[0])
 
 
 def bring_copy_up_to_date(connection: Connection) -> None:
     """Migrate a private copy, inside the transaction that reads it."""
     if stored_version(connection) != VERSION:
         _migrate(connection, None)
+
+
+@contextmanager
+def empty_store() -> Iterator[Connection]:
+    """A store without rows, in memory."""
+    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
+        bring_copy_up_to_date(connection)
+        yield connection
 
 
 def version_to_read(connection: Connection) -> int | None:
@@ -88,7 +102,7 @@ def version_to_read(connection: Connection) -> int | None:
     if version is not None and version < VERSION:
         raise UserError(
             f"the store has version {version}, this RLStudio reads version {VERSION}; bring it up to date with:"
-            " rlctl queue --reap (older programs can then not use it any more)"
+            " rlctl migrate (older programs can then not use it any more)"
         )
     return version
 
@@ -107,10 +121,15 @@ def _migrate(connection: Connection, path: Path | None) -> None:
     if version > VERSION:
         raise _newer(version)
     if version < VERSION and path is not None:
-        _copy(path, path.with_name(f"{path.stem}-version-{version}{path.suffix}"))
+        _copy(path, copy_of(path, version))
     for number in range(version, VERSION):
         STEPS[number](connection)
         connection.execute(update(schema.version).values(number=number + 1))
+
+
+def copy_of(path: Path, version: int) -> Path:
+    """Where the store stays as it was before its upgrade."""
+    return path.with_name(f"{path.stem}-version-{version}{path.suffix}")
 
 
 def stored_version(connection: Connection) -> int | None:

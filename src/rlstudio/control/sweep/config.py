@@ -78,6 +78,8 @@ class Dimension(Config):
 
 
 class SamplerConfig(PartConfig):
+    """Who chooses the settings of the next trial."""
+
     parts: ClassVar[Catalog] = SAMPLERS
 
     kind: str = "random"

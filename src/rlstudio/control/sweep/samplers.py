@@ -28,6 +28,8 @@ SIGMA = 0.25
 
 
 class Sampler(Protocol):
+    """Chooses the settings of the trials of a sweep."""
+
     def choose(self, number: int, known: Sequence[Trial]) -> Params:
         """Parameters for trial `number`; `known` are the others, in order: with results, or still running."""
         ...

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 class Acted(NamedTuple):
+    """What an agent did for a row of environments."""
+
     actions: np.ndarray  # for the environments
     columns: dict[str, np.ndarray]  # for learning: `actions`, where those that were chosen are others. No other is kept
     carry: Carried | None

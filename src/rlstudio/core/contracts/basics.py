@@ -29,6 +29,8 @@ class Segment:
 
 @runtime_checkable
 class Stateful(Protocol):
+    """What a checkpoint saves and puts back: its state as tensors, arrays and plain JSON values."""
+
     def state_dict(self) -> State: ...
 
     def load_state_dict(self, state: State) -> None: ...

@@ -19,20 +19,28 @@ if TYPE_CHECKING:
 
 
 class Categorical(NamedTuple):
+    """One choice: logits of each."""
+
     logits: Tensor
 
 
 class MultiCategorical(NamedTuple):
+    """Several choices at once: the logits of all parts one after the other, `nvec` of each part."""
+
     logits: Tensor
     nvec: tuple[int, ...]
 
 
 class Gaussian(NamedTuple):
+    """Numbers from a normal distribution, clipped to the bounds where they are taken."""
+
     mean: Tensor
     log_std: Tensor
 
 
 class SquashedGaussian(NamedTuple):
+    """Numbers within bounds: tanh of a normal one, scaled and shifted."""
+
     mean: Tensor
     log_std: Tensor
     scale: Tensor

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from rlstudio.core.contracts import Lease
-from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint, StorageError
+from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint
 from rlstudio.core.version import __version__
 from rlstudio.experiment.checkpoint.loaded import Loaded, NewestGood, Rejected
 from rlstudio.experiment.checkpoint.manifest import (
@@ -35,17 +35,17 @@ from rlstudio.experiment.checkpoint.manifest import (
     TooNew,
     checkpoint_steps,
     folder_name,
-    manifest_bytes,
     read_manifest,
     read_manifests,
 )
 from rlstudio.experiment.checkpoint.migrations import MIGRATIONS, Content, migrated
+from rlstudio.experiment.checkpoint.publishing import Publisher
 from rlstudio.experiment.checkpoint.segments import Segments
-from rlstudio.experiment.checkpoint.state_hash import combine, hash_tree, state_hash, state_tree_of
-from rlstudio.storage.folder import Folder, temporary
-from rlstudio.storage.safetensors_file import read_tensors, write_tensors
-from rlstudio.storage.state_tree import Tree, rebuild, to_bytes
-from rlstudio.storage.verified import MANIFEST, open_verified
+from rlstudio.experiment.checkpoint.state_hash import hash_tree, state_hash, state_tree_of
+from rlstudio.storage.folder import Folder
+from rlstudio.storage.safetensors_file import read_tensors
+from rlstudio.storage.state_tree import Tree, rebuild
+from rlstudio.storage.verified import open_verified
 
 __all__ = [
     "MIGRATIONS",
@@ -59,8 +59,6 @@ __all__ = [
     "state_hash",
 ]
 
-SWAPPED = ".swapped-"
-
 
 class Checkpoints:
     """The checkpoints of one run. Without a lease it only reads."""
@@ -68,6 +66,7 @@ class Checkpoints:
     def __init__(self, run_dir: Path, run_id: str, lease: Lease | None) -> None:
         self._folder = Folder(run_dir)
         self._segments = Segments(self._folder)
+        self._publisher = Publisher(self._folder)
         self._run_id = run_id
         self._lease = lease
         self._parent: str | None = None
@@ -79,7 +78,7 @@ class Checkpoints:
                 if self._folder.kind(name) is None:
                     self._folder.make(name)
                 self._folder.sweep(name)
-            self._mend()
+            self._publisher.mend()
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +104,7 @@ class Checkpoints:
             own: dict[str, object] = {"version": VERSION, "run_id": self._run_id, "step": step, "token": lease.token}
             own |= {"parent": self._parent, "origin": origin and vars(origin), "rlstudio": __version__}
             own |= {"segments": [vars(ref) for ref in refs], "meta": content["meta"]}
-            self._publish(tree, [ref.sha256 for ref in refs], step, {**manifest, **own}, lease)
+            self._publisher.publish(tree, refs, step, {**manifest, **own}, lease)
             info = read_manifest(self._folder, step, self._run_id)
         self._stand_at(info)
         self._saved = step
@@ -127,52 +126,6 @@ class Checkpoints:
                 return info
         except CheckpointError:
             return None
-
-    def _publish(self, tree: Tree, segments: Sequence[str], step: int, fields: dict[str, object], lease: Lease) -> None:
-        folder, target = self._folder, folder_name(step)
-        part = f"checkpoints/{temporary(str(lease.token))}"
-        try:
-            folder.make(part)
-            with folder.stream(f"{part}/{TENSORS}") as writer:
-                write_tensors(writer, tree.tensors)
-                tensors = writer.finish()
-            state = folder.create(f"{part}/{STATE}", to_bytes(tree.json))
-            fields["files"] = {TENSORS: tensors._asdict(), STATE: state._asdict()}
-            fields["state_hash"] = combine(tensors.sha256, state.sha256, segments)
-            folder.create(f"{part}/{MANIFEST}", manifest_bytes(fields))
-            folder.sync(part)
-            lease.check()
-            self._swap_in(part, target)
-        except StorageError:
-            folder.discard(part)
-            raise
-
-    def _swap_in(self, part: str, target: str) -> None:
-        """The new folder under its name; an older one of that step steps aside until the new one is safe."""
-        folder, aside = self._folder, target.replace("/", f"/{SWAPPED}")
-        old = folder.kind(target) is not None
-        if old:
-            folder.discard(aside)
-            folder.rename(target, aside)
-        try:
-            folder.rename(part, target)
-        except StorageError:
-            if old:
-                folder.rename(aside, target)
-            raise
-        folder.sync("checkpoints")
-        if old:
-            folder.delete(aside)
-
-    def _mend(self) -> None:
-        """A crash in the middle of a swap left the older folder of a step aside: it takes its place again."""
-        for name in self._folder.names("checkpoints"):
-            if name.startswith(SWAPPED):
-                aside, target = f"checkpoints/{name}", f"checkpoints/{name.removeprefix(SWAPPED)}"
-                if self._folder.kind(target) is None:
-                    self._folder.rename(aside, target)
-                else:
-                    self._folder.delete(aside)
 
     def prune(self, keep_last: int, keep: set[int]) -> None:
         """Keep the newest `keep_last` checkpoints and those at the steps in `keep`; remove the others.

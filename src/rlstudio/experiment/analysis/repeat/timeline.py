@@ -43,7 +43,7 @@ class Beginning:
     step: int
     of: str  # the run or bundle, for a message
     run_id: str | None = None  # None: the weights of a bundle
-    manifest_sha256: str = ""
+    state_hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _is_of_a_break(events: list[dict[str, object]]) -> bool:
 def _beginning(folder: RunFolder, kept: tuple[CheckpointInfo, ...]) -> Beginning | None:
     origin = kept[0].origin if kept else None
     if origin is not None:
-        return Beginning(origin.step, f"run {origin.run_id}", origin.run_id, origin.manifest_sha256)
+        return Beginning(origin.step, f"run {origin.run_id}", origin.run_id, origin.state_hash)
     weights = (recorded_lineage(folder) or {}).get("weights")
     if isinstance(weights, dict):
         return Beginning(0, str(weights.get("version") or weights.get("bundle")))

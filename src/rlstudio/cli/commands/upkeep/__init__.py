@@ -1,0 +1,1 @@
+"""Commands that keep up what is stored."""
