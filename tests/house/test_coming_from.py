@@ -89,8 +89,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     monkeypatch.setattr("rlstudio.control.queue.run_group.of_this_machine", lambda: Slots(1))  # no worker beside
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # it gets this folder, and the next page has another
     yield tmp_path
-    sys.modules.pop("corridor", None)  # the next page has one of the same name elsewhere
+    sys.modules.pop("corridor", None)
 
 
 class Typist:
