@@ -29,8 +29,9 @@ def fill(server: PageServer) -> None:
         "/sweeps/search": sweep(),
         "/sweeps/search/best": {"yaml": preset("ppo/quickstart")},
         "/models": {"versions": versions()},
-        "/models/walker": {"name": "walker", "versions": versions(), "history": history()},
+        "/models/walker": {"name": "walker", "versions": versions(), "history": history(), "before": 1},
         "/queue": queue(server),
+        "/metrics.csv": {},
         "/schema": experiment_schema(),
         "/catalog": catalog(),
         "/presets/ppo/quickstart": {"yaml": preset("ppo/quickstart")},
@@ -121,7 +122,16 @@ def sweep() -> Document:
     shared = {"metric": METRIC, "direction": "maximize", "seeds": [0, 1], "sampler": "random", "pruner": "asha"}
     importance = {"train.lr": 0.7, "train.passes": 0.31, "train.gamma": 0.12}
     plan = {"planned": 20, "epochs": 9, "rungs": [2, 4], "space": space, "importance": importance}
-    return {"name": "search", "state": "RUNNING", "env_steps": 98_304, "best": 2, "trials": trials, **shared, **plan}
+    return {
+        "name": "search",
+        "state": "RUNNING",
+        "env_steps": 98_304,
+        "paused": 2,
+        "best": 2,
+        "trials": trials,
+        **shared,
+        **plan,
+    }
 
 
 def _trial(number: int, draw: random.Random) -> Document:
@@ -136,6 +146,8 @@ def _trial(number: int, draw: random.Random) -> Document:
     results = {str(epoch): {"0": value + 5, "1": value - 5}}
     runs = [f"20261118-1300{number:02d}-{seed}" for seed in (0, 1)]
     shared = {"number": number, "name": trial_name(number), "state": state, "params": params, "message": ""}
+    if number == 9:  # has only begun
+        return {**shared, "value": None, "bound": None, "epoch": 0, "results": {}, "runs": runs}
     return {**shared, "value": value, "bound": value - 5, "epoch": epoch, "results": results, "runs": runs}
 
 
@@ -195,6 +207,7 @@ def queue(server: PageServer) -> Document:
         "not_recorded": [],
         "workers": [worker],
         "slots": slots,
+        "in_use": {"cpus": 2, "gpus": 1, "memory_mb": 8192},
     }
 
 

@@ -207,8 +207,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _part(self, run: Document, part: str, query: dict[str, list[str]]) -> Any:
         if not part:
             checkpoints = [
-                {"step": step, "epoch": step // 2048, "state_hash": f"{step:064x}", "exact": True, "size": 115_474}
-                for step in (8192, 20480)
+                {
+                    "step": step,
+                    "epoch": step // 2048,
+                    "state_hash": f"{step:064x}",
+                    "exact": True,
+                    "size": 115_474,
+                    "tags": tags,
+                }
+                for step, tags in ((8192, ["best"]), (20480, ["last"]))
             ]
             relatives = [
                 {**{name: run[name] for name in ("id", "name", "state", "env_steps", "parent_id")}, "depth": 0}
@@ -223,8 +230,12 @@ class _Handler(BaseHTTPRequestHandler):
             }
         if part == "series":
             return self._series(run, query)
+        events = [
+            {"seq": seq, "time": 1.77e9, "kind": kind, "reason": "user", "state_hash": "0" * 64}
+            for seq, kind in enumerate(("created", "running", "checkpointed", "interrupted", "resumed", "completed"), 1)
+        ]
         return {
-            "events": {"items": [{"seq": 1, "time": 1.77e9, "kind": "created"}], "next": 1},
+            "events": {"items": events, "next": len(events)},
             "artifacts": {"items": []},
             "config": {"yaml": f"name: {run['name']}\ntrain:\n  lr: 0.001\n", "config": {}, "changes": None},
             "log": {"text": "epoch 1/60\n", "offset": 0, "end": 11},

@@ -32,6 +32,9 @@ def test_the_pointer_reads_every_curve_and_a_drag_zooms(page: Page, made_up: Pag
     reading = page.locator(".reading")
     expect(reading).to_contain_text("training return")
     expect(reading).to_contain_text("evaluation")
+    expect(reading).to_have_count(1)
+    other = page.locator(".charts .panel").filter(has=page.locator("figure[aria-label^='train/kl']"))
+    expect(other.locator(".pointed")).to_have_text(re.compile(r"\d"))  # where the pointer is, not at the end
     box = plot.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 200, box["y"] + 80)
@@ -46,6 +49,23 @@ def test_the_pointer_reads_every_curve_and_a_drag_zooms(page: Page, made_up: Pag
     page.keyboard.press("h")
     expect(page).to_have_url(re.compile(r"(?=.*log=1)(?=.*smooth=0\.3)(?=.*x=time)"))
     expect(page.get_by_role("button", name="Log", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_address_keeps_up_with_a_wheel_that_turns_long(page: Page, made_up: PageServer) -> None:
+    """A browser refuses more than 200 changes of the address in ten seconds."""
+    open_newest(page, made_up)
+    over = page.locator(".u-over").first
+    over.hover(position={"x": 300, "y": 100})
+    turn = """(over) => { for (let i = 0; i < 500; i++) over.dispatchEvent(new WheelEvent("wheel", {
+      deltaY: i % 2 ? 9 : -10, ctrlKey: true, bubbles: true, cancelable: true, clientX: innerWidth / 2, clientY: 300,
+    })); }"""
+    over.evaluate(turn)
+    expect(page).to_have_url(re.compile("zoom="))
+    shown = page.evaluate("location.hash")
+    page.reload()
+    expect(page.locator(".u-over").first).to_be_visible()
+    assert page.evaluate("location.hash") == shown
+    expect(page.get_by_role("button", name="Whole run")).to_be_enabled()
 
 
 def test_every_part_of_a_run_has_a_place(page: Page, made_up: PageServer) -> None:

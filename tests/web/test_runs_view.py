@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from playwright.sync_api import Page, expect
 
@@ -40,8 +41,14 @@ def test_filter_order_and_groups_are_in_the_address(page: Page, made_up: PageSer
     page.get_by_label("Group").select_option("name")
     expected = [run for run in made_up.runs.values() if run["algo"] == "sac" and "hopper" in run["id"]]
     expect(page.locator(".grid-foot")).to_contain_text(f"{len(expected):,} runs")
+    expect(page.locator(".sparkline").first.locator("path")).to_have_count(8)  # those of its first runs
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Note").check()
+    page.get_by_role("checkbox", name="Seed").uncheck()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("columnheader", name="Note")).to_be_visible()
     page.locator(".group-name").first.click()
-    for part in ("q=hopper", "algo=sac", "sort=-eval", "group=name", "open=sac-hopper-lr"):
+    for part in ("show=note", "hide=seed", "q=hopper", "algo=sac", "sort=-eval", "group=name", "open=sac-hopper-lr"):
         assert part in page.url
     before = page.locator(".grid-rows").inner_text()
     best = max(expected, key=lambda run: run["eval_return"] or 0)
@@ -66,12 +73,21 @@ def test_keys_select_and_what_is_selected_is_tagged_stopped_and_removed(page: Pa
     page.get_by_role("button", name="Tag", exact=True).last.click()
     expect(page.locator(".chip", has_text="tonight")).to_have_count(2)
     assert running[0]["tags"] == running[1]["tags"] == ["tonight"]
+    page.keyboard.press("n")
+    page.get_by_label("Note", exact=True).fill("look again")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".note-mark")).to_have_count(2)
+    assert running[0]["note"] == running[1]["note"] == "look again"
+    with page.expect_download() as file:
+        bar.get_by_role("button", name="CSV").click()
+    assert file.value.suggested_filename == "metrics-of-2-runs.csv"
+    assert unquote(file.value.url).endswith(f"metrics.csv?runs={running[0]['id']},{running[1]['id']}")
     page.keyboard.press("s")
     page.get_by_role("button", name="Stop 2 runs").click()
     expect(page.locator(".grid-foot")).to_contain_text("1 run,")
     assert [run["state"] for run in running] == ["STOPPING", "STOPPING", "RUNNING"]
     for run in running[:2]:
-        run |= {"state": "INTERRUPTED", "tags": []}
+        run |= {"state": "INTERRUPTED", "tags": [], "note": ""}
         made_up.publish("run", run)
     page.goto(made_up.url + "#/runs?state=interrupted")
     expect(page.get_by_text(running[0]["handle"], exact=True)).to_be_visible()

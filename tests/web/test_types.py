@@ -12,7 +12,8 @@ from rlstudio.server.api.routers import routers
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.app import create_app
 
-TYPES = (Path(__file__).parents[2] / "web/src/api/types.ts").read_text()
+SOURCES = Path(__file__).parents[2] / "web/src"
+TYPES = "".join(file.read_text() for file in (SOURCES / "api/types.ts", *SOURCES.glob("views/*/types.ts")))
 SCHEMAS = {
     "Run": "RunSchema",
     "RunDetail": "WholeRunSchema",
@@ -26,6 +27,17 @@ SCHEMAS = {
     "RunEvent": "EventSchema",
     "LogPart": "LogTextSchema",
     "Artifact": "ArtifactSchema",
+    "Comparison": "ComparisonSchema",
+    "GroupResult": "GroupResultSchema",
+    "GroupCurve": "GroupCurveSchema",
+    "QueueDocument": "QueueSchema",
+    "Worker": "WorkerSchema",
+    "SweepRow": "SweepRowSchema",
+    "SweepDocument": "SweepSchema",
+    "Trial": "TrialSchema",
+    "Version": "VersionSchema",
+    "Decision": "DecisionSchema",
+    "ModelDocument": "ModelSchema",
 }
 """Type of the page -> schema of the server."""
 

@@ -2,7 +2,7 @@
  * Places of the page: `#/runs/7761?tab=log`. All state of a view that a colleague should see is in the address, so that
  * every address is a permalink. The part after `#` never reaches the server, whose own `/runs/ID` answers JSON.
  */
-import { computed, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
 
 export interface Place {
   /** The path in parts: `["runs", "7761"]`. */
@@ -10,17 +10,40 @@ export interface Place {
   query: URLSearchParams;
 }
 
-function read(): Place {
-  const hash = location.hash.replace(/^#\/?/, "");
-  const [path = "", search = ""] = hash.split("?", 2);
+function parse(address: string): Place {
+  const [path = "", search = ""] = address.replace(/^#\/?/, "").split("?", 2);
   return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(search) };
 }
 
-export const place = signal<Place>(read());
-export const viewName = computed(() => place.value.path[0] ?? "");
+export const place = signal<Place>(parse(location.hash));
+const pathText = computed(() => place.value.path.map(encodeURIComponent).join("/"));
+/** The path alone, for what does not care about the query. */
+export const path = computed(() => pathText.value.split("/").filter(Boolean).map(decodeURIComponent));
 
+/** Browsers refuse an address that changes more than 200 times in 10 s, as it would while a wheel or a slider turns. */
+const PACE_MS = 120;
+let waiting: string | null = null;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+function write(): void {
+  timer = undefined;
+  if (waiting === null) return;
+  history.replaceState(null, "", waiting);
+  waiting = null;
+  timer = setTimeout(write, PACE_MS);
+}
+
+function writeNow(): void {
+  clearTimeout(timer);
+  write();
+}
+
+// Whoever leaves by a link, or loads the page again, leaves the newest address behind.
+window.addEventListener("click", writeNow, { capture: true });
+window.addEventListener("pagehide", writeNow);
 window.addEventListener("hashchange", () => {
-  place.value = read();
+  waiting = null;
+  place.value = parse(location.hash);
 });
 
 type Query = Record<string, string | number | boolean | null | undefined> | URLSearchParams;
@@ -39,13 +62,24 @@ export function href(path: readonly string[], query: Query = {}): string {
 
 /** Goes to a place; `replace` leaves no step behind for the back button. */
 export function go(address: string, replace = false): void {
-  if (replace) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
-  place.value = read();
+  if (replace) {
+    waiting = address;
+    if (timer === undefined) write();
+  } else {
+    writeNow();
+    history.pushState(null, "", address);
+  }
+  place.value = parse(address);
 }
 
-/** One value of the query; "" where it is not set. */
-export const param = (name: string): string => place.value.query.get(name) ?? "";
+const params = new Map<string, ReadonlySignal<string>>();
+
+/** One value of the query; "" where it is not set. Who reads it hears of its changes alone. */
+export function param(name: string): string {
+  let value = params.get(name);
+  if (!value) params.set(name, (value = computed(() => place.value.query.get(name) ?? "")));
+  return value.value;
+}
 
 /** Changes values of the query and keeps the others. An empty value goes away. */
 export function setParams(changes: Record<string, string | number | boolean | null | undefined>, replace = true): void {

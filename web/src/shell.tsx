@@ -6,7 +6,7 @@ import { connection, resyncs, retryIn, retryNow } from "./api/stream";
 import type { Me } from "./api/types";
 import { bindings, useKeys } from "./keys";
 import { Palette, paletteOpen } from "./palette";
-import { go, href, place, viewName } from "./router";
+import { go, href, path } from "./router";
 import { SignIn } from "./signin";
 import { theme, toggleTheme } from "./theme";
 import { Blank } from "./ui/blank";
@@ -36,7 +36,8 @@ export function Shell() {
   });
 
   if (signedOut.value) return <SignIn />;
-  const view = VIEWS.find((candidate) => candidate.name === viewName.value) ?? (viewName.value ? undefined : VIEWS[0]);
+  const [name] = path.value;
+  const view = name === undefined ? VIEWS[0] : VIEWS.find((candidate) => candidate.name === name);
   return (
     <div class="shell">
       <a class="skip" href="#content" onClick={(event) => (event.preventDefault(), document.getElementById("content")?.focus())}>
@@ -63,7 +64,7 @@ function Content({ view }: { view: View | undefined }) {
         <a href={href(["runs"])}>Go to the runs</a>
       </Blank>
     );
-  return <Lazy key={view.name} name={view.name} what={view.title.toLowerCase()} load={view.load} props={{ rest: place.value.path.slice(1) }} />;
+  return <Lazy key={view.name} name={view.name} what={view.title.toLowerCase()} load={view.load} props={{ rest: path.value.slice(1) }} />;
 }
 
 /** `/` goes to the search of the view, and to the palette where a view has none. */

@@ -38,7 +38,7 @@ export function SignIn() {
         <Mark />
       </span>
       <h1>Sign in</h1>
-      {wasIn && <p>The session is over: the server was started again, or nobody looked for twelve hours. This page goes on where it was.</p>}
+      {wasIn && <p>The session is over: its token counts no longer, or nobody looked for twelve hours. This page goes on where it was.</p>}
       <p>
         Open the link that <code>rlctl serve</code> printed when it started, or paste its token here.
       </p>

@@ -22,6 +22,7 @@ from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.roles import Role
+from rlstudio.server.http.sessions import BrowserSessions
 from rlstudio.server.http.token_file import write_token
 from rlstudio.server.http.tokens import FROM_FILE, Tokens, new_secret
 from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of, url_of
@@ -72,8 +73,8 @@ def serve_studio(
 ) -> None:
     """Until Ctrl-C or SIGTERM. Runs are processes of their own and go on."""
     with listen(place) as listener, contextlib.closing(Service(runs_dir, imports)) as service:
-        tokens = Tokens(service.looking.state_dir)
-        access = Access(tokens, cookie=f"{COOKIE}_{listener.getsockname()[1]}")
+        tokens, sessions = Tokens(service.looking.state_dir), BrowserSessions(service.looking.state_dir)
+        access = Access(tokens, sessions=sessions, cookie=f"{COOKIE}_{listener.getsockname()[1]}")
         hosts = names_of(listener, place.allowed_hosts)
         app = studio_app(service, tokens=tokens, access=access, hosts=hosts, complain=complain)
         if token_file is not None:
@@ -90,7 +91,7 @@ def serve_studio(
                 say("the dashboard is not built: make web")
             say("stop with Ctrl-C; runs go on")
 
-        with _scheduling(runs_dir, slots, complain):
+        with contextlib.closing(sessions), _scheduling(runs_dir, slots, complain):
             Server(app, listener, certificate=place.certificate).serve_until_stopped(ready)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from rlstudio.control.registry.records import Stage, Version
-from rlstudio.control.registry.registry import Registry
+from rlstudio.control.registry.registry import Registry, before_production
 from rlstudio.control.store.database import Database, ReadOnlyDatabase
 from rlstudio.core.errors import Conflict, UnknownName, UserError
 from support.histories import stages_after
@@ -125,6 +125,10 @@ def test_going_back_step_by_step(registry: Registry) -> None:
         rollback(registry)
     registry.promote("walker", 3, Stage.PRODUCTION)
     assert rollback(registry).version == 1
+    for version in (2, 1, 3):
+        registry.promote("walker", version, Stage.PRODUCTION)
+    assert [rollback(registry).version for _ in range(3)] == [1, 2, 1]
+    assert before_production(registry.history("walker")) is None
     adds_up(registry)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from rlstudio.cli.app import main
 from rlstudio.control.store.records import RunRequest
 from rlstudio.server.api.routers import PREFIX
+from rlstudio.server.api.routes.measured import metrics_csv, metrics_csv_of_runs
 from support.api_world import api_over, quoted
 from support.path_vectors import TEXTS
 from support.reading_world import tree
@@ -61,6 +63,29 @@ def test_queue_sweep_and_models_are_those_of_the_command_line(api, runs_dir, cap
     mine, theirs = api.get("/queue"), printed(capsys, "queue", "--json", "--runs-dir", runs_dir)
     for name in ("running", "queued", "paused", "not_recorded"):
         assert [row["id"] for row in mine[name]] == [row["id"] for row in theirs[name]]
+    assert mine["workers"] == theirs["workers"]
+    assert mine["in_use"]["cpus"] == len(mine["running"]) > 0
+    assert mine["slots"].keys() == mine["in_use"].keys()
+
+
+def test_metrics_of_several_runs_are_one_table(api, world):
+    """A run that waits has measured nothing and is no row."""
+
+    async def lines(response):
+        return "".join([part async for part in response.body_iterator]).splitlines()
+
+    def read(route, runs):
+        return asyncio.run(lines(route(None, api.service, runs, "")))
+
+    alone = read(metrics_csv, world.trained_folder_only)
+    several = ",".join(row["id"] for row in api.get("/runs")["items"])
+    assert world.queued in several
+    first, *rows = read(metrics_csv_of_runs, several)
+    assert first == "id,name,seed," + alone[0]
+    mine = [row for row in rows if row.startswith(world.trained_folder_only)]
+    assert len(mine) > 10
+    assert [row.split(",", 3)[3] for row in mine] == alone[1:]
+    assert api.ask("GET", "/metrics.csv?runs=").status == 422
 
 
 def test_no_get_changes_anything(api, world, runs_dir):

@@ -9,12 +9,13 @@ import pytest
 from fastapi import APIRouter
 
 from rlstudio.core.errors import Conflict, StorageError, UnknownName, UserError
-from rlstudio.server.http.access import ONE_TIME_SECONDS, SESSION_SECONDS, Access
+from rlstudio.server.http.access import ONE_TIME_SECONDS, Access
 from rlstudio.server.http.accounts.login import login_routes
 from rlstudio.server.http.accounts.routes import account_routes
-from rlstudio.server.http.callers import Actor, Reader
+from rlstudio.server.http.callers import Actor, Caller, Reader
 from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.roles import Role
+from rlstudio.server.http.sessions import SESSION_SECONDS, BrowserSessions
 from rlstudio.server.http.tokens import DAY, Tokens
 from support.http_app import HOST, ask, made
 
@@ -131,6 +132,38 @@ def test_the_form_takes_a_token_and_a_session_ends_with_it(app, tokens):
     assert ask(app, "POST", "/change", None, headers=cookie).status == 403
     tokens.revoke("laptop")
     assert ask(app, "GET", "/me", None, headers=cookie).status == 401
+
+
+def test_a_session_outlives_its_server(tokens, clock, tmp_path):
+    """Not one that began with a token of that server alone, nor one that was ended, unused for long, or revoked."""
+
+    def server():
+        access = Access(tokens, sessions=BrowserSessions(tmp_path, lambda: clock.now), clock=lambda: clock.now)
+        access.allow("of-this-process", Caller("token-file", Role.ACT))
+        return access
+
+    def name(access, cookie):
+        caller = access.caller(None, f"rlstudio_session={cookie}")
+        return caller and caller.name
+
+    _, laptop = tokens.add("laptop", Role.READ)
+    _, phone = tokens.add("phone", Role.READ)
+    first = server()
+    given = [first.one_time_token(), laptop, phone, "of-this-process", first.one_time_token()]
+    cookies = [first.begin_session(secret) for secret in given]
+    first.end_session(f"rlstudio_session={cookies[4]}")
+    tokens.revoke("phone")
+    second = server()
+    assert [name(second, cookie) for cookie in cookies] == ["operator", "laptop", None, None, None]
+    files = [file.read_text() for file in (tmp_path / "server/sessions").iterdir()]
+    assert len(files) == 2
+    assert not any(secret in text for text in files for secret in (*cookies, *given))
+    clock.now += SESSION_SECONDS - 1
+    assert name(second, cookies[0]) == "operator"
+    second.sessions.close()
+    clock.now += 2
+    third = server()
+    assert [name(third, cookie) for cookie in cookies[:2]] == ["operator", None]
 
 
 def test_signing_out(app, access):

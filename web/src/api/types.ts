@@ -60,7 +60,7 @@ export interface Checkpoint {
   state_hash: string;
   exact: boolean;
   size: number;
-  tags?: string[];
+  tags: string[];
 }
 
 export interface Relative {

@@ -5,6 +5,7 @@ import { theme } from "../theme";
 import { number, seconds, short } from "../ui/format";
 import { colourOf, type Curve, prepare } from "./curve";
 import { type Hover, Plot } from "./plot";
+import { setZoom, zoom } from "./zoom";
 
 export interface ChartProps {
   /** What the chart shows, for those who do not see it. */
@@ -15,24 +16,23 @@ export interface ChartProps {
   /** 0 to 1 */
   smoothing?: number;
   xKind?: "steps" | "seconds";
-  range?: [number, number] | null;
-  onRange?: (range: [number, number] | null) => void;
   legend?: boolean;
+  /** Hears what its first curve has where the pointer is, in this chart or another one; null where it is nowhere. */
+  onRead?: (value: number | null) => void;
   children?: ComponentChildren;
 }
 
 const READ = 14;
 
 /** Curves with axes. Drag or Ctrl and the wheel zoom, a double click goes back, the pointer reads all curves at once. */
-export function Chart({ label, curves, height = 220, log = false, smoothing = 0, xKind = "steps", range, onRange, legend = false, children }: ChartProps) {
+export function Chart({ label, curves, height = 220, log = false, smoothing = 0, xKind = "steps", legend = false, onRead, children }: ChartProps) {
   const element = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | null>(null);
   const hover = useSignal<Hover | null>(null);
-  const own = useSignal<[number, number] | null>(null);
-  const shown = range === undefined ? own.value : range;
   const prepared = useMemo(() => curves.map((curve) => prepare(curve, smoothing)), [curves, smoothing]);
-  const zoomed = useRef(onRange);
-  zoomed.current = onRange;
+
+  const reader = useRef(onRead);
+  reader.current = onRead;
 
   useLayoutEffect(() => {
     const at = element.current;
@@ -42,7 +42,8 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
       log,
       height,
       onHover: (value) => (hover.value = value),
-      onZoom: (value) => (zoomed.current ? zoomed.current(value) : (own.value = value)),
+      onRead: (readings) => reader.current?.(readings[0]?.value ?? null),
+      onZoom: setZoom,
     });
     plot.current = made;
     const observer = new ResizeObserver(() => made.resize(at.clientWidth));
@@ -54,7 +55,7 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
     };
   }, [xKind, log, height]);
 
-  useLayoutEffect(() => plot.current?.set(prepared, shown, smoothing > 0), [prepared, shown, xKind, log, height]);
+  useLayoutEffect(() => plot.current?.set(prepared, zoom.value, smoothing > 0), [prepared, zoom.value, xKind, log, height]);
   useEffect(() => plot.current?.recolour(), [theme.value]);
 
   return (
@@ -64,7 +65,7 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
       {hover.value && <Readings hover={hover.value} xKind={xKind} />}
       {legend && (
         <figcaption class="legend">
-          {curves.map((curve) => (
+          {curves.filter((curve) => !curve.faint).map((curve) => (
             <span key={curve.name} title={curve.name}>
               <i class="dot" style={{ "--dot": colourOf(curve.colour) }} />
               <span class="cut">{curve.name}</span>

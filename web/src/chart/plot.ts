@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import { axis, seconds } from "../ui/format";
 import { COLOURS, extent, heights, nearest, type Prepared } from "./curve";
 import { drawBand, drawLine, type Frame } from "./draw";
+import type { Zoom } from "./zoom";
 
 export interface PlotOptions {
   /** "seconds" since the start are written as h:mm:ss. */
@@ -10,8 +11,10 @@ export interface PlotOptions {
   log: boolean;
   height: number;
   onHover: (hover: Hover | null) => void;
+  /** What each curve has where the pointer is, in this chart or in another one of the view; empty where it is nowhere. */
+  onRead: (readings: readonly Reading[]) => void;
   /** Somebody zoomed (a range) or went back (null). */
-  onZoom: (range: [number, number] | null) => void;
+  onZoom: (zoom: Zoom) => void;
 }
 
 export interface Reading {
@@ -32,13 +35,15 @@ export interface Hover {
 const PAD = 0.06;
 const WHEEL = 1.0018;
 const TOUCHED_PX = 40;
+/** The charts of the page: where the pointer is in one of them, all are read. */
+const plots = new Set<Plot>();
 
 export class Plot {
   private readonly chart: uPlot;
   private readonly dots: HTMLCanvasElement;
   private curves: readonly Prepared[] = [];
   private smoothed = false;
-  private range: [number, number] | null = null;
+  private zoom: Zoom = null;
   private colours: string[] = [];
   private lit: Prepared | null = null;
 
@@ -54,9 +59,11 @@ export class Plot {
     this.chart.over.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     this.chart.over.addEventListener("dblclick", () => this.options.onZoom(null));
     this.chart.over.addEventListener("mouseleave", () => this.leave());
+    plots.add(this);
   }
 
   destroy(): void {
+    plots.delete(this);
     this.chart.destroy();
   }
 
@@ -68,10 +75,10 @@ export class Plot {
   }
 
   /** Other curves or another part of x. */
-  set(curves: readonly Prepared[], range: [number, number] | null, smoothed: boolean): void {
+  set(curves: readonly Prepared[], zoom: Zoom, smoothed: boolean): void {
     this.curves = curves;
     this.smoothed = smoothed;
-    this.range = range;
+    this.zoom = zoom;
     this.show();
   }
 
@@ -121,7 +128,9 @@ export class Plot {
 
   /** Scales follow what is in sight: y fits the curves between the two ends of x. */
   private show(): void {
-    const [min, max] = this.range ?? extent(this.curves);
+    let [min, max] = this.zoom ?? extent(this.curves);
+    // A curve of one point stands in the middle.
+    if (min === max) [min, max] = [min - (min / 2 || 1), max + (max / 2 || 1)];
     const { log } = this.options;
     let [low, high] = heights(this.curves, min, max, log);
     if (!(low <= high)) [low, high] = log ? [0.1, 1] : [0, 1];
@@ -133,7 +142,7 @@ export class Plot {
       [low, high] = [low >= 0 && low - pad < 0 ? 0 : low - pad, high + pad];
     }
     this.chart.batch(() => {
-      this.chart.setScale("x", { min, max: max > min ? max : min + 1 });
+      this.chart.setScale("x", { min, max });
       this.chart.setScale("y", { min: low, max: high });
     });
   }
@@ -156,17 +165,18 @@ export class Plot {
     const frame = this.frame(ctx);
     ctx.save();
     ctx.beginPath();
-    // A line at the edge of the scale is not cut in half.
-    const edge = 2 * devicePixelRatio;
-    ctx.rect(bbox.left, bbox.top - edge, bbox.width, bbox.height + 2 * edge);
+    // Neither a line nor the only point of a curve is cut in half at the edge of the scale.
+    const edge = 3 * devicePixelRatio;
+    ctx.rect(bbox.left - edge, bbox.top - edge, bbox.width + 2 * edge, bbox.height + 2 * edge);
     ctx.clip();
     for (const prepared of this.curves) drawBand(frame, prepared, this.colour(prepared));
     const crowd = this.curves.length > 12;
+    const chosen = this.curves.some(({ curve }) => curve.faint); // the others stand out
     for (const prepared of this.curves) {
       const { faint, dashed } = prepared.curve;
       const style = { colour: this.colour(prepared), dashed: dashed === true };
       if (this.smoothed && !crowd) drawLine(frame, prepared.x, prepared.raw, { ...style, width: 1, opacity: 0.22 });
-      drawLine(frame, prepared.x, prepared.y, { ...style, width: faint || crowd ? 1 : 1.6, opacity: faint ? 0.38 : 1 });
+      drawLine(frame, prepared.x, prepared.y, { ...style, width: faint ? 1 : chosen ? 2.2 : crowd ? 1 : 1.6, opacity: faint ? 0.38 : 1 });
     }
     if (this.lit && this.curves.length > 1) drawLine(frame, this.lit.x, this.lit.y, { colour: this.colour(this.lit), dashed: false, width: 2.6, opacity: 1 });
     ctx.restore();
@@ -176,6 +186,38 @@ export class Plot {
     const left = this.chart.cursor.left ?? -1;
     if (left < 0 || !this.curves.length) return this.leave();
     const x = this.chart.posToVal(left, "x");
+    const readings = this.read(x);
+    const top = this.chart.cursor.top ?? 0;
+    const distance = (reading: Reading): number => Math.abs(this.chart.valToPos(reading.value, "y") - top);
+    let closest: Reading | undefined;
+    for (const reading of readings) if (!closest || distance(reading) < distance(closest)) closest = reading;
+    this.light(closest?.curve ?? null);
+    this.options.onHover({ x: closest?.at ?? x, left: left + (this.chart.over.offsetLeft || 0), width: this.chart.width, readings, nearest: closest });
+    for (const other of plots) if (other !== this && other.options.xKind === this.options.xKind) other.follow(x);
+  }
+
+  private leave(): void {
+    this.light(null);
+    this.drawDots([]);
+    this.options.onHover(null);
+    for (const other of plots) if (other !== this) other.follow(null);
+    this.options.onRead([]);
+  }
+
+  /** The pointer is at this x of another chart. */
+  private follow(x: number | null): void {
+    const inside = x !== null && x >= (this.chart.scales["x"]?.min ?? 0) && x <= (this.chart.scales["x"]?.max ?? 0);
+    this.chart.setCursor({ left: inside ? this.chart.valToPos(x, "x") : -10, top: 0 }, false);
+    if (inside) this.read(x);
+    else {
+      this.drawDots([]);
+      this.options.onRead([]);
+    }
+  }
+
+  /** The values of all curves at x, the highest first. */
+  private read(x: number): Reading[] {
+    const left = this.chart.valToPos(x, "x");
     const readings: Reading[] = [];
     for (const curve of this.curves) {
       const index = nearest(curve.x, x);
@@ -185,20 +227,10 @@ export class Plot {
       // A curve that ended long before this place has nothing to say here.
       if (Number.isFinite(value) && Math.abs(this.chart.valToPos(at, "x") - left) < TOUCHED_PX) readings.push({ at, value, curve });
     }
-    const top = this.chart.cursor.top ?? 0;
-    const distance = (reading: Reading): number => Math.abs(this.chart.valToPos(reading.value, "y") - top);
-    let closest: Reading | undefined;
-    for (const reading of readings) if (!closest || distance(reading) < distance(closest)) closest = reading;
     readings.sort((a, b) => b.value - a.value);
-    this.light(closest?.curve ?? null);
     this.drawDots(readings);
-    this.options.onHover({ x: closest?.at ?? x, left: left + (this.chart.over.offsetLeft || 0), width: this.chart.width, readings, nearest: closest });
-  }
-
-  private leave(): void {
-    this.light(null);
-    this.drawDots([]);
-    this.options.onHover(null);
+    this.options.onRead(readings);
+    return readings;
   }
 
   /** The curve nearest to the pointer is drawn once more on top; nothing is where there is only one. */
@@ -238,7 +270,7 @@ export class Plot {
     if (!event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     const [first, last] = extent(this.curves);
-    const [min, max] = this.range ?? [first, last];
+    const [min, max] = this.zoom ?? [first, last];
     const centre = this.chart.posToVal(event.offsetX, "x");
     const factor = WHEEL ** (event.deltaY || event.deltaX);
     const from = Math.max(first, centre - (centre - min) * factor);

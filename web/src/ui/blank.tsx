@@ -12,12 +12,16 @@ export function Blank({ title, children }: { title: string; children?: Component
   );
 }
 
-export function Failed({ error, retry }: { error: ApiError; retry?: () => void }) {
+/** `children`: where else to go, such as to the list of what was not found. */
+export function Failed({ error, retry, children }: { error: ApiError; retry?: () => void; children?: ComponentChildren }) {
   return (
     <div class="blank" role="alert">
       <strong>{error.status === 404 ? "Not found" : "This could not be loaded"}</strong>
       <p>{error.message}</p>
-      {retry && <Button onClick={retry}>Try again</Button>}
+      <span class="toolbar">
+        {retry && <Button onClick={retry}>Try again</Button>}
+        {children}
+      </span>
     </div>
   );
 }

@@ -8,11 +8,15 @@ export function Dialog({ title, wide, onClose, children }: { title: string; wide
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    element.current?.showModal();
+    const shown = element.current;
+    shown?.showModal();
+    // The browser takes the first control, which then looks as if it were chosen.
+    if (shown && !shown.querySelector("[autofocus]")) shown.focus();
   }, []);
   return (
     <dialog
       ref={element}
+      tabIndex={-1}
       class={wide ? "wide" : ""}
       aria-labelledby={id}
       onClose={onClose}

@@ -32,7 +32,7 @@ const PATHS = {
   link: "M6.5 9.5l3-3M7 4.5l1.2-1.2a2.7 2.7 0 0 1 4 4L11 8.5M9 11.5l-1.2 1.2a2.7 2.7 0 0 1-4-4L5 7.5",
   reset: "M3 8a5 5 0 1 1 1.5 3.5M3 12.5V9.5h3",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
-  grip: "M6 4h.01M10 4h.01M6 8h.01M10 8h.01M6 12h.01M10 12h.01",
+  note: "M3.5 2.5h9v7.5L9.5 13.5h-6ZM12.5 10h-3v3.5M6 5.5h4M6 8h2.5",
 } as const;
 
 export type IconName = keyof typeof PATHS;

@@ -19,7 +19,7 @@ const HOLLOW: readonly RunState[] = ["QUEUED", "CANCELLED"];
 /** The state of a run with its reason as a tooltip; shape and word say it too, not only the colour. */
 export function State({ run }: { run: Pick<Run, "state" | "reason" | "message" | "paused"> }) {
   const word = run.state === "INTERRUPTED" && run.paused ? "paused" : run.state.toLowerCase();
-  const why = [run.reason, run.message].filter(Boolean).join(": ");
+  const why = [run.reason.replaceAll("_", " "), run.message].filter(Boolean).join(": ");
   return (
     <span class={`state tone-${STATE_TONES[run.state]} ${MOVING.includes(run.state) ? "moving" : ""} ${HOLLOW.includes(run.state) ? "hollow" : ""}`} title={why || undefined}>
       {word}

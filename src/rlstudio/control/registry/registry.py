@@ -9,7 +9,7 @@ by then. Every change leaves a row in the audit log, which adds up to the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -134,23 +134,26 @@ class Registry:
         current = self.production(model)
         if current is None:
             raise Conflict(f"model {model}: nothing is in production, so there is nothing to go back from")
-        before = self._before(model, current.version)
+        before = before_production(self.history(model))
         if before is None:
             raise Conflict(f"model {model}: version {current.version} is the first in production; none was before")
         return current, self.get(model, before)
 
-    def _before(self, model: str, current: int) -> int | None:
-        """Going back twice goes back two steps: versions that were rolled back from do not count."""
-        line: list[int] = []
-        for decision in self.history(model):
-            if decision.stage != Stage.PRODUCTION or decision.kind == "refuse":
-                continue
-            if decision.kind == ROLLBACK and decision.version in line:
-                del line[line.index(decision.version) + 1 :]
-            else:
-                line.append(decision.version)
-        earlier = [version for version in line[:-1] if version != current]
-        return earlier[-1] if earlier else None
+
+def before_production(history: Sequence[Decision]) -> int | None:
+    """The version that a rollback of the one in production brings back. Going back twice goes back two steps: versions
+    that were rolled back from do not count."""
+    line: list[int] = []
+    for decision in history:
+        if decision.stage != Stage.PRODUCTION or decision.kind == "refuse":
+            continue
+        if decision.kind == ROLLBACK and decision.version in line:
+            while line[-1] != decision.version:
+                line.pop()
+        else:
+            line.append(decision.version)
+    earlier = [version for version in line[:-1] if version != line[-1]]
+    return earlier[-1] if earlier else None
 
 
 def refuse_stale(chosen: Version, to: Stage, current: Version | None, if_current: int | None) -> None:

@@ -7,6 +7,7 @@ from rlstudio.control.registry.documents import models_document
 from rlstudio.control.registry.records import Version
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs.listing import Listing
+from rlstudio.control.store.resources import KINDS
 from rlstudio.control.sweep.report import list_document
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps
 from rlstudio.control.workspace import Workspace
@@ -20,8 +21,12 @@ def queue_document(workspace: Workspace, listing: Listing) -> Document:
     document = view.document(lambda entry: run_row(entry, references))
     for position, row in enumerate(document["queued"], start=1):
         row["position"] = position
-    slots = {name: sum(getattr(worker, name) for worker in view.workers) for name in ("cpus", "gpus", "memory_mb")}
-    return {**document, "slots": slots}
+    runs = [entry.run for entry in view.running if entry.run]
+    return {
+        **document,
+        "slots": {kind: sum(getattr(worker, kind) for worker in view.workers) for kind in KINDS.values()},
+        "in_use": {kind: sum(getattr(run, kind) for run in runs) for kind in KINDS.values()},
+    }
 
 
 def sweeps_document(workspace: Workspace) -> Document:

@@ -1,38 +1,24 @@
 """From the headers of a request to a caller: a bearer token, or the cookie of a browser that signed in.
 
-Sessions live in the memory of the process. A page cannot send a header with an event stream, so it has a cookie, which
-scripts cannot read and other sites cannot send.
+A page cannot send a header with an event stream, so it has a cookie, which scripts cannot read and other sites cannot
+send.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
-from rlstudio.server.http.tokens import OPERATOR, Token, Tokens, digest
+from rlstudio.server.http.sessions import BrowserSessions
+from rlstudio.server.http.tokens import OPERATOR, Tokens, digest
 
 COOKIE = "rlstudio_session"
-SESSION_SECONDS = 12 * 3600.0
-"""From its last request on."""
-
 ONE_TIME_SECONDS = 24 * 3600.0
-MOST_SESSIONS = 256
 LONGEST_CREDENTIAL = 256
-
-
-@dataclass
-class _Session:
-    caller: Caller
-    token: Token | None
-    """The named token that it was begun with: when that is revoked or expires, so is the session."""
-
-    used: float
 
 
 class Access:
@@ -45,6 +31,7 @@ class Access:
         *,
         is_open: bool = False,
         cookie: str = COOKIE,
+        sessions: BrowserSessions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_open = is_open
@@ -53,7 +40,7 @@ class Access:
         self._clock = clock
         self._own: dict[str, Caller] = {}
         self._one_time: dict[str, float] = {}
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self.sessions = sessions or BrowserSessions(clock=clock)
 
     def allow(self, secret: str, caller: Caller) -> None:
         """A token of this process alone."""
@@ -79,14 +66,18 @@ class Access:
             return None
         until = self._one_time.pop(digest(secret), None)
         if until is not None:
-            return self._new_session(Caller(OPERATOR, Role.ACT), None) if self._clock() < until else None
+            return self.sessions.begin(OPERATOR, Role.ACT, outlives=True) if self._clock() < until else None
         caller = self._bearer(secret)
         if caller is None:
             return None
-        return self._new_session(caller, self._tokens.find(secret) if self._tokens is not None else None)
+        token = self._tokens.find(secret) if self._tokens is not None else None
+        # A token of this process alone ends with it, and so do its sessions.
+        return self.sessions.begin(
+            caller.name, caller.role, None if token is None else token.sha256, outlives=token is not None
+        )
 
     def end_session(self, cookies: str | None) -> None:
-        self._sessions.pop(digest(self._cookie_value(cookies)), None)
+        self.sessions.end(self._cookie_value(cookies))
 
     def _bearer(self, secret: str) -> Caller | None:
         # Looked up by its SHA-256, whose bits a caller cannot steer: no comparison tells how much of a guess was right.
@@ -98,25 +89,15 @@ class Access:
         token = self._tokens.find(secret) if self._tokens is not None else None
         return None if token is None else Caller(token.name, token.role)
 
-    def _new_session(self, caller: Caller, token: Token | None) -> str:
-        value = secrets.token_urlsafe(32)
-        self._sessions[digest(value)] = _Session(caller, token, self._clock())
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
-        return value
-
     def _by_session(self, cookies: str | None) -> Caller | None:
-        key = digest(self._cookie_value(cookies))
-        session = self._sessions.get(key)
+        value = self._cookie_value(cookies)
+        session = self.sessions.find(value)
         if session is None:
             return None
-        is_revoked = session.token is not None and (self._tokens is None or not self._tokens.is_active(session.token))
-        if is_revoked or self._clock() - session.used > SESSION_SECONDS:
-            del self._sessions[key]
+        if session.token is not None and (self._tokens is None or not self._tokens.is_active(session.token)):
+            self.sessions.end(value)
             return None
-        session.used = self._clock()
-        self._sessions.move_to_end(key)
-        return session.caller
+        return Caller(session.name, session.role)
 
     def _cookie_value(self, cookies: str | None) -> str:
         try:

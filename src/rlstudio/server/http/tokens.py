@@ -91,9 +91,9 @@ class Tokens:
                 match = token
         return match if match is not None and match.state(self._clock()) == "active" else None
 
-    def is_active(self, token: Token) -> bool:
+    def is_active(self, sha256: str) -> bool:
         """Whether a token that was found earlier may still call."""
-        return token in self._current() and token.state(self._clock()) == "active"
+        return any(token.sha256 == sha256 and token.state(self._clock()) == "active" for token in self._current())
 
     def listed(self) -> list[Token]:
         """Oldest first, also those that are revoked or expired."""

@@ -21,7 +21,7 @@ import "./compare.css";
 import { type Config, differences } from "./differences";
 import { Picker } from "./picker";
 import { Table } from "./table";
-import { type Comparison, type Curves, type GroupResult, refsOf } from "./types";
+import { type Comparison, type Curves, type GroupResult, refsOfAll } from "./types";
 
 const POINTS = 400;
 
@@ -76,7 +76,7 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
           </div>
         </header>
         <div class="inside">
-          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={data.metric} curves={drawn} height={320} log={param("log") !== ""} />}
+          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={data.metric} curves={drawn} height={320} log={param("log") !== ""} legend />}
         </div>
       </section>
       <section class="panel">
@@ -84,7 +84,7 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
           <h2>Statistics</h2>
           <span class="faint">each run counts by its last value; intervals by bootstrap over runs</span>
         </header>
-        <Table comparison={data} onFirst={(group) => choose([...new Set([...refsOf(group, groups), ...groups])])} onRemove={(group) => choose(groups.filter((ref) => !refsOf(group, groups).includes(ref)))} />
+        <Table comparison={data} onFirst={(group) => choose(refsOfAll([group, ...data.groups.filter((other) => other !== group)], groups))} onRemove={(group) => choose(refsOfAll(data.groups.filter((other) => other !== group), groups))} />
         {data.notes.length > 0 && (
           <ul class="notes">
             {data.notes.map((note) => (

@@ -6,7 +6,6 @@ import { useEffect } from "preact/hooks";
 import { query } from "../../api/client";
 import { useDocument } from "../../api/document";
 import type { Page, Run } from "../../api/types";
-import { colourOf } from "../../chart/curve";
 import { href } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
@@ -34,7 +33,10 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
   }, [typed.value]);
   const searching = chosen.length === 0 || typed.value !== "";
   const page = useDocument<Page<Run>>(searching ? `/runs${query({ q: asked.value, limit: 500, sort: "-id" })}` : null);
-  const groups = groupsOf(page.data?.items ?? []).filter((group) => !chosen.includes(group.name));
+  const runs = page.data?.items ?? [];
+  // Trials are compared by their sweep; here they would hide everything else.
+  const offered = typed.value === "" && runs.some((run) => !run.sweep) ? runs.filter((run) => !run.sweep) : runs;
+  const groups = groupsOf(offered).filter((group) => !chosen.includes(group.name));
   const add = (name: string): void => {
     typed.value = "";
     asked.value = "";
@@ -43,10 +45,15 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
   return (
     <>
       <div class="toolbar">
-        {chosen.map((name, index) => (
+        {chosen.map((name) => (
           <span class="chip group-chip" key={name}>
-            {RUN_ID.test(name) ? <span class="mono">{name.slice(-4)}</span> : <i class="dot" style={{ "--dot": colourOf(index + 1) }} />}
-            {RUN_ID.test(name) ? "one run" : name}
+            {RUN_ID.test(name) ? (
+              <>
+                run <span class="mono">{name.slice(-4)}</span>
+              </>
+            ) : (
+              name
+            )}
             <button type="button" aria-label={`Take ${name} out`} onClick={() => onChange(chosen.filter((other) => other !== name))}>
               <Icon name="close" size={12} />
             </button>
@@ -87,10 +94,10 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
                 <tr>
                   <th>Group</th>
                   <th class="number">Runs</th>
-                  <th>Algorithm</th>
-                  <th>Environment</th>
+                  <th class="hide-narrow">Algorithm</th>
+                  <th class="hide-narrow">Environment</th>
                   <th class="number">Best return</th>
-                  <th>Newest</th>
+                  <th class="hide-narrow">Newest</th>
                   <th>
                     <span class="visually-hidden">Add</span>
                   </th>
@@ -101,13 +108,13 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
                   <tr key={group.name}>
                     <th scope="row">{group.name}</th>
                     <td class="number">{group.runs.length}</td>
-                    <td>{group.algo}</td>
-                    <td>{group.env}</td>
+                    <td class="hide-narrow">{group.algo}</td>
+                    <td class="hide-narrow">{group.env}</td>
                     <td class="number">{number(bestReturn(group.runs))}</td>
-                    <td class="soft">{ago(group.newest)}</td>
+                    <td class="soft hide-narrow">{ago(group.newest)}</td>
                     <td class="actions">
                       <Button icon="add" label={`Compare ${group.name}`} onClick={() => add(group.name)}>
-                        Compare
+                        <span class="hide-narrow">Compare</span>
                       </Button>
                     </td>
                   </tr>

@@ -29,7 +29,7 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
             <th class="wide">Where its runs ended</th>
             <th class="number">Mean</th>
             <th>95 % interval</th>
-            <th title={first && `How probably a run of the group ends above one of ${first.name}`}>P(better than {first?.name})</th>
+            <th title={first && `How probably a run of the group ends above one of ${first.name}`}>P(better than the first)</th>
             <th>
               <span class="visually-hidden">Actions</span>
             </th>

@@ -19,9 +19,15 @@ export interface GroupResult {
   runs: { id: string; seed: number; state: RunState; step: number; value: number }[];
 }
 
-/** The words of the address that chose this group: its name, or ids of its runs. */
-export const refsOf = (group: GroupResult, refs: readonly string[]): string[] =>
-  refs.filter((ref) => ref === group.name || group.runs.some((run) => run.id === ref || run.id.endsWith(ref)));
+/** The words of the address that choose these groups, in this order: as they stand there, or ids of runs where one name
+    stands for several groups because its runs differ in their settings. */
+export function refsOfAll(groups: readonly GroupResult[], refs: readonly string[]): string[] {
+  const chosenBy = (group: GroupResult): string[] => {
+    const own = refs.filter((ref) => ref === group.name || group.runs.some((run) => run.id === ref || run.id.endsWith(ref)));
+    return own.length > 0 ? own : group.runs.map((run) => run.id);
+  };
+  return [...new Set(groups.flatMap(chosenBy))];
+}
 
 export interface Comparison {
   metric: string;

@@ -42,7 +42,7 @@ function Row(props: FieldProps & { control?: (control: ControlProps) => JSX.Elem
   const field = dotted(path);
   const value = valueAt(draft.data.value, path);
   const problems = draft.problemsAt(path);
-  const help = [shape.help, shape.kind === "number" && shape.bounds ? `(${shape.bounds})` : ""].filter(Boolean).join(" ");
+  const help = [shape.help, shape.kind === "number" && shape.bounds ? `(${shape.bounds.replaceAll(" ", "\u00a0")})` : ""].filter(Boolean).join(" ");
   const control: ControlProps = {
     draft,
     path,

@@ -1,5 +1,6 @@
 /* The form's side of a new experiment: the sections, or what the search finds, or what the draft sets. */
 import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 
 import { param, setParams } from "../../router";
 import { FieldView } from "./field";
@@ -41,6 +42,9 @@ export function FieldsPane({ draft, fields, suggestions, query }: PaneProps): JS
       {count > 0 && <span class="count">{count}</span>}
     </button>
   );
+  const items = useRef<HTMLDivElement>(null);
+  // On a narrow screen they are one line that scrolls.
+  useEffect(() => items.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [chosen, find]);
   return (
     <section class="form-side" aria-label="Settings">
       <nav class="sections" aria-label="Sections of the experiment">
@@ -52,7 +56,7 @@ export function FieldsPane({ draft, fields, suggestions, query }: PaneProps): JS
           value={find}
           onInput={(event) => setParams({ find: event.currentTarget.value })}
         />
-        <div class="items">
+        <div class="items" ref={items}>
           {item("", "In this experiment", written(data))}
           {item(GENERAL, GENERAL, general.reduce((sum, field) => sum + written(valueAt(data, [field.key])), 0))}
           {sections.map((field) => item(field.key, field.key, written(valueAt(data, [field.key]))))}

@@ -10,7 +10,7 @@ import { go, href, param, setParams } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
 import { confirm } from "../../ui/dialog";
-import { ago, count, short } from "../../ui/format";
+import { ago, bytes, count, short } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { State } from "../../ui/state";
@@ -18,24 +18,8 @@ import { attempt } from "../../ui/toast";
 import type { ViewProps } from "../../views";
 import { moved } from "./order";
 import "./queue.css";
+import type { QueueDocument, Resources } from "./types";
 
-interface Worker {
-  id: string;
-  host: string;
-  cpus: number;
-  gpus: number;
-  memory_mb: number;
-  steps_per_second?: number | null;
-}
-
-interface QueueDocument {
-  running: Run[];
-  queued: (Run & { position?: number })[];
-  paused: Run[];
-  not_recorded: Run[];
-  workers: Worker[];
-  slots?: Record<string, number>;
-}
 
 export default function Queue(_props: ViewProps): JSX.Element {
   const queue = useDocument<QueueDocument>("/queue", ({ topic }) => topic === "queue" || topic === "run");
@@ -89,7 +73,7 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
 
   const row = (run: Run, extra: ComponentChildren, place?: number): JSX.Element => (
     <tr key={run.id} class={run.id === chosen?.id ? "chosen" : ""} aria-current={run.id === chosen?.id ? "true" : undefined} onClick={() => setParams({ run: run.id })}>
-      <td class="number place">{place ?? ""}</td>
+      <td class="number place hide-narrow">{place ?? ""}</td>
       <th scope="row">
         <a href={href(["runs", run.id])}>{run.name}</a> <span class="faint mono">{run.handle}</span>
       </th>
@@ -98,9 +82,9 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
       </td>
       <td class="hide-narrow">{run.algo}</td>
       <td class="hide-narrow">{run.env_id}</td>
-      <td class="number">{run.priority}</td>
+      <td class="number hide-narrow">{run.priority}</td>
       <td class="hide-narrow">{run.owner}</td>
-      <td class="progress-cell">
+      <td class="hide-narrow">
         <Progress run={run} />
       </td>
       <td class="soft hide-narrow">{ago(run.created_at)}</td>
@@ -127,14 +111,14 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
             <table class="plain queue-table">
               <thead>
                 <tr>
-                  <th class="number">Place</th>
+                  <th class="number hide-narrow">Place</th>
                   <th>Run</th>
                   <th>State</th>
                   <th class="hide-narrow">Algorithm</th>
                   <th class="hide-narrow">Environment</th>
-                  <th class="number">Priority</th>
+                  <th class="number hide-narrow">Priority</th>
                   <th class="hide-narrow">Owner</th>
-                  <th>Progress</th>
+                  <th class="hide-narrow">Progress</th>
                   <th class="hide-narrow">Made</th>
                   <th>
                     <span class="visually-hidden">Actions</span>
@@ -203,30 +187,54 @@ function Workers({ queue }: { queue: QueueDocument }): JSX.Element {
       </p>
     );
   }
+  const { slots, in_use: inUse, workers } = queue;
+  const speed = Math.max(...workers.map((worker) => worker.steps_per_second));
   return (
-    <ul class="workers" aria-label="Workers">
-      {queue.workers.map((worker) => (
-        <li class="panel" key={worker.id}>
-          <h2 class="cut" title={worker.id}>
-            {worker.host}
-          </h2>
-          <dl>
-            <Slot name="CPUs" value={String(worker.cpus)} />
-            <Slot name="GPUs" value={String(worker.gpus)} />
-            <Slot name="Memory" value={`${short(worker.memory_mb / 1024)} GB`} />
-            <Slot name="Steps/s" value={short(worker.steps_per_second ?? null)} />
-          </dl>
-        </li>
-      ))}
-    </ul>
+    <div class="capacity">
+      <section class="panel" aria-label="Slots">
+        <h2>Slots</h2>
+        <dl>
+          <Slot name="CPUs" used={String(inUse.cpus)} of={String(slots.cpus)} share={shareOf("cpus", queue)} />
+          {slots.gpus > 0 && <Slot name="GPUs" used={String(inUse.gpus)} of={String(slots.gpus)} share={shareOf("gpus", queue)} />}
+          <Slot name="Memory" used={inUse.memory_mb > 0 ? bytes(inUse.memory_mb * MB) : "0"} of={bytes(slots.memory_mb * MB)} share={shareOf("memory_mb", queue)} />
+        </dl>
+      </section>
+      <section class="panel" aria-label="Workers">
+        <h2>{workers.length === 1 ? "Worker" : `${workers.length} workers`}</h2>
+        <ul>
+          {workers.map((worker) => (
+            <li key={worker.id}>
+              <b class="cut" title={worker.id}>
+                {worker.host}
+              </b>
+              <span class="soft">
+                {worker.cpus} {worker.cpus === 1 ? "CPU" : "CPUs"}
+                {worker.gpus > 0 && `, ${worker.gpus} ${worker.gpus === 1 ? "GPU" : "GPUs"}`}, {bytes(worker.memory_mb * MB)}
+              </span>
+            </li>
+          ))}
+        </ul>
+        {speed > 0 && <p class="faint">{short(Math.round(speed))} steps a second in all runs together</p>}
+      </section>
+    </div>
   );
 }
 
-function Slot({ name, value }: { name: string; value: string }): JSX.Element {
+const MB = 2 ** 20;
+
+const shareOf = (kind: keyof Resources, { slots, in_use }: QueueDocument): number => (slots[kind] > 0 ? Math.min(1, in_use[kind] / slots[kind]) : 0);
+
+/** What the runs at work asked for, of what all workers have. */
+function Slot({ name, used, of, share }: { name: string; used: string; of: string; share: number }): JSX.Element {
   return (
     <div>
       <dt>{name}</dt>
-      <dd>{value}</dd>
+      <dd>
+        <b>{used}</b> <span class="soft">of {of}</span>
+        <span class="track" aria-hidden="true">
+          <i style={{ width: `${share * 100}%` }} />
+        </span>
+      </dd>
     </div>
   );
 }

@@ -29,7 +29,11 @@ export function One({ name }: { name: string }): JSX.Element {
     return (
       <>
         <Heading title={name} before={back} />
-        <Failed error={model.error} retry={model.reload} />
+        <Failed error={model.error} retry={model.reload}>
+          <a class="button" href={href(["registry"])}>
+            All models
+          </a>
+        </Failed>
       </>
     );
   }
@@ -50,30 +54,31 @@ function Shown({ model, name, path, back, reload }: ShownProps): JSX.Element {
   const history = [...model.history].sort((one, other) => other.seq - one.seq);
   const production = versions.find((version) => version.stage === "production");
   const chosen = versions.find((version) => String(version.version) === param("version")) ?? versions[0];
-  const before = productionBefore(history, production);
+  const { before } = model; // what a rollback brings back
   const choose = (step: number): void => {
     const place = chosen === undefined ? 0 : versions.indexOf(chosen) + step;
     setParams({ version: versions[Math.max(0, Math.min(versions.length - 1, place))]?.version });
   };
   const rollback = async (): Promise<void> => {
-    const detail = before === null ? "The version that was in production before goes back there." : `Version ${before} goes back into production in place of version ${production?.version}.`;
+    const detail = `Version ${before} goes back into production in place of version ${production?.version}.`;
     const reason = await ask({ title: `Roll ${name} back?`, detail, confirm: "Roll back", danger: true, input: { label: "Why (kept in the audit log)" } });
     if (reason === null) return;
     await attempt(() => act("POST", `${path}/rollback`, { reason, ...(production ? { if_current: production.version } : {}) }), `${name} is rolled back.`);
     reload();
   };
   const isAble = mayAct();
+  const isReversible = isAble && before !== null;
   useKeys("Registry", {
     j: ["Next version", () => choose(1)],
     k: ["Version before", () => choose(-1)],
     p: ["Promote the version", () => isAble && chosen && setParams({ promote: chosen.version })],
-    b: ["Roll back", () => isAble && production && void rollback()],
+    b: ["Roll back", () => isReversible && void rollback()],
   });
   return (
     <>
       <Heading title={name} before={back} sub={production ? `version ${production.version} is in production` : "nothing is in production"}>
         {isAble && production && (
-          <Button icon="reset" label="Put the version before back into production (b)" onClick={() => void rollback()}>
+          <Button icon="reset" disabled={!isReversible} label={isReversible ? `Put version ${before} back into production (b)` : "No other version was in production before"} onClick={() => void rollback()}>
             Roll back
           </Button>
         )}
@@ -100,12 +105,6 @@ function Shown({ model, name, path, back, reload }: ShownProps): JSX.Element {
       )}
     </>
   );
-}
-
-/** The version that a rollback would bring back, as far as the log tells. */
-function productionBefore(history: readonly Decision[], production: Version | undefined): number | null {
-  const earlier = history.find((decision) => decision.stage === "production" && decision.kind !== "refuse" && decision.version !== production?.version);
-  return earlier?.version ?? null;
 }
 
 function Versions({ versions, history, chosen }: { versions: readonly Version[]; history: readonly Decision[]; chosen: Version | undefined }): JSX.Element {
@@ -136,7 +135,7 @@ function Versions({ versions, history, chosen }: { versions: readonly Version[];
                 <StageChip stage={version.stage} />
               </td>
               <td class="number">{number(verdict?.candidate.mean)}</td>
-              <td>{verdict === null ? <span class="faint">not yet</span> : <span class={`state tone-${verdict.promote ? "good" : "bad"}`}>{verdict.promote ? "promoted" : "refused"}</span>}</td>
+              <td>{verdict === null ? <span class="faint">not judged</span> : <span class={`state tone-${verdict.promote ? "good" : "bad"}`}>{verdict.promote ? "promoted" : "refused"}</span>}</td>
               <td class="number">{count(version.step)}</td>
               <td>{version.run_id ? <a href={href(["runs", version.run_id])}>{version.run_id.slice(-4)}</a> : <span class="faint">imported</span>}</td>
               <td class="soft" title={clock(version.created_at)}>

@@ -56,6 +56,8 @@ export interface ModelDocument {
   name: string;
   versions: Version[];
   history: Decision[];
+  /** The version that a rollback brings back. */
+  before: number | null;
   etag?: string;
 }
 

@@ -20,12 +20,11 @@ export function VerdictView({ verdict }: { verdict: Verdict }): JSX.Element {
               <th class="number">Mean return</th>
               <th>95 % interval</th>
               <th class="number">Spread</th>
-              <th class="number">Episodes</th>
             </tr>
           </thead>
           <tbody>
-            <Side name="candidate" summary={verdict.candidate} episodes={verdict.episodes} />
-            {verdict.incumbent !== null && <Side name="in production" summary={verdict.incumbent} episodes={verdict.episodes} />}
+            <Side name="candidate" summary={verdict.candidate} />
+            {verdict.incumbent !== null && <Side name="in production" summary={verdict.incumbent} />}
           </tbody>
         </table>
       </div>
@@ -43,13 +42,13 @@ export function VerdictView({ verdict }: { verdict: Verdict }): JSX.Element {
         </ul>
       )}
       <p class="faint">
-        Asked for a margin of {number(verdict.settings["margin"] ?? 0)} at an error rate of {number(verdict.settings["alpha"] ?? null)}, at most {number(verdict.settings["budget"] ?? null)} episodes of each side; seed {verdict.seed}.
+        {verdict.episodes} episodes {verdict.incumbent === null ? "were played" : "of each side were played"}. Asked for a margin of {number(verdict.settings["margin"] ?? 0)} at an error rate of {number(verdict.settings["alpha"] ?? null)}, at most {number(verdict.settings["budget"] ?? null)} episodes of each side; seed {verdict.seed}.
       </p>
     </div>
   );
 }
 
-function Side({ name, summary, episodes }: { name: string; summary: Summary; episodes: number }): JSX.Element {
+function Side({ name, summary }: { name: string; summary: Summary }): JSX.Element {
   return (
     <tr>
       <th scope="row">{name}</th>
@@ -58,7 +57,6 @@ function Side({ name, summary, episodes }: { name: string; summary: Summary; epi
         {number(summary.ci_low)} to {number(summary.ci_high)}
       </td>
       <td class="number">{number(summary.std)}</td>
-      <td class="number">{episodes}</td>
     </tr>
   );
 }

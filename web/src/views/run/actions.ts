@@ -19,6 +19,8 @@ export async function steer(run: Run, how: "stop" | "pause" | "cancel"): Promise
   await attempt(() => putAnswer(act<Run>("POST", `/runs/${run.id}/${how}`, {})), said);
 }
 
+export const isResumable = (run: Run): boolean => run.state === "INTERRUPTED" || run.state === "FAILED" || run.state === "COMPLETED";
+
 export async function resumeRun(run: Run): Promise<void> {
   const ended = run.state === "COMPLETED";
   const typed = await ask({
@@ -64,8 +66,4 @@ export async function removeRun(run: Run): Promise<void> {
     return;
   }
   if (await removeRuns([run])) go(href(["runs"]));
-}
-
-export async function annotate(run: Run, change: { tags?: string[]; note?: string }): Promise<boolean> {
-  return attempt(() => putAnswer(act<Run>("PATCH", `/runs/${run.id}`, change, run.etag)));
 }

@@ -3,7 +3,7 @@ import type { Artifact, RunDetail } from "../../api/types";
 import { Blank } from "../../ui/blank";
 import { Button } from "../../ui/button";
 import { bytes, count } from "../../ui/format";
-import { exportCheckpoint, forkRun } from "./actions";
+import { exportCheckpoint, forkRun, isResumable, resumeRun } from "./actions";
 import { artifactUrl } from "./videos";
 
 export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: readonly Artifact[] }) {
@@ -13,7 +13,6 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
         <p>One is kept at the end of an epoch, and whenever the run is stopped.</p>
       </Blank>
     );
-  const lastStep = Math.max(...run.checkpoints.map((one) => one.step));
   return (
     <>
       <section class="panel gap-above scroll-x">
@@ -39,7 +38,7 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
           </thead>
           <tbody>
             {run.checkpoints.toReversed().map((one) => {
-              const tags = one.tags ?? (one.step === lastStep ? ["last"] : []);
+              const { tags } = one;
               return (
                 <tr key={one.step}>
                   <td class="number">{count(one.step)}</td>
@@ -57,6 +56,11 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
                   <td style="text-align:right; white-space:nowrap">
                     {mayAct() && (
                       <>
+                        {tags.includes("last") && isResumable(run) && (
+                          <Button kind="quiet" icon="play" label="Go on from here" onClick={() => void resumeRun(run)}>
+                            Resume
+                          </Button>
+                        )}
                         <Button kind="quiet" icon="fork" label={`Fork from step ${count(one.step)}`} onClick={() => void forkRun(run, one.step)}>
                           Fork
                         </Button>

@@ -1,11 +1,15 @@
 import { query } from "../../api/client";
 import { useDocument } from "../../api/document";
 import type { ConfigAnswer, RunDetail } from "../../api/types";
+import type { Json } from "../../experiment/fields";
+import { flow } from "../../experiment/values";
 import { href, param, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
-import { plain } from "../../ui/format";
 import { toast } from "../../ui/toast";
+
+/** As it stands in a file; a setting that only the other run has is none here. */
+const setting = (value: unknown): string => (value === null || value === undefined ? "–" : flow(value as Json));
 
 const LINE = /^(\s*(?:- )?)([\w.-]+):(.*)$/;
 
@@ -71,9 +75,9 @@ export function ConfigTab({ run }: { run: RunDetail }) {
                 {data.changes.map((change) => (
                   <tr key={change.field}>
                     <td class="mono">{change.field}</td>
-                    <td class="soft">{plain(change.before)}</td>
+                    <td class="soft mono">{setting(change.before)}</td>
                     <td>
-                      <b>{plain(change.after)}</b>
+                      <b class="mono">{setting(change.after)}</b>
                     </td>
                   </tr>
                 ))}

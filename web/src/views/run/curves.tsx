@@ -1,8 +1,10 @@
 /** The curves of a run: return and evaluation in one large picture, every other metric in its own. */
+import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import type { Artifact, RunDetail, Series } from "../../api/types";
+import { type Artifact, isActive, type RunDetail, type Series } from "../../api/types";
 import { Chart } from "../../chart/chart";
 import type { Curve } from "../../chart/curve";
+import { setZoom, type Zoom, zoom } from "../../chart/zoom";
 import { useKeys } from "../../keys";
 import { param, setParams } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
@@ -14,16 +16,11 @@ import { Videos } from "./videos";
 /** Each of these is part of the large picture, or a number that says how another one was made. */
 const IN_THE_LARGE = /^(rollout\/return_mean|eval\/return_(mean|std|median|iqm|ci_low|ci_high|min|max)|eval\/episodes)$/;
 export const SYSTEM = /^(system|time)\//;
+/** As high as the best and the worst episode below each other. */
+const BESIDE_VIDEOS = 402;
 const SMOOTHINGS = [0, 0.3, 0.6, 0.85];
 
 export type XKind = "steps" | "seconds";
-
-export function readZoom(): [number, number] | null {
-  const [from, to] = param("zoom").split("..").map(Number);
-  return from !== undefined && to !== undefined && to > from ? [from, to] : null;
-}
-
-const setZoom = (range: [number, number] | null): void => setParams({ zoom: range ? range.map((end) => Number(end.toPrecision(7))).join("..") : "" });
 
 function pointsOf(series: Series, xKind: XKind, start: number): ArrayLike<number> {
   return xKind === "seconds" && series.clock ? series.clock.map((time) => time - start) : series.x;
@@ -57,12 +54,12 @@ interface ViewOptions {
   smoothing: number;
   log: boolean;
   xKind: XKind;
-  zoom: [number, number] | null;
+  zoom: Zoom;
 }
 
 export function readOptions(): ViewOptions {
   const smoothing = Number(param("smooth") || 0);
-  return { smoothing: smoothing >= 0 && smoothing <= 1 ? smoothing : 0, log: param("log") === "1", xKind: param("x") === "time" ? "seconds" : "steps", zoom: readZoom() };
+  return { smoothing: smoothing >= 0 && smoothing <= 1 ? smoothing : 0, log: param("log") === "1", xKind: param("x") === "time" ? "seconds" : "steps", zoom: zoom.value };
 }
 
 export function CurveControls({ options }: { options: ViewOptions }) {
@@ -100,7 +97,7 @@ export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: 
   if (!large.length && !Object.keys(series).length)
     return (
       <Blank title="Nothing measured yet">
-        <p>{run.state === "QUEUED" ? "The run waits for a free worker." : "Curves appear with the first epoch."}</p>
+        <p>{run.state === "QUEUED" ? "The run waits for a free worker." : isActive(run) ? "Curves appear with the first epoch." : "The run ended before its first epoch did."}</p>
       </Blank>
     );
   const videos = artifacts.filter((file) => file.type.startsWith("video/"));
@@ -115,7 +112,7 @@ export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: 
               <span class="faint">{run.eval_interval && run.eval_return !== null ? `last evaluation ${number(run.eval_return)}, 95 % interval ${number(run.eval_interval[0])} to ${number(run.eval_interval[1])}` : "no evaluation yet"}</span>
             </header>
             <div class="inside tight">
-              <Chart label="Return" curves={useSame(large)} height={300} legend {...chartOptions(options)} />
+              <Chart label="Return" curves={useSame(large)} height={videos.length > 0 ? BESIDE_VIDEOS : 300} legend {...chartOptions(options)} />
             </div>
           </section>
         )}
@@ -126,7 +123,7 @@ export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: 
   );
 }
 
-const chartOptions = (options: ViewOptions) => ({ smoothing: options.smoothing, log: options.log, xKind: options.xKind, range: options.zoom, onRange: setZoom });
+const chartOptions = (options: ViewOptions) => ({ smoothing: options.smoothing, log: options.log, xKind: options.xKind });
 
 /** The same array while its curves have the same points: the chart prepares them once. */
 function useSame(curves: Curve[]): Curve[] {
@@ -168,6 +165,7 @@ export function Metrics({ series, detail, options, start, keep }: MetricsProps) 
 function Metric({ name, series, options, start }: { name: string; series: Series; options: ViewOptions; start: number }) {
   const curves = useMemo(() => [curveOf(name, series, options.xKind, start)], [name, series, options.xKind, start]);
   const last = series.y.findLast((value) => value !== null);
+  const pointed = useSignal<number | null>(null);
   return (
     <section class="panel">
       <header>
@@ -175,10 +173,10 @@ function Metric({ name, series, options, start }: { name: string; series: Series
           <span class="faint">{name.slice(0, name.indexOf("/") + 1)}</span>
           {name.slice(name.indexOf("/") + 1)}
         </h3>
-        <span class="actions">{number(last)}</span>
+        <span class={pointed.value === null ? "actions" : "actions pointed"}>{number(pointed.value ?? last)}</span>
       </header>
       <div class="inside tight">
-        <Chart label={name} curves={curves} height={168} {...chartOptions(options)} />
+        <Chart label={name} curves={curves} height={168} onRead={(value) => (pointed.value = value)} {...chartOptions(options)} />
       </div>
     </section>
   );

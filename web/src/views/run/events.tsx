@@ -4,14 +4,17 @@ import { useEffect } from "preact/hooks";
 import { ApiError, explain, get, query } from "../../api/client";
 import { follow, listen, resyncs } from "../../api/stream";
 import type { RunEvent } from "../../api/types";
+import type { Json } from "../../experiment/fields";
+import { flow } from "../../experiment/values";
 import { param, setParams } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
 import { Segments } from "../../ui/button";
-import { clock, plain } from "../../ui/format";
+import { clock } from "../../ui/format";
 
-const ROUTINE = /^(created|lineage|seeded|registered|checkpointed|state|resumed|extended|started|ended|finished|trial|rung)$/;
-const GRAVE = /diverged|collapsed|rejected|damaged|crash|failed|lost|hung|error/;
-export const isIncident = (event: RunEvent): boolean => !ROUTINE.test(event.kind);
+const ROUTINE = /^(created|lineage|seeded|registered|checkpointed|resumed|extended|queued|starting|running|stopping|completed|cancelled)$/;
+const GRAVE = /diverged|collapsed|rejected|damaged|failed/;
+/** A run that its user stopped or paused is none. */
+export const isIncident = ({ kind, reason }: RunEvent): boolean => !ROUTINE.test(kind) && !(kind === "interrupted" && (reason === "user" || reason === "paused"));
 
 const LIMIT = 1_000;
 
@@ -107,12 +110,15 @@ export function EventsTab({ events, error }: { events: RunEvent[] | null; error:
   );
 }
 
-const KNOWN = new Set(["seq", "time", "kind", "run", "run_id"]);
+/** Of no use to a reader: what the columns show already, and what tells processes apart. */
+const LEFT_OUT = new Set(["seq", "time", "kind", "run", "run_id", "id", "boot_id", "pid", "pid_start", "pid_namespace"]);
+const HASH = /\b([0-9a-f]{12})[0-9a-f]{20,}\b/g;
+const LONGEST = 240;
 
-function details(event: RunEvent): string {
-  const fields = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== "" && value !== null);
-  return fields
-    .map(([name, value]) => `${name} ${plain(value)}`)
-    .join(" · ")
-    .slice(0, 400);
+/** What it says comes first, then its fields by their names. */
+function details({ message, ...event }: RunEvent): string {
+  const fields = Object.entries(event).filter(([name, value]) => !LEFT_OUT.has(name) && value !== "" && value !== null);
+  const parts = [message, ...fields.map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : flow(value as Json)}`)].filter(Boolean);
+  const text = parts.join(" · ").replace(HASH, "$1");
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
 }

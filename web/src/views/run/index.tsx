@@ -7,15 +7,14 @@ import { useKeys } from "../../keys";
 import { go, href, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
-import { ask } from "../../ui/dialog";
 import { ago, count, number, seconds } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { Menu } from "../../ui/menu";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
-import { downloadCsv, tagRuns } from "../runs/bulk";
-import { annotate, exportCheckpoint, forkRun, removeRun, resumeRun, steer } from "./actions";
+import { downloadCsv, noteRuns, tagRuns } from "../runs/bulk";
+import { exportCheckpoint, forkRun, isResumable, removeRun, resumeRun, steer } from "./actions";
 import { CheckpointsTab } from "./checkpoints";
 import { ConfigTab } from "./config";
 import { CurveControls, CurvesTab, Metrics, readOptions, startOf, SYSTEM } from "./curves";
@@ -31,7 +30,15 @@ export default function Run({ id }: { id: string }) {
   const shown = useRef("");
   const { data: run, error, reload } = useDocument<RunDetail>(`/runs/${encodeURIComponent(id)}`, ({ topic, data }) => topic === "run" && data["id"] === shown.current);
   shown.current = run?.id ?? "";
-  if (!run) return error ? <Failed error={error} retry={reload} /> : <Loading what="the run" />;
+  if (!run && error)
+    return (
+      <Failed error={error} retry={reload}>
+        <a class="button" href={href(["runs"])}>
+          All runs
+        </a>
+      </Failed>
+    );
+  if (!run) return <Loading what="the run" />;
   return <LoadedRun key={run.id} run={complete(run)} reload={reload} />;
 }
 
@@ -80,7 +87,6 @@ function SystemTab({ curves }: { curves: Curves }) {
 
 function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
   const active = isActive(run);
-  const resumable = run.state === "INTERRUPTED" || run.state === "FAILED" || run.state === "COMPLETED";
   const after = (work: Promise<unknown>): void => void work.then(reload);
   return (
     <Heading
@@ -106,7 +112,7 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
           </Button>
         </>
       )}
-      {mayAct() && resumable && (
+      {mayAct() && isResumable(run) && (
         <Button icon="play" onClick={() => after(resumeRun(run))}>
           Resume
         </Button>
@@ -116,10 +122,13 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
           Fork
         </Button>
       )}
-      <a class="button" href={href(["compare"], { runs: run.id })}>
+      <a class="button hide-narrow" href={href(["compare"], { runs: run.id })}>
         <Icon name="compare" /> Compare
       </a>
       <Menu label="More" icon="more">
+        <a class="show-narrow" href={href(["compare"], { runs: run.id })}>
+          <Icon name="compare" /> Compare
+        </a>
         <button type="button" onClick={() => downloadCsv([run])}>
           <Icon name="download" /> Metrics as CSV
         </button>
@@ -131,8 +140,8 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
             <button type="button" onClick={() => after(tagRuns([run], []))}>
               <Icon name="tag" /> Tag …
             </button>
-            <button type="button" onClick={() => after(editNote(run))}>
-              <Icon name="copy" /> Note …
+            <button type="button" onClick={() => after(noteRuns([run]))}>
+              <Icon name="note" /> Note …
             </button>
             <hr />
             <button type="button" class="danger" disabled={!active} onClick={() => after(steer(run, "cancel"))}>
@@ -146,11 +155,6 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
       </Menu>
     </Heading>
   );
-}
-
-async function editNote(run: RunDetail): Promise<void> {
-  const note = await ask({ title: "Note", detail: "What somebody should know who finds this run in a year.", confirm: "Save", input: { label: "Note", value: run.note } });
-  if (note !== null) await annotate(run, { note });
 }
 
 function last(curves: Curves, name: string): number | null {
@@ -179,10 +183,16 @@ function Summary({ run, curves }: { run: RunDetail; curves: Curves }) {
         <span class="detail">{moving && left !== null ? `${seconds(left)} left` : `updated ${ago(run.updated_at)}`}</span>
       </div>
       <Fact title="Algorithm" value={run.algo} detail={`on ${run.env_id}, seed ${run.seed}`} words />
-      {(run.tags.length > 0 || run.note || run.message) && (
+      {run.message && (
         <div class="fact wide">
-          <span class="title">{run.message ? run.reason || "Message" : "Note"}</span>
-          <span class="note">{run.message || run.note}</span>
+          <span class="title">{run.reason.replaceAll("_", " ") || "Message"}</span>
+          <span>{run.message}</span>
+        </div>
+      )}
+      {(run.tags.length > 0 || run.note) && (
+        <div class="fact wide">
+          <span class="title">{run.note ? "Note" : "Tags"}</span>
+          <span>{run.note}</span>
           <span>
             {run.tags.map((tag) => (
               <a class="chip" key={tag} href={href(["runs"], { tag })} style="margin-right:4px">

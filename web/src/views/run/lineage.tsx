@@ -1,7 +1,7 @@
 /** Where a run comes from and what came of it, as a tree: the server lists parents before their forks. */
 import type { Relative, RunDetail } from "../../api/types";
 import { href } from "../../router";
-import { plain, short } from "../../ui/format";
+import { clock, plain, short } from "../../ui/format";
 import { STATE_TONES } from "../../ui/state";
 
 const ROW = 44;
@@ -77,7 +77,7 @@ function Facts({ run }: { run: RunDetail }) {
   const command = lineage["command"];
   const rows: [string, string][] = [
     ["Id", run.id],
-    ["Created", run.created_at],
+    ["Created", clock(run.created_at)],
     ["By", `${run.owner} on ${run.host}`],
     ["Command", Array.isArray(command) ? command.map((part) => String(part).split("/").pop()).join(" ") : ""],
     ["Code", code?.commit ? `${code.commit.slice(0, 12)}${code.dirty ? ", with changes that are not committed" : ""}` : ""],

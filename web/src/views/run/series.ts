@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ApiError, explain, get, query } from "../../api/client";
 import { follow, listen, resyncs } from "../../api/stream";
+import type { Zoom } from "../../chart/zoom";
 import type { Series, SeriesAnswer } from "../../api/types";
 
 export type SeriesByName = Record<string, Series>;
@@ -27,7 +28,7 @@ function joined(before: Series | undefined, after: Series): Series {
   return { x: [...before.x, ...after.x], y: [...before.y, ...after.y], clock: [...(before.clock ?? []), ...(after.clock ?? [])] };
 }
 
-export function useCurves(id: string, names: string, zoom: [number, number] | null): Curves {
+export function useCurves(id: string, names: string, zoom: Zoom): Curves {
   const state = useSignal<{ series: SeriesByName | null; error: ApiError | null }>({ series: null, error: null });
   const detail = useSignal<SeriesByName | null>(null);
 

@@ -5,7 +5,8 @@ import { Button } from "../../ui/button";
 
 export const artifactUrl = (run: string, name: string): string => `api/v1/runs/${run}/artifacts/${name.split("/").map(encodeURIComponent).join("/")}`;
 
-const STEP = /(?:step|-)0*(\d{2,})/;
+/** `videos/epoch-000012-final-best.mp4` */
+const EPOCH = /epoch-0*(\d+)/;
 
 function rank(file: Artifact): number {
   if (/best/i.test(file.name)) return 0;
@@ -13,16 +14,18 @@ function rank(file: Artifact): number {
 }
 
 function titleOf(file: Artifact): string {
-  const step = STEP.exec(file.name)?.[1];
   const which = ["Best episode", "Worst episode", file.name.split("/").pop() ?? file.name][rank(file)] as string;
-  return step ? `${which}, step ${Number(step).toLocaleString("en-US")}` : which;
+  if (/-final-/.test(file.name)) return `${which} after training`;
+  const epoch = EPOCH.exec(file.name)?.[1];
+  return epoch ? `${which}, epoch ${epoch}` : which;
 }
 
 const more = signal(false);
 
 export function Videos({ run, files }: { run: string; files: readonly Artifact[] }) {
-  // The newest of each comes first: names carry the step.
-  const sorted = [...files].sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? 1 : -1));
+  // The newest of each comes first: names carry the epoch.
+  const age = (file: Artifact): string => file.name.replace("-final", "~"); // after all others of its epoch
+  const sorted = [...files].sort((a, b) => rank(a) - rank(b) || (age(a) < age(b) ? 1 : -1));
   const best = sorted.find((file) => rank(file) === 0);
   const worst = sorted.find((file) => rank(file) === 1);
   const first = [best, worst].filter((file): file is Artifact => file !== undefined);

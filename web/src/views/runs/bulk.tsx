@@ -1,5 +1,5 @@
 /** What can be done with the selected runs. */
-import { act, mayAct } from "../../api/client";
+import { act, API, mayAct, query } from "../../api/client";
 import { isActive, type Run } from "../../api/types";
 import { go, href } from "../../router";
 import { Button } from "../../ui/button";
@@ -80,11 +80,29 @@ export async function tagRuns(runs: readonly Run[], knownTags: string[]): Promis
   );
 }
 
+export async function noteRuns(runs: readonly Run[]): Promise<void> {
+  const notes = new Set(runs.map((run) => run.note));
+  const note = await ask({
+    title: runs.length === 1 ? "Note" : `Note on ${several(runs)}`,
+    detail: "What somebody should know who finds this in a year.",
+    confirm: "Save",
+    input: { label: "Note", value: notes.size === 1 ? (runs[0]?.note ?? "") : "" },
+  });
+  if (note === null) return;
+  await forEach(runs, async (run) => void (await putAnswer(act<Run>("PATCH", `/runs/${run.id}`, { note }, run.etag))), "Noted on");
+}
+
+/** The most runs that one table is asked for: their ids stand in the address. */
+const RUNS_OF_A_TABLE = 200;
+
+/** One file, whose rows say of which run they are where there are several: browsers stop a page that saves many. */
 export function downloadCsv(runs: readonly Run[]): void {
-  for (const run of runs) {
+  const [only] = runs;
+  for (let first = 0; first < runs.length; first += RUNS_OF_A_TABLE) {
+    const ids = runs.slice(first, first + RUNS_OF_A_TABLE).map((run) => run.id);
     const link = document.createElement("a");
-    link.href = `api/v1/runs/${run.id}/metrics.csv`;
-    link.download = `${run.name}-${run.handle}.csv`;
+    link.href = `${API}${only && runs.length === 1 ? `/runs/${only.id}/metrics.csv` : `/metrics.csv${query({ runs: ids.join(",") })}`}`;
+    link.download = only && runs.length === 1 ? `${only.name}-${only.handle}.csv` : `metrics-of-${ids.length}-runs.csv`;
     link.click();
   }
 }
@@ -107,6 +125,9 @@ export function Bulk({ runs, knownTags, onClear }: BulkProps) {
           </Button>
           <Button icon="tag" onClick={() => void tagRuns(runs, knownTags)}>
             Tag
+          </Button>
+          <Button icon="note" onClick={() => void noteRuns(runs)}>
+            Note
           </Button>
         </>
       )}

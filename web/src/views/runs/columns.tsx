@@ -5,7 +5,7 @@ import { Icon } from "../../ui/icon";
 import { Sparkline } from "../../ui/sparkline";
 import { State, STATE_TONES } from "../../ui/state";
 import type { Column } from "../../ui/table";
-import { type Group, mean, type Row, tally } from "./filter";
+import { drawnOf, type Group, mean, type Row, tally } from "./filter";
 import { sparkOf } from "./store";
 
 interface Cell {
@@ -32,10 +32,10 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
   const runName = (row: Row): preact.ComponentChildren =>
     row.kind === "run" ? (
       <span style={row.inside ? "padding-left:22px" : ""}>
-        <a class="name" href={href(["runs", row.run.id])} title={row.run.note || undefined}>
+        <a class="name" href={href(["runs", row.run.id])}>
           {row.run.name}
         </a>{" "}
-        <span class="faint mono">{row.run.handle}</span> {tags(row.run)}
+        <span class="faint mono">{row.run.handle}</span> {row.run.note && <NoteMark note={row.run.note} />} {tags(row.run)}
       </span>
     ) : (
       <button type="button" class="group-name" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
@@ -46,16 +46,30 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
   return [
     { name: "name", title: "Name", width: "minmax(164px, 2.4fr)", sortable: true, cell: runName },
     column("state", "State", "98px", { run: (run) => <State run={run} />, group: groupStates }),
-    column("curve", "Curve", "100px", { run: (run) => <Sparkline values={sparkOf(run)} /> }, { sortable: false }),
-    column("eval", "Evaluation", "110px", { run: evaluation, group: (group) => <b title="Mean over the runs">{number(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
+    column("curve", "Curve", "100px", { run: (run) => <Sparkline curves={[sparkOf(run)]} />, group: (group) => <Sparkline curves={drawnOf(group).map(sparkOf)} /> }, { sortable: false }),
+    column("eval", "Evaluation", "106px", { run: evaluation, group: (group) => <b title="Mean over the runs">{number(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
     column("train", "Return", "66px", { run: (run) => number(run.train_return), group: (group) => number(mean(group.runs.map((run) => run.train_return))) }, { right: true }),
-    column("steps", "Steps", "64px", { run: (run) => <span title={count(run.env_steps)}>{short(run.env_steps)}</span>, group: (group) => short(group.runs.reduce((sum, run) => sum + run.env_steps, 0)) }, { right: true }),
-    column("progress", "Progress", "74px", { run: progress }),
-    column("algo", "Algo", "56px", { run: (run) => run.algo, group: (group) => same(group, (run) => run.algo) }),
-    column("env", "Environment", "minmax(104px, 1fr)", { run: (run) => run.env_id, group: (group) => same(group, (run) => run.env_id) }),
+    column("steps", "Steps", "60px", { run: (run) => <span title={count(run.env_steps)}>{short(run.env_steps)}</span>, group: (group) => short(group.runs.reduce((sum, run) => sum + run.env_steps, 0)) }, { right: true }),
+    column("progress", "Progress", "68px", { run: progress }),
+    column("algo", "Algo", "52px", { run: (run) => run.algo, group: (group) => same(group, (run) => run.algo) }),
+    column("env", "Environment", "minmax(120px, 1fr)", { run: (run) => run.env_id, group: (group) => same(group, (run) => run.env_id) }),
     column("seed", "Seed", "48px", { run: (run) => run.seed }, { right: true }),
-    column("updated", "Updated", "76px", { run: (run) => <span title={run.updated_at}>{ago(run.updated_at)}</span>, group: (group) => ago(group.runs.reduce((newest, run) => (run.updated_at > newest ? run.updated_at : newest), "")) }),
+    column("updated", "Updated", "88px", { run: (run) => <span title={run.updated_at}>{ago(run.updated_at)}</span>, group: (group) => ago(group.runs.reduce((newest, run) => (run.updated_at > newest ? run.updated_at : newest), "")) }),
+    column("created", "Created", "88px", { run: (run) => <span title={run.created_at}>{ago(run.created_at)}</span> }),
+    column("note", "Note", "minmax(120px, 1.2fr)", { run: (run) => <span title={run.note}>{run.note}</span> }, { sortable: false }),
   ];
+}
+
+/** Columns that are left out until somebody asks for them: `?show=note`. */
+export const OPTIONAL = ["created", "note"];
+
+function NoteMark({ note }: { note: string }) {
+  return (
+    <span class="note-mark" title={note}>
+      <Icon name="note" size={13} />
+      <span class="visually-hidden">{note}</span>
+    </span>
+  );
 }
 
 /** How many of a group are in which state: a bar in proportion, the numbers in words. */
@@ -98,9 +112,21 @@ const tags = (run: Run) => run.tags.map((tag) => <span class="chip" key={tag} st
 export function narrowRow(row: Row, toggle: (key: string) => void) {
   if (row.kind === "group")
     return (
-      <button type="button" class="group-name" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
-        <Icon name={row.open ? "down" : "right"} size={13} /> {row.group.key} <span class="faint">{row.group.runs.length} runs</span>
-      </button>
+      <>
+        <div class="toolbar" style="flex-wrap:nowrap">
+          <button type="button" class="group-name grow" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
+            <Icon name={row.open ? "down" : "right"} size={13} />
+            <span class="cut">{row.group.key}</span> <span class="faint">× {row.group.runs.length}</span>
+          </button>
+          <b>{number(mean(row.group.runs.map((run) => run.eval_return)))}</b>
+        </div>
+        <div class="toolbar soft" style="flex-wrap:nowrap; font-size:var(--size-s)">
+          <span class="grow cut">
+            {same(row.group, (run) => run.algo)} · {same(row.group, (run) => run.env_id)}
+          </span>
+          <span style="width:88px">{groupStates(row.group)}</span>
+        </div>
+      </>
     );
   const { run } = row;
   return (

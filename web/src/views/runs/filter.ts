@@ -63,14 +63,27 @@ export interface Group {
   runs: Run[];
 }
 
+const CURVES_OF_A_GROUP = 8;
+
+/** The runs of a group whose small curves lie over each other. */
+export const drawnOf = (group: Group): Run[] => group.runs.slice(0, CURVES_OF_A_GROUP);
+
 export type Row = { kind: "run"; run: Run; inside: boolean } | { kind: "group"; group: Group; open: boolean };
+
+/** What the runs of a group share; a run of no sweep stands with those of its name. */
+const KEYS: Record<string, (run: Run) => string> = {
+  name: (run) => run.name,
+  config: (run) => run.config_hash.slice(0, 12),
+  sweep: (run) => run.sweep || run.name,
+};
 
 /** Groups in the order of their first run; a group of one stays a row. */
 export function grouped(runs: readonly Run[], by: string, open: ReadonlySet<string>): Row[] {
-  if (by !== "name" && by !== "config") return runs.map((run) => ({ kind: "run", run, inside: false }));
+  const keyOf = KEYS[by];
+  if (!keyOf) return runs.map((run) => ({ kind: "run", run, inside: false }));
   const groups = new Map<string, Group>();
   for (const run of runs) {
-    const key = by === "name" ? run.name : run.config_hash.slice(0, 12);
+    const key = keyOf(run);
     const group = groups.get(key);
     if (group) group.runs.push(run);
     else groups.set(key, { key, runs: [run] });

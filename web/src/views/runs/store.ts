@@ -12,6 +12,7 @@ const PAGE = 500;
 const SPARK_POINTS = 32;
 const SPARKS_AT_ONCE = 60;
 const CHANGE_MS = 250;
+const SPARK_MS = 1_000;
 
 const runs = new Map<string, Run>();
 const version = signal(0);
@@ -110,6 +111,7 @@ function announce(): void {
   queueMicrotask(() => {
     announced = false;
     version.value++;
+    if (inSight.length) fetchSparksSoon();
     if (total.peek() !== null && runs.size > (total.peek() as number)) total.value = runs.size;
   });
 }
@@ -138,16 +140,33 @@ async function fetchRuns(ids: readonly string[]): Promise<void> {
   sparkVersion.value++;
 }
 
+let inSight: readonly string[] = [];
 let asking = false;
+let sparkTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Small curves of the rows in sight: of those that have none, or that learned since. */
-export async function wantSparks(visible: readonly Run[]): Promise<void> {
+/** Small curves of the rows in sight, now and whenever their runs have learned more. */
+export function wantSparks(visible: readonly Run[]): void {
+  inSight = visible.map((run) => run.id);
+  void fetchSparks();
+}
+
+function fetchSparksSoon(): void {
+  sparkTimer ??= setTimeout(() => {
+    sparkTimer = undefined;
+    void fetchSparks();
+  }, SPARK_MS);
+}
+
+async function fetchSparks(): Promise<void> {
   if (asking) return;
-  const missing = visible.filter((run) => run.env_steps > 0 && sparks.get(run.id)?.of !== run.updated_at).slice(0, SPARKS_AT_ONCE);
-  if (!missing.length) return;
   asking = true;
-  await fetchRuns(missing.map((run) => run.id));
-  // What the server does not give is not asked for again and again.
-  for (const run of missing) if (sparks.get(run.id)?.of !== run.updated_at) sparks.set(run.id, { of: run.updated_at, values: sparks.get(run.id)?.values ?? [] });
+  const done = new Set<string>();
+  for (;;) {
+    const visible = inSight.flatMap((id) => runs.get(id) ?? []);
+    const missing = visible.filter((run) => run.env_steps > 0 && !done.has(run.id) && sparks.get(run.id)?.of !== run.updated_at).slice(0, SPARKS_AT_ONCE);
+    if (!missing.length) break;
+    for (const run of missing) done.add(run.id);
+    await fetchRuns(missing.map((run) => run.id));
+  }
   asking = false;
 }

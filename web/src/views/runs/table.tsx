@@ -1,4 +1,4 @@
-/** All runs: `#/runs?q=..&state=..&env=..&algo=..&tag=..&sort=-eval&group=name&open=..&hide=..` */
+/** All runs: `#/runs?q=..&state=..&env=..&algo=..&tag=..&sort=-eval&group=name&open=..&hide=..&show=..` */
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Run } from "../../api/types";
@@ -10,9 +10,9 @@ import { count } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Menu } from "../../ui/menu";
 import { type Sort, VirtualTable } from "../../ui/table";
-import { Bulk, compareRuns, stopRuns, tagRuns } from "./bulk";
-import { columnsOf, narrowRow } from "./columns";
-import { type Filter, filtered, grouped, list, type Row, sorted, tally } from "./filter";
+import { Bulk, compareRuns, noteRuns, stopRuns, tagRuns } from "./bulk";
+import { columnsOf, narrowRow, OPTIONAL } from "./columns";
+import { drawnOf, type Filter, filtered, grouped, list, type Row, sorted, tally } from "./filter";
 import { SavedViews } from "./saved";
 import { allRuns, failure, keepRuns, reload, sparkVersion, total, wantSparks } from "./store";
 import "./runs.css";
@@ -30,7 +30,7 @@ export function RunTable() {
   const chosen = useSignal<ReadonlySet<string>>(new Set());
   const runs = allRuns.value;
   void sparkVersion.value;
-  const [q, state, env, algo, tag, group, open, hide] = ["q", "state", "env", "algo", "tag", "group", "open", "hide"].map(param) as [string, string, string, string, string, string, string, string];
+  const [q, state, env, algo, tag, group, open] = ["q", "state", "env", "algo", "tag", "group", "open"].map(param) as [string, string, string, string, string, string, string];
   const sort = readSort();
 
   const filter: Filter = useMemo(() => ({ text: q, states: list(state), envs: list(env), algos: list(algo), tags: list(tag) }), [q, state, env, algo, tag]);
@@ -42,8 +42,7 @@ export function RunTable() {
     if (!keys.delete(key)) keys.add(key);
     setParams({ open: [...keys].join(",") });
   };
-  const hidden = list(hide);
-  const columns = useMemo(() => columnsOf(toggle).filter((column) => !hidden.includes(column.name)), [hide]);
+  const columns = useMemo(() => columnsOf(toggle).filter((column) => isShown(column.name)), [param("hide"), param("show")]);
   const selected = runs.filter((run) => chosen.value.has(run.id));
   const knownTags = useMemo(() => tally(runs, (run) => run.tags).map(([name]) => name), [runs]);
 
@@ -51,6 +50,7 @@ export function RunTable() {
     c: ["Compare the selected runs", () => selected.length && compareRuns(selected)],
     s: ["Stop the selected runs", () => selected.length && void stopRuns(selected)],
     "#": ["Tag the selected runs", () => selected.length && void tagRuns(selected, knownTags)],
+    n: ["Note on the selected runs", () => selected.length && void noteRuns(selected)],
     G: ["Group by name", () => setParams({ group: param("group") ? "" : "name" })],
   });
 
@@ -65,7 +65,7 @@ export function RunTable() {
           New experiment
         </a>
       </Heading>
-      <Filters runs={runs} filter={filter} hidden={hidden} group={group} />
+      <Filters runs={runs} filter={filter} group={group} />
       <Bulk runs={selected} knownTags={knownTags} onClear={() => (chosen.value = new Set())} />
       <div class="fill">
         {onlyFailed && failure.value ? (
@@ -86,7 +86,7 @@ export function RunTable() {
             members={members}
             narrow={(row) => narrowRow(row, toggle)}
             rowClass={(row) => (row.kind === "group" ? "heading-row" : "")}
-            onVisible={(visible) => void wantSparks(visible.flatMap((row) => (row.kind === "run" ? [row.run] : [])))}
+            onVisible={(visible) => wantSparks(visible.flatMap((row) => (row.kind === "run" ? [row.run] : drawnOf(row.group))))}
             empty={<Empty any={runs.length > 0} />}
             foot={<Foot shown={hits.length} loaded={runs.length} all={known} />}
           />
@@ -127,7 +127,16 @@ function Empty({ any }: { any: boolean }) {
   );
 }
 
-function Filters({ runs, filter, hidden, group }: { runs: readonly Run[]; filter: Filter; hidden: string[]; group: string }) {
+const isShown = (column: string): boolean => (OPTIONAL.includes(column) ? list(param("show")).includes(column) : !list(param("hide")).includes(column));
+
+/** A column is in the address only where it is not as by default. */
+function toggleColumn(column: string): void {
+  const name = OPTIONAL.includes(column) ? "show" : "hide";
+  const names = list(param(name));
+  setParams({ [name]: (names.includes(column) ? names.filter((other) => other !== column) : [...names, column]).join(",") });
+}
+
+function Filters({ runs, filter, group }: { runs: readonly Run[]; filter: Filter; group: string }) {
   const set = Boolean(filter.text || filter.states.length || filter.envs.length || filter.algos.length || filter.tags.length);
   return (
     <div class="toolbar runs-bar" role="search">
@@ -146,12 +155,13 @@ function Filters({ runs, filter, hidden, group }: { runs: readonly Run[]; filter
         <option value="">No groups</option>
         <option value="name">Group by name</option>
         <option value="config">Group by config</option>
+        <option value="sweep">Group by sweep</option>
       </select>
       <span class="optional">
         <Menu label="Columns" icon="columns" keepOpen>
           {columnsOf(() => undefined).map((column) => (
             <label key={column.name}>
-              <input type="checkbox" checked={!hidden.includes(column.name)} onChange={() => setParams({ hide: (hidden.includes(column.name) ? hidden.filter((name) => name !== column.name) : [...hidden, column.name]).join(",") })} />
+              <input type="checkbox" checked={isShown(column.name)} onChange={() => toggleColumn(column.name)} />
               {column.title}
             </label>
           ))}

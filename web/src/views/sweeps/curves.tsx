@@ -19,7 +19,8 @@ const COLOURS = { best: 3, COMPLETED: 1, RUNNING: 2, PRUNED: 10, FAILED: 8 } as 
 export function TrialCurves(props: { sweep: SweepDocument; at: Pointed; chosen: number | null; pruned: boolean }): JSX.Element {
   const { sweep, chosen, pruned } = props;
   const pointed = props.at.trial.value ?? chosen;
-  const drawn = mostTelling(sweep, pruned);
+  const withValue = sweep.trials.filter((trial) => trial.value !== null && (pruned || trial.state !== "PRUNED"));
+  const drawn = mostTelling(sweep, withValue);
   const names = drawn.map((trial) => trial.name).join(",");
   const curves = useDocument<Curves>(drawn.length > 0 ? `/curves${query({ runs: names, metric: sweep.metric, points: POINTS })}` : null, ({ topic, data }) => topic === "run" && data["sweep"] === sweep.name);
   const lines = useMemo(() => (curves.data === null ? [] : linesOf(curves.data, sweep, pointed)), [curves.data, sweep, pointed]);
@@ -30,26 +31,27 @@ export function TrialCurves(props: { sweep: SweepDocument; at: Pointed; chosen: 
     <>
       <Chart label={`${sweep.metric} of ${drawn.length} trials`} curves={lines} height={260} />
       <p class="trial-key faint">
-        <i class="dot" style={{ "--dot": `var(--curve-${COLOURS.best})` }} /> best
-        <i class="dot" style={{ "--dot": `var(--curve-${COLOURS.COMPLETED})` }} /> completed
-        <i class="dot" style={{ "--dot": `var(--curve-${COLOURS.RUNNING})` }} /> running
-        {pruned && (
-          <>
-            <i class="dot" style={{ "--dot": `var(--curve-${COLOURS.PRUNED})` }} /> given up early
-          </>
-        )}
-        {drawn.length < sweep.trials.length && pruned && ` · the ${drawn.length} most telling of ${sweep.trials.length}`}
+        <Key colour={COLOURS.best} of="best" />
+        <Key colour={COLOURS.COMPLETED} of="completed" />
+        <Key colour={COLOURS.RUNNING} of="open" />
+        {pruned && <Key colour={COLOURS.PRUNED} of="given up early" />}
+        {withValue.length > MOST && <span>the {MOST} most telling of {withValue.length}</span>}
       </p>
     </>
   );
 }
 
+const Key = ({ colour, of }: { colour: number; of: string }): JSX.Element => (
+  <span>
+    <i class="dot" style={{ "--dot": `var(--curve-${colour})` }} /> {of}
+  </span>
+);
+
 /** Those at work, then the best: a picture of a thousand curves says nothing. */
-function mostTelling(sweep: SweepDocument, pruned: boolean): Trial[] {
+function mostTelling(sweep: SweepDocument, trials: readonly Trial[]): Trial[] {
   const share = merit(sweep);
-  const shown = sweep.trials.filter((trial) => trial.value !== null && (pruned || trial.state !== "PRUNED"));
   const rank = (trial: Trial): number => (trial.state === "RUNNING" ? 2 : share(trial.value));
-  return [...shown]
+  return [...trials]
     .sort((one, other) => rank(other) - rank(one))
     .slice(0, MOST)
     .sort((one, other) => one.number - other.number);

@@ -12,6 +12,7 @@ import { Button } from "../../ui/button";
 import { confirm } from "../../ui/dialog";
 import { number, short } from "../../ui/format";
 import { Heading } from "../../ui/heading";
+import { Icon } from "../../ui/icon";
 import { Menu } from "../../ui/menu";
 import { attempt, toast } from "../../ui/toast";
 import { Contour } from "./contour";
@@ -25,6 +26,11 @@ import { ChosenTrial, Trials } from "./trials";
 import type { SweepDocument } from "./types";
 
 const BEST_SEEDS = 5;
+const Back = (): JSX.Element => (
+  <a href={href(["sweeps"])} class="button quiet icon" aria-label="All sweeps" title="All sweeps">
+    <Icon name="left" />
+  </a>
+);
 
 export function One({ name }: { name: string }): JSX.Element {
   const path = `/sweeps/${encodeURIComponent(name)}`;
@@ -32,8 +38,12 @@ export function One({ name }: { name: string }): JSX.Element {
   if (sweep.error && sweep.data === null) {
     return (
       <>
-        <Heading title={name} />
-        <Failed error={sweep.error} retry={sweep.reload} />
+        <Heading title={name} before={<Back />} />
+        <Failed error={sweep.error} retry={sweep.reload}>
+          <a class="button" href={href(["sweeps"])}>
+            All sweeps
+          </a>
+        </Failed>
       </>
     );
   }
@@ -65,7 +75,7 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
   const selected = sweep.trials.find((candidate) => candidate.number === chosen);
   return (
     <>
-      <Heading title={sweep.name} sub={<SweepState state={sweep.state} />}>
+      <Heading title={sweep.name} before={<Back />} sub={<SweepState state={sweep.state} />}>
         <Actions sweep={sweep} path={path} reload={reload} />
       </Heading>
       <div class="body sweep">
@@ -126,7 +136,6 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
               <h2>Two settings</h2>
               <Scale />
               <span class="faint hide-narrow">each trial by its last result</span>
-              <span class="faint">each trial by its last result</span>
               <div class="actions">
                 <Setting label="Across" value={across} settings={settings} onChange={(x) => setParams({ x })} />
                 <Setting label="Up" value={up} settings={settings.filter((setting) => setting !== across)} onChange={(y) => setParams({ y })} />
@@ -177,7 +186,7 @@ function Facts({ sweep }: { sweep: SweepDocument }): JSX.Element {
   const ended = sweep.trials.length - count("RUNNING");
   const facts: [string, string, string][] = [
     ["Best", best ? number(best.value) : "none yet", best ? `trial ${best.number}, over ${sweep.seeds.length} ${sweep.seeds.length === 1 ? "seed" : "seeds"}` : `${sweep.metric}, ${sweep.direction}`],
-    ["Trials ended", `${ended} of ${Math.max(sweep.planned, sweep.trials.length)}`, `${count("RUNNING")} at work`],
+    ["Trials ended", `${ended} of ${Math.max(sweep.planned, sweep.trials.length)}`, `${count("RUNNING")} open${sweep.paused > 0 ? `, ${sweep.paused} ${sweep.paused === 1 ? "run waits" : "runs wait"} for a decision` : ""}`],
     ["Given up early", String(count("PRUNED")), `${sweep.pruner}${sweep.rungs.length > 0 ? ` at epoch ${sweep.rungs.join(", ")}` : ""} of ${sweep.epochs}`],
     ["Steps", short(sweep.env_steps), `${sweep.sampler} sampler`],
   ];

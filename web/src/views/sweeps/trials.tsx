@@ -24,7 +24,7 @@ export function Trials(props: { sweep: SweepDocument; at: Pointed; chosen: numbe
   const descending = order.startsWith("-");
   const by = columns.find((column) => column.name === order.replace(/^-/, "")) ?? columns[0];
   const rows = sweep.trials.filter((trial) => props.pruned || trial.state !== "PRUNED");
-  if (by) rows.sort((one, other) => compare(by.value(one), by.value(other)) * (descending ? -1 : 1));
+  if (by) rows.sort((one, other) => compare(by.value(one), by.value(other), descending));
   if (rows.length === 0) return <p class="inside soft">The first trial is being chosen.</p>;
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Trials">
@@ -102,9 +102,9 @@ function columnsOf(sweep: SweepDocument): Column[] {
 }
 
 /** What is missing comes last, whatever the order. */
-function compare(one: number | string | null, other: number | string | null): number {
+function compare(one: number | string | null, other: number | string | null, descending: boolean): number {
   if (one === null || other === null) return one === other ? 0 : one === null ? 1 : -1;
-  return one < other ? -1 : one > other ? 1 : 0;
+  return (one < other ? -1 : one > other ? 1 : 0) * (descending ? -1 : 1);
 }
 
 export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Trial }): JSX.Element {
@@ -151,7 +151,7 @@ export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Tri
             </tr>
           </thead>
           <tbody>
-            {sweep.seeds.map((seed, index) => (
+            {[...sweep.seeds].sort((one, other) => one - other).map((seed, index) => (
               <tr key={seed}>
                 <td>{seed}</td>
                 {epochs.map((epoch) => (

@@ -40,6 +40,8 @@ export interface SweepDocument {
   rungs: number[];
   space: Record<string, Dimension>;
   env_steps: number;
+  /** Runs that stand still until more trials have come as far. */
+  paused: number;
   best: number | null;
   importance: Record<string, number>;
   trials: Trial[];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -20,10 +20,11 @@ from rlstudio.experiment.analysis.compare_groups import compare_groups
 from rlstudio.experiment.analysis.groups import curve_metric, curves_of
 from rlstudio.experiment.metrics.indexed.downsampling import FEWEST_POINTS
 from rlstudio.experiment.metrics.indexed.snapshot import Range
-from rlstudio.experiment.metrics.reader import read_metrics
+from rlstudio.experiment.metrics.tables import MetricTable, NamedRun
 from rlstudio.server.api.answers import answer
+from rlstudio.server.api.group_schemas import ComparisonSchema, CurvesSchema
 from rlstudio.server.api.routes.runs import Ref, named_run
-from rlstudio.server.api.schemas import ComparisonSchema, CurvesSchema, MetricNamesSchema, SeriesSchema
+from rlstudio.server.api.schemas import MetricNamesSchema, SeriesSchema
 from rlstudio.server.api.series import name_documents, series_document
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Reader
@@ -70,22 +71,34 @@ def series(
 def metrics_csv(caller: Reader, service: Served, ref: Ref, names: Listed = "") -> Response:
     """Every value of a run as CSV: ts, step, key, value, tags."""
     entry = named_run(service, ref)
-    folder = service.looking.folder_to_read(entry.id)
-    keys = _listed(names, MOST_NAMES) or None
+    service.looking.folder_to_read(entry.id)
+    return _csv((entry,), names, entry.id)
+
+
+@router.get("/metrics.csv", response_class=StreamingResponse)
+def metrics_csv_of_runs(caller: Reader, service: Served, runs: Listed, names: Listed = "") -> Response:
+    """The metrics of several runs in one CSV table: each row begins with the id, name and seed of its run."""
+    entries = _selected(service, runs)
+    return _csv([entry for entry in entries if entry.has_folder], names, f"metrics-of-{len(entries)}-runs")
+
+
+def _csv(entries: Sequence[Entry], names: str, name: str) -> Response:
+    runs = tuple(NamedRun(entry.folder.path, entry.id, entry.status.name, entry.status.seed) for entry in entries)
+    table = MetricTable(runs, keys=_listed(names, MOST_NAMES) or None)
     headers = {
-        "Content-Disposition": f'attachment; filename="{folder.id}.csv"',
+        "Content-Disposition": f'attachment; filename="{name}.csv"',
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
     }
-    return StreamingResponse(_csv_rows(entry, keys), media_type="text/csv; charset=utf-8", headers=headers)
+    return StreamingResponse(_csv_rows(table), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _csv_rows(entry: Entry, keys: list[str] | None) -> Iterator[str]:
+def _csv_rows(table: MetricTable) -> Iterator[str]:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("ts", "step", "key", "value", "tags"))
-    for number, record in enumerate(read_metrics(entry.folder.path, keys)):
-        writer.writerow((record.ts, record.step, record.key, repr(record.value), " ".join(record.tags)))
+    writer.writerow(table.columns)
+    for number, row in enumerate(table.rows()):
+        writer.writerow([repr(value) if isinstance(value, float) else value for value in row])
         if number % CSV_ROWS == 0:
             yield text.getvalue()
             text.seek(0)

@@ -12,16 +12,18 @@ from pydantic import Field
 from rlstudio.control.registry.documents import decision_document, models_document, version_document
 from rlstudio.control.registry.promotion import PromotionConfig
 from rlstudio.control.registry.records import ROLLBACK, Stage, Version, check_model, is_reference, parse_reference
+from rlstudio.control.registry.registry import before_production
 from rlstudio.control.registry.releases import Releases, refuse_empty_reason
 from rlstudio.core.config import parse
 from rlstudio.core.errors import Changed, UserError
 from rlstudio.server.api.answers import answer, unknown_is_404
+from rlstudio.server.api.group_schemas import DecisionsSchema, ModelPageSchema, ModelSchema, VersionSchema
 from rlstudio.server.api.lists import model_row, models_etag, models_list
 from rlstudio.server.api.routes.experiments import Body
 from rlstudio.server.api.routes.operations import CHECKPOINT, begun
 from rlstudio.server.api.routes.runs import named_run
 from rlstudio.server.api.routes.steering import IfMatch, wanted_etag
-from rlstudio.server.api.schemas import DecisionsSchema, ModelPageSchema, ModelSchema, OperationSchema, VersionSchema
+from rlstudio.server.api.schemas import OperationSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.api.work.bundles import tar_pieces
 from rlstudio.server.http.callers import Actor, Reader
@@ -46,10 +48,9 @@ def show_model(caller: Reader, service: Served, name: ModelName) -> Response:
     releases = Releases(service.looking)
     with unknown_is_404():
         check_model(name)
-        versions = releases.versions(name)
-    etag = models_etag(versions)
-    document = models_document(versions, releases.history(name))
-    return answer({**model_row(name, versions), **document, "name": name}, etag=etag)
+        versions, history = releases.versions(name), releases.history(name)
+    document = models_document(versions, history) | {"name": name, "before": before_production(history)}
+    return answer(model_row(name, versions) | document, etag=models_etag(versions))
 
 
 @router.get("/models/{name}/versions/{number}", response_model=VersionSchema)

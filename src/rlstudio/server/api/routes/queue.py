@@ -10,10 +10,10 @@ from pydantic import Field
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.store.order import put_first
 from rlstudio.server.api.answers import answer
+from rlstudio.server.api.group_schemas import QueueSchema
 from rlstudio.server.api.lists import queue_document
 from rlstudio.server.api.routes.experiments import Body
 from rlstudio.server.api.routes.runs import LONGEST_WORD, named_run
-from rlstudio.server.api.schemas import QueueSchema
 from rlstudio.server.api.service import Served
 from rlstudio.server.http.callers import Actor, Reader
 

@@ -72,7 +72,7 @@ def _refused(field: str, message: str) -> RequestRefused:
 
 async def _pieces(service: Served, hub: Hub, listener: StreamListener, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     until = time.monotonic() + STREAM_SECONDS
-    ending = asyncio.create_task(stopping.wait())
+    ending = ready = asyncio.create_task(stopping.wait())
     service.streams += 1
     hub.add(listener)
     try:
@@ -87,4 +87,5 @@ async def _pieces(service: Served, hub: Hub, listener: StreamListener, stopping:
     finally:
         service.streams -= 1
         hub.remove(listener)
+        ready.cancel()  # it still waits where a client went away
         ending.cancel()

@@ -14,10 +14,11 @@ from rlstudio.control.sweep.report import summary_of
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepState
 from rlstudio.core.errors import Changed
 from rlstudio.server.api.answers import answer, unknown_is_404
+from rlstudio.server.api.group_schemas import SweepPageSchema, SweepSchema
 from rlstudio.server.api.lists import sweep_etag, sweeps_document
 from rlstudio.server.api.routes.experiments import LONGEST_TEXT, Body, given_text
 from rlstudio.server.api.routes.steering import IfMatch, wanted_etag
-from rlstudio.server.api.schemas import PresetSchema, SweepPageSchema, SweepSchema, ValidatedSchema
+from rlstudio.server.api.schemas import PresetSchema, ValidatedSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.http.callers import Actor, Reader
 from rlstudio.server.http.problems import RequestRefused
