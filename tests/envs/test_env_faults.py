@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -264,18 +265,20 @@ def test_a_hanging_env_is_replaced_and_then_named(tmp_path):
     """Beyond the steps of the try-out, so that only training meets it: once it passes, for ever it is named."""
     calm = GymnasiumVecEnv(faulty("none", at=30), 2, 5)
     vec = workers(faulty("hang", at=30, once=str(tmp_path / "done")))
-    calm.reset()
-    vec.reset()
-    for _ in range(40):
-        for left, right in zip(calm.step(np.array([0, 1]))[:5], vec.step(np.array([0, 1]))[:5], strict=True):
-            assert np.array_equal(left, right)
+    for_ever = workers(faulty("hang", at=30), max_restarts=0)
+    with ThreadPoolExecutor(1) as beside:  # both wait equally long
+        played = beside.submit(play, for_ever, 40)
+        calm.reset()
+        vec.reset()
+        for _ in range(40):
+            for left, right in zip(calm.step(np.array([0, 1]))[:5], vec.step(np.array([0, 1]))[:5], strict=True):
+                assert np.array_equal(left, right)
     assert (tmp_path / "done").exists()
     vec.close()
-    vec = workers(faulty("hang", at=30), max_restarts=0)
     with pytest.raises(
         EnvFault, match=rf"env 0 .*hung: no answer within {HANGS:g} s; episode 0 .*, step 29, last action 1"
     ):
-        play(vec, 40)
+        played.result()
 
 
 @pytest.mark.real_process
