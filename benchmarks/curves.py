@@ -1,7 +1,8 @@
 """The curves of each algorithm's page: `python -m benchmarks.curves` draws `docs/algorithms/img/<algo>.svg`.
 
 One panel for each cell of the learning table: evaluations during training, interquartile mean over seeds with its 95 %
-band, from the stored results. The dashed line is the published score.
+band, from the stored results. The dashed line is the published score. Two of the cells are also drawn as `rlctl plot`
+draws two groups, light and dark, for `docs/howto/compare.md`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from benchmarks.learning import current_lines, read_store
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT
 from rlstudio.core.rng import Rng
-from rlstudio.experiment.analysis.curves import COLOURS, STYLE, band
+from rlstudio.experiment.analysis.curves import COLOURS, STYLE, Curve, band, plot_runs
 from rlstudio.experiment.config.experiment import load_experiment
 
 FOLDER = ROOT / "docs" / "algorithms" / "img"
 COLUMNS = 3
+
+EXAMPLE = {"dqn": "dqn_lunarlander", "qrdqn": "qrdqn_lunarlander"}
+EXAMPLE_PICTURES = {"curves.png": False, "curves-dark.png": True}
+"""Whether each is dark."""
 
 Runs = list[tuple[list[float], list[float]]]
 
@@ -72,6 +77,10 @@ def main() -> None:
         if panels:
             draw(panels, FOLDER / f"{algo}.svg")
             print(f"{algo}: {', '.join(f'{cell.key} {len(runs)}' for cell, runs in panels)}")
+    cells = {cell.key: cell for cell in CELLS}
+    groups = [Curve(name, runs_of(cells[key], lines)) for name, key in EXAMPLE.items()]
+    for name, dark in EXAMPLE_PICTURES.items():
+        print(plot_runs(groups, ROOT / "docs/howto/img" / name, title="LunarLander-v3", dark=dark).name)
 
 
 if __name__ == "__main__":
