@@ -86,7 +86,7 @@ class ByCommands:
         until = time.monotonic() + PATIENCE
         while self.shown(name)["state"] not in OVER:
             assert time.monotonic() < until
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def launch(self):
         words = ("launch", "-f", self.file, "--seed", SEED, "--name", NAME, "--key", "k", "--detach", "--quiet")
@@ -194,7 +194,7 @@ class OverHTTP(ByClient):
         until = time.monotonic() + PATIENCE
         while (document := self.ask("GET", path))["state"] not in states:
             assert time.monotonic() < until
-            time.sleep(0.05)
+            time.sleep(0.2)
         return document
 
     def launch(self):
@@ -249,7 +249,8 @@ def told(teller, place):
     bundle = teller.export()
     weights = bundle.files["weights.safetensors"]
     released = teller.promote()
-    runs = {name: {fact: teller.shown(name)[fact] for fact in KEPT} for name in (NAME, CHILD)}
+    shown = {name: teller.shown(name) for name in (NAME, CHILD)}
+    runs = {name: {fact: document[fact] for fact in KEPT} for name, document in shown.items()}
     workspace = Workspace(place / "runs")
     decided = [(one.kind, one.version, one.reason) for one in Releases(workspace).history(MODEL)]
     states = {
