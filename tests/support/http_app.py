@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rlstudio.server.http.access import Access
 from rlstudio.server.http.app import create_app
@@ -56,7 +56,7 @@ def ask(app, method, target, token=ACT, body=b"", headers=(), host=HOST, state=N
         "http_version": "1.1",
         "method": method,
         "scheme": "http",
-        "path": parts.path,
+        "path": unquote(parts.path),
         "raw_path": parts.path.encode(),
         "query_string": parts.query.encode(),
         "root_path": "",
@@ -68,11 +68,18 @@ def ask(app, method, target, token=ACT, body=b"", headers=(), host=HOST, state=N
     asked = [{"type": "http.request", "body": body, "more_body": False}]
     sent: list[dict[str, Any]] = []
 
+    is_complete = asyncio.Event()
+
     async def receive():
-        return asked.pop() if asked else {"type": "http.disconnect"}
+        if asked:
+            return asked.pop()
+        await is_complete.wait()  # a client that hangs up earlier gets no streamed body
+        return {"type": "http.disconnect"}
 
     async def send(message):
         sent.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            is_complete.set()
 
     asyncio.run(app(scope, receive, send))
     start = next(message for message in sent if message["type"] == "http.response.start")

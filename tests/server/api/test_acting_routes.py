@@ -202,6 +202,7 @@ def test_a_promotion_is_judged_in_a_process_of_its_own(api, tmp_path):
     assert api.post("/models/toy/promote", {**asked, "settings": {"nonsense": 1}}).status == 422
     bundle = api.ask("GET", "/models/toy/versions/1/bundle")
     assert bundle.headers["content-disposition"] == 'attachment; filename="toy-1.tar"'
+    assert len(bundle.body) > 0
     assert len(bundle.body) % 512 == 0
     assert {item["kind"] for item in api.get("/models/toy/audit")["items"]} >= {"promote"}
 
