@@ -58,7 +58,7 @@ def differences(stored: Lines, new: Lines, side: str) -> list[Difference]:
         identities = {line["identity"] for line in mine}
         theirs = [x for x in stored if (x["cell"], x["side"]) == (cell, side) and x["identity"] in identities]
         if mine and theirs:
-            found.append(difference(cell, _means(theirs), _means(mine)))
+            found.append(difference(cell, means(theirs), means(mine)))
     return found
 
 
@@ -83,7 +83,7 @@ def report(found: Sequence[Difference]) -> str:
     return table(["cell", "stored", "new", "difference [95 %]", "verdict"], rows)
 
 
-def _means(lines: Lines) -> np.ndarray:
+def means(lines: Lines) -> np.ndarray:
     """Each seed by the mean of its episodes; of a seed that was trained twice, the newest."""
     by_seed = {line["seed"]: float(np.mean(line["returns"])) for line in lines}
     return np.array([by_seed[seed] for seed in sorted(by_seed)])

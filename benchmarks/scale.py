@@ -1,13 +1,14 @@
 """How much faster rollout workers are: `python -m benchmarks.scale [--seconds S] [--backends process,ray]`.
 
-On environments that sleep in every step: two workers beside one, PPO and SAC, small and wide layers; one asynchronous
-worker of SAC beside a synchronous one, with the returns that both reach; PPO over Ray beside processes with rollouts
-of 1 MB; what `auto` chooses beside the rates of all backends. Steps per second over S seconds after the first train
-steps, one thread each. On a busy machine the numbers are worth little: every line is measured in turns with what it is
-compared to, and the median of three counts.
+On environments that sleep in every step: two workers beside one, PPO and SAC, small and wide layers, SAC also with
+asynchronous workers; one asynchronous worker of SAC beside a synchronous one, with the returns that both reach; PPO
+over Ray beside processes with rollouts of 1 MB; what `auto` chooses beside the rates of all backends. Steps per second
+over S seconds after the first train steps, one thread each. On a busy machine the numbers are worth little: every line
+is measured in turns with what it is compared to, and the median of three counts.
 
     --model         the costs from which docs/scaling.md predicts, and predictions beside measurements
     --soak          kill workers instead (`benchmarks/soak.py`), --kills times
+    --learning      what is learned by two learners, and by two asynchronous workers (`benchmarks/scale_learning.py`)
     --peer rllib    PPO with two workers beside RLlib's, in one run (`benchmarks/scale_peer.py`)
 """
 
@@ -99,11 +100,14 @@ def beside(one: Setup, other: Setup, seconds: float) -> list[str]:
     return [*rates, f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"]
 
 
+CASES = (("ppo", 64, "sync"), ("sac", 64, "sync"), ("sac", 64, "async"), ("sac", 256, "sync"), ("sac", 256, "async"))
+
+
 def speedups(backends: list[str], seconds: float) -> Iterator[list[str]]:
-    for algo, layers in (("ppo", 64), ("sac", 64), ("sac", 256)):
+    for algo, layers, mode in CASES:
         for backend in backends:
-            one = Setup(algo, backend=backend, layers=layers)
-            yield [algo, f"{layers}-{layers}", backend, *beside(one, one._replace(workers=2), seconds)]
+            one = Setup(algo, backend=backend, layers=layers, mode=mode)
+            yield [algo, f"{layers}-{layers}", mode, backend, *beside(one, one._replace(workers=2), seconds)]
 
 
 SAC_2MS = {"train_every": 1, "gradient_steps": 1, "steps_per_epoch": 1000}
@@ -159,7 +163,9 @@ def print_rows(header: list[str], rows: Iterator[list[str]]) -> None:
 
 def tables(backends: list[str], seconds: float) -> None:
     print("5 ms a step, 4 environments, environment steps per second:\n")
-    print_rows(["algorithm", "layers", "backend", "1 worker", "2 workers", "ratio"], speedups(backends, seconds))
+    print_rows(
+        ["algorithm", "layers", "mode", "backend", "1 worker", "2 workers", "ratio"], speedups(backends, seconds)
+    )
     print("\nSAC, one worker, one environment of 2 ms, layers 64 and 64:\n")
     print_rows(["", "sync", "async", "ratio"], free_actor(seconds, 6000, 2))
     if "ray" in backends:
@@ -178,12 +184,18 @@ def main() -> None:
     parser.add_argument("--model", action="store_true")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--learning", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5, help="of --learning")
     parser.add_argument("--peer", choices=["rllib"])
     given = parser.parse_args()
     if given.soak:
         from benchmarks.soak import report
 
         return report(given.kills)
+    if given.learning:
+        from benchmarks.scale_learning import report as report_learning
+
+        return report_learning(given.seeds)
     if given.peer is not None:
         from benchmarks.scale_peer import compare
 

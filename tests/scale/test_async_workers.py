@@ -19,7 +19,8 @@ from support.env_toys import register_toys
 from support.sessions import resume, start
 from support.worker_runs import opened, pids, run, with_workers
 
-LONG = {"ppo": {"epochs": 20}, "a2c": {"epochs": 4}, "sac": {"epochs": 6}, "dqn": {"epochs": 6}}
+REPLAYED = ("dqn", "qrdqn", "sac", "td3")
+LONG = {"ppo": {"epochs": 20}, "a2c": {"epochs": 6}, **{algo: {"epochs": 6} for algo in REPLAYED}}
 """20 updates each, or more."""
 
 
@@ -68,7 +69,9 @@ def test_what_acted_is_as_old_as_it_may_be_and_says_how_likely_its_actions_were(
     assert ages == [min(version, most) for version in range(6) for _ in range(2)]
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
+@pytest.mark.parametrize(
+    "algo", ["ppo", "sac", "dqn", *(pytest.param(algo, marks=pytest.mark.slow) for algo in ("a2c", "qrdqn", "td3"))]
+)
 def test_a_run_of_20_updates_has_the_same_bits_again_from_its_log(algo, tmp_path):
     """Although a worker is killed, and the run is left in its midst and resumed."""
 

@@ -17,6 +17,9 @@ from support.sessions import resume, start
 from support.worker_runs import opened, pids, run, with_workers
 
 SYNC = {"env": {"vectorization": "sync"}}
+NORMALIZED = {**SYNC, "policy": {"network": {"normalize_observations": True}}}
+SETTINGS = {"ppo": NORMALIZED, "sac": SYNC}
+"""A fresh worker of PPO gets the normalizer, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +36,7 @@ def faulty(fault, backend="process", max_restarts=3, **kwargs):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    return {algo: run(with_workers(algo, "local", **SYNC)).state_hash for algo in ("ppo", "sac")}
+    return {algo: run(with_workers(algo, "local", **changes)).state_hash for algo, changes in SETTINGS.items()}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_killed_and_stopped_workers_are_replaced_and_no_bit_changes(algo, number
             for pid in pids(built):  # all at once
                 os.kill(pid, number)
 
-    ended = run(with_workers(algo, "process", **SYNC), strike)
+    ended = run(with_workers(algo, "process", **SETTINGS[algo]), strike)
     assert ended.state_hash == undisturbed[algo]
     assert ended.exact is None
     cause = "killed by SIGKILL" if number == signal.SIGKILL else "hung: stopped by a signal"

@@ -23,11 +23,13 @@ from rlstudio.control.store.reaper import TTL_SECONDS, Reaper
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import Slots, asked_for
 from rlstudio.control.store.store import Store
+from rlstudio.control.sweep.actions import begin_sweep
+from rlstudio.control.sweep.search import load_search
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.resources import ResourcesConfig
 from support.control_world import S, owner, request
-from support.experiments import tiny
+from support.experiments import tiny, tiny_data
 
 
 class Waiting:
@@ -236,6 +238,18 @@ def test_room_in_ray_counts_shares_of_gpus_and_the_largest_node(
     assert launcher.room(queued(workspace, memory_mb=5000), []) == Room.NEVER
     assert ray_cluster.fitting(ResourcesConfig(backend="ray", cpus=1, gpus=0.25)) == 4
     assert Backends(workspace)(workspace.store.create(request())) is None
+    workspace.store.database.close()
+
+
+def test_each_trial_asks_for_its_own(workspace: Workspace) -> None:
+    """What a trial may use can be searched like anything else."""
+    space = {"resources.cpus": {"choices": [1, 2]}, "resources.gpus": {"choices": [0.25, 0.5]}}
+    experiment = tiny_data("ppo", resources={"backend": "ray"})
+    search = load_search({"name": "sizes", "sampler": {"kind": "grid"}, "space": space, "experiment": experiment})
+    begin_sweep(workspace, search, 4).step()
+    elsewhere = Backends(workspace)
+    asked = [elsewhere(run)._asked(run) for run in workspace.store.runs()]
+    assert sorted((amounts.cpus, amounts.gpus) for amounts in asked) == [(1, 0.25), (1, 0.5), (2, 0.25), (2, 0.5)]
     workspace.store.database.close()
 
 
