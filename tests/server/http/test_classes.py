@@ -17,6 +17,7 @@ PUBLIC_ROUTES = {
     ("GET", "/api/v1/health"),
     ("GET", "/healthz"),
     ("GET", "/login"),
+    ("GET", "/login.css"),
     ("POST", "/login"),
     ("POST", "/logout"),
 }

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { href, param, place } from "../router";
 
 export interface Tab {
@@ -17,9 +18,12 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
     else query.set("tab", name);
     return href(place.value.path, query);
   };
+  const list = useRef<HTMLElement>(null);
+  // On a narrow screen they are one line that scrolls.
+  useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [current?.name]);
   return (
     <>
-      <nav class="tabs" aria-label={label}>
+      <nav class="tabs" aria-label={label} ref={list}>
         {tabs.map((tab) => (
           <a key={tab.name} href={link(tab.name)} aria-current={tab === current ? "page" : undefined}>
             {tab.title}

@@ -22,15 +22,19 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
               <th scope="col" class="number">
                 Step
               </th>
-              <th scope="col" class="number">
+              <th scope="col" class="number hide-narrow">
                 Epoch
               </th>
               <th scope="col">Which</th>
-              <th scope="col">Resumes</th>
+              <th scope="col" class="hide-narrow">
+                Resumes
+              </th>
               <th scope="col" class="number">
                 Size
               </th>
-              <th scope="col">State hash</th>
+              <th scope="col" class="hide-narrow">
+                State hash
+              </th>
               <th scope="col">
                 <span class="visually-hidden">Actions</span>
               </th>
@@ -42,7 +46,7 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
               return (
                 <tr key={one.step}>
                   <td class="number">{count(one.step)}</td>
-                  <td class="number">{one.epoch}</td>
+                  <td class="number hide-narrow">{one.epoch}</td>
                   <td>
                     {tags.map((tag) => (
                       <span key={tag} class={`chip ${tag === "best" ? "tone-good" : ""}`} style="margin-right:4px">
@@ -50,22 +54,24 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
                       </span>
                     ))}
                   </td>
-                  <td>{one.exact ? "to the bit" : <span title={run.exact_reason}>not exactly</span>}</td>
-                  <td class="number">{bytes(one.size)}</td>
-                  <td class="mono faint">{one.state_hash.slice(0, 12)}</td>
+                  <td class="hide-narrow">{one.exact ? "to the bit" : <span title={run.exact_reason}>not exactly</span>}</td>
+                  <td class="number" style="white-space:nowrap">
+                    {bytes(one.size)}
+                  </td>
+                  <td class="mono faint hide-narrow">{one.state_hash.slice(0, 12)}</td>
                   <td style="text-align:right; white-space:nowrap">
                     {mayAct() && (
                       <>
                         {tags.includes("last") && isResumable(run) && (
                           <Button kind="quiet" icon="play" label="Go on from here" onClick={() => void resumeRun(run)}>
-                            Resume
+                            <span class="hide-narrow">Resume</span>
                           </Button>
                         )}
                         <Button kind="quiet" icon="fork" label={`Fork from step ${count(one.step)}`} onClick={() => void forkRun(run, one.step)}>
-                          Fork
+                          <span class="hide-narrow">Fork</span>
                         </Button>
                         <Button kind="quiet" icon="download" label={`Export step ${count(one.step)}`} onClick={() => void exportCheckpoint(run, String(one.step))}>
-                          Export
+                          <span class="hide-narrow">Export</span>
                         </Button>
                       </>
                     )}
