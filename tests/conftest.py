@@ -51,6 +51,10 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _signals():
     """In each process that runs tests, not in the one that only hands them out: its workers inherit from it."""

@@ -11,6 +11,7 @@ from rlstudio.cli import app
 from rlstudio.cli.app import main
 from rlstudio.control.store.resources import Slots
 from support.cli_scenario import TINY, Rlctl, all_commands, rlctl_in_process
+from support.known_once import commit_asked_anew
 
 
 @pytest.fixture
@@ -49,5 +50,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A runs folder with one finished run in it. Tests that change a run take `run_here`, or make their own."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
-    assert main(["launch", "-f", str(folder / "tiny.yaml"), "--runs-dir", str(folder / "runs"), "--quiet"]) == 0
+    with commit_asked_anew():
+        assert main(["launch", "-f", str(folder / "tiny.yaml"), "--runs-dir", str(folder / "runs"), "--quiet"]) == 0
     return folder / "runs"

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from support.cli_scenario import Rlctl
+from support.known_once import commit_asked_anew
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_is_now() -> Iterator[None]:
+    with commit_asked_anew():
+        yield
 
 
 def test_the_same_run_once_more(rlctl: Rlctl, run_here: str, place: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,16 @@ from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.lineage import lineage as lineage_module
 from rlstudio.orchestrator import Run
 from support.experiments import tiny
+from support.known_once import commit_asked_anew
 from support.repetition import few
 
 Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_is_now() -> Iterator[None]:
+    with commit_asked_anew():
+        yield
 
 
 def trained(runs_dir: Path, *overrides: str, **sections: Any) -> Run:

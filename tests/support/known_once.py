@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 
 def know_the_numerics() -> None:
@@ -26,3 +28,11 @@ def know_the_commit() -> None:
         return ask(directory)
 
     lineage.commit_of = known
+
+
+@contextmanager
+def commit_asked_anew() -> Iterator[None]:
+    """For a run that is compared with the code as it is later: somebody may edit it while the tests run."""
+    git: Any = import_module("rlstudio.experiment.lineage.git")
+    with patch("rlstudio.experiment.lineage.lineage.commit_of", git.commit_of):
+        yield

@@ -21,8 +21,6 @@ ROOT = Path(__file__).parents[2]
 
 WAIT_MS = 15_000 * SLOWNESS
 
-expect.set_options(timeout=WAIT_MS)
-
 
 @pytest.fixture(scope="session", autouse=True)
 def built() -> None:
@@ -34,6 +32,7 @@ def built() -> None:
 def browser() -> Iterator[Browser]:
     """Closed with the last test of a file: while it is open its event loop runs in this thread, and the tests of other
     folders could run none of their own."""
+    expect.set_options(timeout=WAIT_MS)  # a file may wait longer
     found = chromium()
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

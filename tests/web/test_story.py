@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from support.deadlines import PATIENCE
 from support.rlctl_process import end_all, start
 
-pytestmark = pytest.mark.real_process
+pytestmark = [pytest.mark.real_process, pytest.mark.first]
 
 LONG_MS = PATIENCE * 1000
 TRAIN = (
