@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest
 SIDE_BY_SIDE := -n $(PYTEST_WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning zoo kpi docs dist clean distclean
+.PHONY: help setup setup-envs setup-dev run web serve test test-all coverage test-gpu tests check lint types layers format bench bench-learning zoo kpi docs sbom soak dist clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,12 @@ kpi: setup-dev ## every KPI of docs/kpi.md with its goal, and its value from sto
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: setup-dev ## the site in build/site; stops at the first warning
 	$(PY) -m mkdocs build --strict
+
+sbom: setup-dev ## what the installation consists of, as CycloneDX in dist/sbom.cdx.json
+	@$(PY) docs/sbom.py
+
+soak: setup-dev ## half an hour of training while workers are killed: nothing lost, nothing leaked, flat memory
+	@$(PY) -m benchmarks.endurance --minutes 30
 
 dist: setup-dev ## wheel and source distribution in dist/, with the dashboard and the zoo in them
 	rm -rf dist build

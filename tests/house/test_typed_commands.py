@@ -77,6 +77,7 @@ ELSEWHERE = {
     "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",
     "docs/howto/migrate.md": "needs what older versions wrote; tests/control/runs/test_upgrade.py",
     "docs/howto/plug-ins.md": "tests/e2e/test_plugin_parts.py",
+    "docs/howto/replay.md": "on a run that has a replay; tests/cli/test_cli_replay.py",
     "docs/howto/serve.md": "serves until it is stopped; tests/server/test_serve.py",
     "docs/howto/teams.md": "on a world of the tests; tests/experiment/run/test_teams.py",
     "docs/howto/tracking.md": "needs servers of others; tests/experiment/metrics/test_sending.py",

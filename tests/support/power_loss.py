@@ -15,10 +15,28 @@ from rlstudio.storage.failpoint import Operation
 class File:
     data: bytes = b""
     synced: bytes = b""
+    unsynced: list[tuple[int, bytes]] = field(default_factory=list)  # writes: where, and what; nothing: cut there
+
+    def write(self, data: bytes, place: int | None) -> None:
+        self.unsynced.append((len(self.data) if place is None else place, data))
+        self.data = _written(self.data, self.unsynced[-1:])
+
+    def sync(self) -> None:
+        self.synced, self.unsynced = self.data, []
 
     def after_cut(self, data: str) -> bytes:
-        tail = self.data[len(self.synced) :]
-        return {"kept": self.data, "lost": self.synced, "half": self.synced + tail[: len(tail) // 2]}[data]
+        """Of the writes since the last sync all, none, or the first half and half of the one after it."""
+        if data != "half":
+            return {"kept": self.data, "lost": self.synced}[data]
+        half = len(self.unsynced) // 2
+        torn = [(place, part[: len(part) // 2]) for place, part in self.unsynced[half : half + 1] if len(part) > 1]
+        return _written(self.synced, [*self.unsynced[:half], *torn])
+
+
+def _written(data: bytes, writes: list[tuple[int, bytes]]) -> bytes:
+    for place, part in writes:
+        data = data[:place].ljust(place, b"\0") + (part + data[place + len(part) :] if part else b"")
+    return data
 
 
 @dataclass
@@ -56,7 +74,8 @@ class Disk:
             case "mkdir":
                 parent.entries[name] = Dir()
             case "write":
-                parent.entries[name].data += bytes(operation.data)
+                if operation.data or hasattr(operation, "place"):
+                    parent.entries[name].write(bytes(operation.data), getattr(operation, "place", None))
             case "unlink" | "rmdir":
                 del parent.entries[name]
             case "rename":
@@ -67,7 +86,7 @@ class Disk:
                 if isinstance(node, Dir):
                     node.synced = dict(node.entries)
                 else:
-                    node.synced = node.data
+                    node.sync()
 
     def after_cut(self, data: str, names: str) -> Iterator[tuple[str, bytes | None]]:
         """Every path and its bytes (None: a directory). `names` says whose unsynced entries are lost."""
@@ -93,14 +112,17 @@ class State(NamedTuple):
     what: str
 
 
-def states(begun: Path, operations: list[Operation]) -> list[State]:
+ANY_FOLDER = ("none", "all", "root", "checkpoints", "segments")
+
+
+def states(begun: Path, operations: list[Operation], folders: tuple[str, ...] = ANY_FOLDER) -> list[State]:
     """All different ones; of equal ones the latest, which has the most to keep."""
     disk = Disk(begun)
     found: dict[int, State] = {}
     for number, operation in enumerate(operations, start=1):
         disk.apply(operation)
         for data in ("kept", "lost", "half"):
-            for names in ("none", "all", "root", "checkpoints", "segments"):
+            for names in folders:
                 tree = dict(disk.after_cut(data, names))
                 what = f"after {number} {operation.kind} {operation.path.name}, data {data}, names lost: {names}"
                 found[hash(tuple(sorted(tree.items(), key=lambda item: item[0])))] = State(tree, number, what)

@@ -72,6 +72,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tag": "runs:tag",
         "note": "runs:note",
         "adopt": "runs:adopt",
+        "replay": "replay:replay",
         "rm": "runs:rm",
         "gc": "runs:gc",
         "backup": "releases:backup",

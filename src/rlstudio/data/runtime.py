@@ -18,7 +18,8 @@ from rlstudio.ops.group import ALONE
 
 
 class LocalRuntime(EnvDescription):
-    """`new_guard` makes the guard of each source. In a `group` every rank has as many environments as this one."""
+    """`new_guard` makes the guard of each source; with `quarantine` rows of an environment that lies do not
+    count in a replay. In a `group` every rank has as many environments as this one."""
 
     def __init__(
         self,
@@ -28,12 +29,14 @@ class LocalRuntime(EnvDescription):
         device: str = "cpu",
         env_config: EnvConfig | None = None,
         group: Group = ALONE,
+        quarantine: bool = True,
     ) -> None:
         super().__init__(env.spaces, env_config, device)
         self.env = env
         self.new_guard = new_guard
         self.replay_capacity = replay_capacity
         self.group = group
+        self.quarantine = quarantine
 
     @property
     def num_envs(self) -> int:
@@ -54,7 +57,8 @@ class LocalRuntime(EnvDescription):
         from rlstudio.data.replay.source import new_replay  # a run that learns from fresh rollouts needs none
 
         collector, sampling = self._collector(agent, rng, explore), self.group.own(rng.fork("sample"))
-        return new_replay(collector, self.spaces, self.replay_capacity, self.num_envs, sampling, plan, self.device)
+        held = self.replay_capacity, self.num_envs
+        return new_replay(collector, self.spaces, *held, sampling, plan, self.device, quarantine=self.quarantine)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None) -> Collector:
         if isinstance(self.env, SeatsLearner):

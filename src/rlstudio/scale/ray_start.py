@@ -15,6 +15,7 @@ import sys
 from types import ModuleType
 
 from rlstudio.core.errors import Incompatible, UserError, message_of
+from rlstudio.core.host.floors import require_floors
 from rlstudio.core.host.installation import remedy
 
 RAY_ADDRESS = "RAY_ADDRESS"
@@ -59,6 +60,7 @@ def import_ray(field: str, address: str | None = None) -> ModuleType:
     """The module; Incompatible that names the config's `field` where the extra is missing. What Ray reads when it is
     imported must be set before."""
     require_ray(field)
+    require_floors("ray")
     imported = sys.modules.get("ray")
     if imported is not None and address is None and os.environ.keys() & OWN.keys() != OWN.keys():
         if imported.is_initialized():

@@ -8,9 +8,10 @@ import pytest
 from rlstudio.core.contracts import Segment
 from rlstudio.core.errors import CheckpointError, LeaseLost, NoValidCheckpoint
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
-from rlstudio.experiment.checkpoint.manifest import LARGEST_JSON, VERSION
+from rlstudio.experiment.checkpoint.manifest import LARGEST_JSON, VERSION, read_manifest
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.storage import failpoint
+from rlstudio.storage.folder import Folder
 from rlstudio.storage.seal import sealed, unsealed
 
 RUN = "run-for-tests"
@@ -310,3 +311,45 @@ def test_a_checkpoint_of_another_run_is_refused(checkpoints, tmp_path):
     checkpoints.save(content(1), step=1, manifest={})
     with pytest.raises(NoValidCheckpoint, match="belongs to the run 'run-for-tests'"):
         Checkpoints(tmp_path, "someone-else", None).newest_good()
+
+
+def test_segments_form_a_chain_over_the_life_of_a_run(checkpoints, tmp_path, lease):
+    """The newest link stands for all segments in their order, also for those that are gone by now."""
+    rows = [CountedSegment(f"rows-{n}", n).segment for n in range(4)]
+    checkpoints.save(content(1, rows[:2]), step=1, manifest={})
+    resumed = Checkpoints(tmp_path, RUN, lease)
+    resumed.newest_good()
+    info = resumed.save(content(2, rows[1:]), step=2, manifest={})
+    assert [ref.after for ref in info.segments[1:]] == [ref.link for ref in info.segments[:-1]]
+    assert info.segments[0].after == read_manifest(Folder(tmp_path), 1, RUN).segments[0].link
+    other = [CountedSegment("rows-0", 9).segment, *rows[1:]]
+    (tmp_path / "other").mkdir()
+    with FileLease(tmp_path / "other") as own:
+        changed = Checkpoints(tmp_path / "other", RUN, own).save(content(2, other), step=2, manifest={})
+    assert changed.segments[-1].sha256 == info.segments[-1].sha256
+    assert changed.segments[-1].link != info.segments[-1].link
+
+
+@pytest.mark.parametrize("change", ["left out", "moved", "renamed", "cut off"])
+def test_a_broken_chain_is_refused(checkpoints, tmp_path, change):
+    rows = [CountedSegment(f"rows-{n}", n).segment for n in range(3)]
+    checkpoints.save(content(1, rows), step=1, manifest={})
+    path = tmp_path / "checkpoints/step-000000000001/MANIFEST.json"
+    fields = unsealed(path.read_bytes(), "here")
+    first, second, third = fields["segments"]
+    fields["segments"] = {
+        "left out": [first, third],
+        "moved": [{**second, "name": "rows-0"}, {**first, "name": "rows-1"}, third],
+        "renamed": [first, second, {**third, "name": "rows-7"}],
+        "cut off": [first, {**second, "after": ""}, third],
+    }[change]
+    path.write_bytes(sealed({name: value for name, value in fields.items() if name != "sha256"}))
+    with pytest.raises(CheckpointError, match="does not follow the one before it in their chain"):
+        checkpoints.load(1)
+
+
+def test_two_segments_of_one_name_are_refused(checkpoints):
+    """One would be taken for the other: each buffer of a run names its own."""
+    rows = CountedSegment("rows-0", 1).segment
+    with pytest.raises(ValueError, match="two segments of one state are called rows-0"):
+        checkpoints.save(content(1, [rows, CountedSegment("rows-0", 2).segment]), step=1, manifest={})

@@ -20,6 +20,7 @@ from rlstudio.experiment.run.load import load_agent, load_run
 from rlstudio.experiment.run.pretrained import Pretrained, build_pretrained
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import Position, train
+from rlstudio.storage.state_tree import flatten
 from support.cli_scenario import rlctl_in_process
 from support.experiments import tiny
 from support.sessions import start
@@ -107,6 +108,23 @@ def test_a_run_of_teams_goes_on_bit_for_bit(shifters, tmp_path):
         assert waiting == {"copiers": 2 if shifters else 0, "shifters": 0}
     run_to_the_end(cfg, tmp_path / "left")
     assert_same_result(only_run(tmp_path / "left"), whole)
+
+
+def test_replays_of_two_teams_share_no_segments(monkeypatch):
+    """Segments of one name would be taken for each other when the run goes on."""
+    monkeypatch.setattr("rlstudio.data.replay.buffer.SEGMENT_ROWS", 64)
+    cfg = tiny("dqn", env={"id": ROLES}, train={"learning_starts": 300, "steps_per_epoch": 600}, teams=TEAMS)
+    trainer = build(cfg).trainer
+    for _ in train(trainer, cfg.train, Position()):
+        pass
+    names = [
+        segment.name
+        for segment in flatten(
+            {name: part.state_dict() for name, part in trainer.stateful().items() if name.endswith("source")}
+        ).segments
+    ]
+    assert {name.partition("/")[0] for name in names} == {"copiers", "shifters"}
+    assert len({*names}) == len(names)
 
 
 @pytest.fixture(scope="module")

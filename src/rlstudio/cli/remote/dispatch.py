@@ -64,6 +64,7 @@ LOCAL_ONLY = {
             "adopt",
             "gc",
             "backup",
+            "replay",
             "send",
             "rewind",
             "reproduce",

@@ -44,6 +44,7 @@ GISTS = {
     "tag": "find runs by a tag",
     "note": "write on a run",
     "adopt": "take folders in",
+    "replay": "whose rows it holds",
     "rm": "delete runs",
     "gc": "delete by a policy",
     "backup": "store and registry",

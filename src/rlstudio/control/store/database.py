@@ -29,6 +29,7 @@ from sqlalchemy.pool import NullPool, Pool
 
 from rlstudio.control.store import migrations, sqlite_file
 from rlstudio.core.errors import StorageError, StoreBusy, UserError
+from rlstudio.core.host.floors import require_sqlite
 from rlstudio.core.host.installation import remedy
 from rlstudio.core.host.process import call_in_children
 
@@ -78,6 +79,7 @@ class Database:
         poolclass = None if pooled else NullPool
         if self._path is None:
             return _postgresql_engine(url, poolclass)
+        require_sqlite()
         sqlite_file.prepare(self._path)
         engine = create_engine(url, poolclass=poolclass)
         event.listen(engine, "connect", _set_up_sqlite)
@@ -236,7 +238,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
         f"busy_timeout={round(1000 * BUSY_SECONDS)}",
         "foreign_keys=ON",
         "journal_mode=DELETE",
-        "synchronous=FULL",
+        "synchronous=EXTRA",  # FULL does not sync the folder after the unlink that commits: a power cut undoes it
     ):
         connection.execute(f"PRAGMA {pragma}")
 

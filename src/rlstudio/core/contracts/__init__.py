@@ -10,6 +10,7 @@ from __future__ import annotations
 from rlstudio.core.contracts.acting import Acted, Agent, Explore, NoiseBlock, Place, Player
 from rlstudio.core.contracts.basics import Array, Carried, Metrics, Segment, State, Stateful
 from rlstudio.core.contracts.data import (
+    Contributor,
     DataSource,
     EpisodeDraws,
     FragmentRound,
@@ -44,6 +45,7 @@ __all__ = [
     "Array",
     "BuildsAgent",
     "Carried",
+    "Contributor",
     "DataSource",
     "Dynamics",
     "EnvFacts",

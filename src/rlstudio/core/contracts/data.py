@@ -48,6 +48,13 @@ class FragmentRound(NamedTuple):
         return cls(version, seed, [FragmentTag(*tag) for tag in tags])
 
 
+class Contributor(NamedTuple):
+    """Whose rows they are: a worker, or an environment. `columns`: where they stand among all that are collected."""
+
+    name: str
+    columns: range
+
+
 class Tally(NamedTuple):
     """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
     start of the run."""
@@ -63,6 +70,7 @@ class Tally(NamedTuple):
     metrics: dict[str, float] | None = None  # of environments that have some of their own, by their full names
     draws: EpisodeDraws | None = None  # of the episodes above, in their order; None: their parameters are not drawn
     fragments: list[FragmentRound] | None = None  # since the last report, of asynchronous workers
+    quarantined: list[str] | None = None  # sources whose rows count no more since the last report, and why
 
 
 class DataSource(Stateful, Protocol):

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from rlstudio.core.errors import UserError
+from rlstudio.core.host.floors import require_floors
 from rlstudio.core.host.installation import remedy
 
 
@@ -34,6 +35,7 @@ class Extra:
 
     def load(self, field: str, wanted: str) -> ModuleType:
         """Import the module for `wanted`, the value of `field`."""
+        require_floors(self.name)
         try:
             return importlib.import_module(self.module)
         except Exception as error:  # without a system library, packages fail in their own ways

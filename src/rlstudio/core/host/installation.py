@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +57,12 @@ def remedy(extra: str, package: str = "") -> str:
         return f"run `make {place}{target}`"
     wanted = [requirement for requirement in requirements(extra) if package in ("", requirement.package)]
     missing = [requirement for requirement in wanted if not _is_installed(requirement.package)]
-    listed = " ".join(f'"{requirement}"' for requirement in missing or wanted)
+    return pip_line(missing or wanted)
+
+
+def pip_line(wanted: Iterable[Requirement]) -> str:
+    """What installs these, or brings them into their ranges."""
+    listed = " ".join(f'"{requirement}"' for requirement in wanted)
     return f"run `pip install {listed}`" if listed else REINSTALL
 
 

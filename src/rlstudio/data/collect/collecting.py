@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Stateful, Tally
+from rlstudio.core.contracts import Contributor, Stateful, Tally
 
 
 class Collecting(Stateful, Protocol):
@@ -18,6 +18,16 @@ class Collecting(Stateful, Protocol):
     @property
     def env_steps(self) -> int:
         """Steps of all environments of the run so far."""
+        ...
+
+    @property
+    def origins(self) -> Sequence[Contributor]:
+        """Who collects, in the order of their columns."""
+        ...
+
+    @property
+    def has_like_origins(self) -> bool:
+        """Whether they all act in the same world: no drawn parameters, no opponents of their own."""
         ...
 
     def collect(self, steps: int) -> Batch:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Agent, Array, Carried, Explore, State, Tally, VecEnv
+from rlstudio.core.contracts import Agent, Array, Carried, Contributor, Explore, State, Tally, VecEnv
 from rlstudio.core.host.process import PULSE
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
@@ -129,6 +129,20 @@ class Collector(VectorActor):
     def env_steps(self) -> int:
         """Of all environments of the run, which are as far as these."""
         return self.vector_steps * self.run_envs
+
+    @property
+    def origins(self) -> list[Contributor]:
+        """Its environments, each with the columns of its agents."""
+        agents = self.env.agents
+        first = int(self.envs[0]) // agents
+        return [
+            Contributor(f"env {first + n}", range(self.column + n * agents, self.column + (n + 1) * agents))
+            for n in range(self.env.num_envs // agents)
+        ]
+
+    @property
+    def has_like_origins(self) -> bool:
+        return self.inspection.sees_like_envs
 
     def collect(self, steps: int) -> Batch:
         """A rollout [steps, num_envs], valid until the next call with as many steps."""

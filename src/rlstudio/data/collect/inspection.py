@@ -51,6 +51,11 @@ class Inspection:
             self._draws.add(self._params.take())
         return rollout
 
+    @property
+    def sees_like_envs(self) -> bool:
+        """Whether they all are the same world: no parameters are drawn for each, nobody else plays in them."""
+        return self._params is None and not isinstance(self._env, SeatsLearner)
+
     def _describe(self, row: FlawedRow, packer: Packer) -> str:
         """Asked for before the block is added to the episodes, whose open lengths are those at its beginning."""
         open_length = int(self.episodes.open_lengths[row.env])

@@ -30,13 +30,12 @@ def together(tallies: Sequence[Tally]) -> Tally:
         bad_rows=sum(tally.bad_rows for tally in tallies),
         bad={reason: sum(tally.bad.get(reason, 0) for tally in tallies) for reason in reasons},
         infos=_joined([tally.infos for tally in tallies]),
-        restarts=_optional(
-            tallies, lambda tally: tally.restarts, lambda lists: [line for one in lists for line in one]
-        ),
+        restarts=_optional(tallies, lambda tally: tally.restarts, _in_turn),
         outside=next((tally.outside for tally in tallies if tally.outside is not None), None),
         bad_row=next((tally.bad_row for tally in tallies if tally.bad_row is not None), None),
         metrics=first.metrics,
         draws=_optional(tallies, lambda tally: tally.draws, _drawn),
+        quarantined=_optional(tallies, lambda tally: tally.quarantined, _in_turn),
     )
 
 
@@ -45,6 +44,10 @@ def _optional(
 ) -> T | None:
     given = [value for tally in tallies if (value := part(tally)) is not None]
     return join(given) if given else None
+
+
+def _in_turn(lists: Sequence[list[str]]) -> list[str]:
+    return [line for one in lists for line in one]
 
 
 def _joined(columns: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -28,9 +28,11 @@ SEGMENT_BYTES = 2**25  # segments of large rows have fewer of them: their last, 
 
 
 class ReplayBuffer:
-    """`capacity` transitions of `num_envs` environments, which may come in parts and at different speeds."""
+    """`capacity` transitions of `num_envs` environments, which may come in parts and at different speeds. `name` tells
+    its segments from those of another buffer of the run."""
 
-    def __init__(self, spaces: Spaces, capacity: int, num_envs: int) -> None:
+    def __init__(self, spaces: Spaces, capacity: int, num_envs: int, name: str = "") -> None:
+        self.name = name
         self.num_envs = num_envs
         self.numbering = Numbering(capacity, num_envs)
         self.capacity = self.numbering.capacity
@@ -42,6 +44,7 @@ class ReplayBuffer:
         )
         # Without the infos: a fork that keeps other keys must find the segments where its parent cut them.
         self.segment_rows = _segment_rows(row_bytes(replace(spaces, infos=())))
+        self.erasures = 0
 
     def __len__(self) -> int:
         return len(self.numbering)
@@ -116,6 +119,11 @@ class ReplayBuffer:
         """Every row held, in order."""
         return self.at(self.numbering.held())
 
+    def erase(self, numbers: np.ndarray) -> None:
+        """The rows of these numbers become zeros that weigh nothing."""
+        self.store.erase(numbers)
+        self.erasures += 1  # the segments have other content from now on, hence other names
+
     def _window_ends(self, numbers: np.ndarray, horizon: int, gamma: float) -> dict[str, Column]:
         store = self.store
         offsets = np.arange(horizon) * self.num_envs
@@ -164,14 +172,18 @@ class ReplayBuffer:
             yield start, stop, stop - start == self.segment_rows and stop <= complete
             start = stop
 
+    def _segment_name(self, start: int) -> str:
+        return f"{self.name}rows-{start:015d}" + (f"-{self.erasures}" if self.erasures else "")
+
     def state_dict(self) -> State:
         segments, ends = [], {}
         for start, stop, full in self._pieces():
             if full:
-                segments.append(Segment(f"rows-{start:015d}", lambda a=start, b=stop: self.store.read(a, b)))  # type: ignore[misc]
+                segments.append(Segment(self._segment_name(start), partial(self.store.read, start, stop)))
             else:
                 ends[f"{start:015d}"] = self.store.read(start, stop)
-        counts = {} if self.numbering.even else {"counts": self.numbering.counts}
+        counts: State = {} if self.numbering.even else {"counts": self.numbering.counts}
+        counts |= {"erasures": self.erasures} if self.erasures else {}
         facts = {"added": self.added, "capacity": self.capacity, "ends": ends, "segments": segments}
         return {**self.store.state_dict(), **counts, **facts}
 
@@ -181,6 +193,7 @@ class ReplayBuffer:
         counts = state.get("counts", np.full(self.num_envs, int(state["added"]) // self.num_envs))
         self.numbering.set(np.asarray(counts))
         self.store.load_state_dict(state)
+        self.erasures = int(state.get("erasures", 0))
         ends, segments = state["ends"], iter(state["segments"])
         for start, stop, full in self._pieces():
             self.store.write(start, stop, next(segments).columns() if full else ends[f"{start:015d}"])

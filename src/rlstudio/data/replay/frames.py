@@ -99,6 +99,13 @@ class FrameStore(RowStore):
             self.columns["weights"][slots] = 0.0
             self.weighted = True
 
+    def erase(self, numbers: np.ndarray) -> None:
+        super().erase(numbers)
+        slots = numbers % self.slots
+        self.frames[slots] = 0
+        over = self.columns["terminated"][slots] | self.columns["truncated"][slots]
+        self.lasts[self.columns["last"][slots[over]] % self.slots] = 0
+
     def gather(self, numbers: np.ndarray) -> dict[str, Column]:
         columns = super().gather(numbers)
         self._leave_out_lost(columns)

@@ -15,6 +15,8 @@ from rlstudio.core.spaces import Dict, Leaf, Space, Spaces
 
 DOT = "."  # joins a column and its entry: observations.camera
 INFO = f"info{DOT}"
+KEPT = ("terminated", "truncated", "last", "age")
+"""What an erased row keeps: its neighbours are read by it."""
 
 
 class RowStore:
@@ -64,6 +66,14 @@ class RowStore:
             else:
                 columns.setdefault(column, {})[entry] = tensor  # type: ignore[index]
         return columns
+
+    def erase(self, numbers: np.ndarray) -> None:
+        """Zeros in place of these rows; where their episodes end stays known."""
+        slots = numbers % self.slots
+        for name, column in self.columns.items():
+            if name not in KEPT:
+                column[slots] = 0
+        self.weighted = True
 
     def read(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Rows start..stop as arrays of their own."""

@@ -22,16 +22,27 @@ from rlstudio.data.collect.turns import OpenDecisions
 from rlstudio.data.replay.buffer import ReplayBuffer, without_rows
 from rlstudio.data.replay.health import replay_health
 from rlstudio.data.replay.priorities import Priorities
+from rlstudio.data.replay.sources import Sources
 
 
 def new_replay(
-    collector: Collecting, spaces: Spaces, capacity: int, num_envs: int, rng: Rng, plan: ReplayPlan, device: str
+    collector: Collecting,
+    spaces: Spaces,
+    capacity: int,
+    num_envs: int,
+    rng: Rng,
+    plan: ReplayPlan,
+    device: str,
+    *,
+    quarantine: bool = True,
+    name: str = "",
 ) -> ReplaySource:
-    """The source of an empty buffer, which the collector fills."""
-    replay = ReplayBuffer(spaces, capacity, num_envs)
+    """The source of an empty buffer, which the collector fills. `quarantine`: rows of one that lies do not count."""
+    replay = ReplayBuffer(spaces, capacity, num_envs, name)
     chosen = plan.priorities
     priorities = None if chosen is None else Priorities(replay.numbering, plan.horizon, chosen)
-    return ReplaySource(collector, replay, rng, plan, device, priorities)
+    sources = Sources(replay, spaces, collector.origins, compared=quarantine and collector.has_like_origins)
+    return ReplaySource(collector, replay, rng, plan, device, priorities, sources)
 
 
 class ReplaySource:
@@ -49,6 +60,7 @@ class ReplaySource:
         plan: ReplayPlan,
         device: str = "cpu",
         priorities: Priorities | None = None,
+        sources: Sources | None = None,
     ) -> None:
         if plan.horizon * replay.num_envs > replay.capacity:
             raise ConfigError(
@@ -62,6 +74,7 @@ class ReplaySource:
         self.device = device
         self.warmup = plan.first_sample(collector.run_envs)
         self.priorities = priorities
+        self.sources = sources
         self.samples = 0
         self.last: Batch | None = None
         self._open: dict[int, OpenDecisions] = {}  # of the fragments, by their first column
@@ -105,7 +118,7 @@ class ReplaySource:
                 self._collect(1)
             self._has_window = True
         self.samples += 1
-        batch = self._draw(self.rng.generator(self.samples))
+        batch = self._weighed(self._draw(self.rng.generator(self.samples)))
         self.last = batch if self.device == "cpu" else batch.to(self.device)
         return self.last
 
@@ -113,14 +126,17 @@ class ReplaySource:
         later = horizon - 1
         numbers = self.replay.held_between(self._known - later, self.replay.counts - later)
         if len(numbers):
-            return self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
+            return self._weighed(self.replay.at(numbers, horizon, self.plan.gamma)).to(self.device)
         if horizon not in self._none:  # between two rounds of collecting it is asked for with every sample
             self._none[horizon] = self.replay.at(numbers, horizon, self.plan.gamma).to(self.device)
         return self._none[horizon]
 
     def following(self, rows: Tensor, steps: int) -> Batch:
         numbers = rows.numpy(force=True) + steps * self.replay.num_envs
-        return self.replay.at(numbers).to(self.device)
+        return self._weighed(self.replay.at(numbers)).to(self.device)
+
+    def _weighed(self, batch: Batch) -> Batch:
+        return batch if self.sources is None else self.sources.weighed(batch)
 
     def _draw(self, generator: np.random.Generator) -> Batch:
         plan = self.plan
@@ -147,6 +163,8 @@ class ReplaySource:
                 waits = "active" in rollout
                 self.replay.add(self._completed(rollout, column) if waits else rollout, column)
             vector_steps -= steps
+            if self.sources is not None:
+                self.sources.look()
         PHASES.collect += time.perf_counter() - started
         TRACE.span("collect", started)
 
@@ -169,8 +187,12 @@ class ReplaySource:
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
         """Update the priorities of these rows by their errors; nothing happens without priorities."""
-        if self.priorities is not None:
-            self.priorities.feedback(rows.numpy(force=True), values.numpy(force=True))
+        if self.priorities is None:
+            return
+        numbers, errors = rows.numpy(force=True), values.numpy(force=True)
+        if self.sources is not None and self.sources.quarantined:
+            errors = errors * self.sources.count(numbers)  # what nobody learns from is not drawn for its error
+        self.priorities.feedback(numbers, errors)
 
     def progress(self, fraction: float) -> None:
         self.collector.progress(fraction)
@@ -182,12 +204,18 @@ class ReplaySource:
         tally = self.collector.take()
         explore = getattr(getattr(self.collector, "exploration", None), "explore", None)
         epsilon = {"train/epsilon": float(explore.epsilon)} if isinstance(explore, EpsilonGreedy) else {}
-        return tally._replace(metrics={**(tally.metrics or {}), **replay_health(self.replay, self.last), **epsilon})
+        own = {**replay_health(self.replay, self.last), **epsilon}
+        if self.sources is not None:
+            own |= self.sources.metrics()
+            tally = tally._replace(quarantined=self.sources.take() or None)
+        return tally._replace(metrics={**(tally.metrics or {}), **own})
 
     def state_dict(self) -> State:
         parts = {"collector": self.collector.state_dict(), "replay": self.replay.state_dict(), "samples": self.samples}
         if self.priorities is not None:
             parts["priorities"] = self.priorities.state_dict()
+        if self.sources is not None and (kept := self.sources.state_dict()):
+            parts["sources"] = kept
         if self._open:
             parts["open"] = {str(column): held.state_dict() for column, held in self._open.items()}
         return parts
@@ -213,5 +241,7 @@ class ReplaySource:
             self.samples = max(self.samples, -(-self.env_steps // self.plan.every) * self.plan.updates)
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
+        if self.sources is not None:
+            self.sources.load_state_dict(state.get("sources", {}))
         for column, held in state.get("open", {}).items():
             self._decisions(int(column)).load_state_dict(held)

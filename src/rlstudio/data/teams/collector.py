@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from rlstudio.core.batch import Batch, Column
-from rlstudio.core.contracts import Agent, Array, Explore, State, Step, Tally
+from rlstudio.core.contracts import Agent, Array, Contributor, Explore, State, Step, Tally
 from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.explore import Exploration
@@ -85,6 +85,15 @@ class TeamCollector:
         (own,) = np.isin(self.columns.among(self.joint.runtime.env.num_envs), restarted).nonzero()
         self.exploration.forget(own)
         self.inspection.forget(own)
+
+    @property
+    def origins(self) -> Sequence[Contributor]:
+        """Nobody knows them: the columns of a team are seats of several environments."""
+        return ()
+
+    @property
+    def has_like_origins(self) -> bool:
+        return False
 
     # -- called by the source of the team -----------------------------------------------------------------------------
 

@@ -46,7 +46,8 @@ class TeamRuntime(EnvDescription):
             self.group.own(rng.fork("sample")),
         )
         capacity = self.joint.runtime.replay_capacity
-        return new_replay(collector, self.spaces, capacity, self.num_envs, sampling, plan, self.device)
+        name = f"{self.name}/"
+        return new_replay(collector, self.spaces, capacity, self.num_envs, sampling, plan, self.device, name=name)
 
     def _collector(self, agent: Agent, rng: Rng, explore: Explore | None, steps: int, *, fresh: bool) -> TeamCollector:
         if agent.remembers:

@@ -8,8 +8,9 @@ parsing and no name in it is ever used as a path.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, TypedDict, cast
 
 from rlstudio.core.errors import CheckpointError, StorageError
@@ -50,15 +51,44 @@ class TooNew(CheckpointError):
 
 @dataclass(frozen=True)
 class SegmentRef:
-    """A segment as a checkpoint refers to it: its name in the run, and the file that holds it."""
+    """A segment as a checkpoint refers to it: its name in the run, and the file that holds it. `link` is its place in
+    the chain of the segments of one buffer, `after` that of the one before it: the newest link stands for all segments
+    that there ever were, in their order. Both are empty in checkpoints from before there was a chain."""
 
     name: str
     size: int
     sha256: str
+    after: str = ""
+    link: str = ""
 
     @property
     def file(self) -> str:
         return segment_file(self.sha256)
+
+    def follows(self, other: SegmentRef) -> bool:
+        """Whether both are of one buffer, and this one is newer."""
+        return self.name.partition("rows-")[0] == other.name.partition("rows-")[0] and self.name > other.name
+
+
+def linked(ref: SegmentRef, before: SegmentRef | None) -> SegmentRef:
+    """A new segment at the end of the chain: behind the one before it in the list, if that is of the same buffer."""
+    after = before.link if before is not None and ref.follows(before) else ""
+    return replace(ref, after=after, link=_link(ref, after))
+
+
+def _link(ref: SegmentRef, after: str) -> str:
+    return sha256(f"{after}\n{ref.name}\n{ref.sha256}".encode()).hexdigest()
+
+
+def _check_chain(refs: Sequence[SegmentRef], label: str) -> None:
+    """That no segment was left out, changed or moved. Behind segments of older checkpoints it begins anew."""
+    before: SegmentRef | None = None
+    for ref in refs:
+        is_next = before is not None and before.link and ref.follows(before)
+        after = before.link if is_next and before is not None else ref.after
+        if ref.link and (ref.after != after or ref.link != _link(ref, after)):
+            raise CheckpointError(f"{label}: segments: {ref.name} does not follow the one before it in their chain")
+        before = ref
 
 
 @dataclass(frozen=True)
@@ -161,6 +191,8 @@ def _parse(value: object, label: str) -> CheckpointInfo:
     for later in range(version + 1, VERSION + 1):
         fields |= ADDED.get(later, {})
     files = {name: written(fields["files"][name]) for name in FILES}
+    segments = tuple(_segment(entry) for entry in fields["segments"])
+    _check_chain(segments, label)
     if set(fields["files"]) != set(FILES):
         raise ValueError(f"unexpected files {sorted(fields['files'])}")
     if (size := files[STATE].size) > LARGEST_JSON:
@@ -176,11 +208,17 @@ def _parse(value: object, label: str) -> CheckpointInfo:
         origin=None if fields["origin"] is None else _origin(fields["origin"]),
         rlstudio=plain_text(fields["rlstudio"]),
         files=files,
-        segments=tuple(SegmentRef(plain_text(entry["name"]), *written(entry)) for entry in fields["segments"]),
+        segments=segments,
         meta=cast(Meta, dict(fields["meta"])),
         sha256=hex_digest(fields["sha256"]),
         fields=fields,
     )
+
+
+def _segment(entry: Mapping[str, object]) -> SegmentRef:
+    size, digest = written(entry)
+    after, link = (hex_digest(entry[key]) if entry.get(key) else "" for key in ("after", "link"))
+    return SegmentRef(plain_text(entry["name"]), size, digest, after, link)
 
 
 def _origin(entry: Mapping[str, object]) -> Origin:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstudio.core.contracts import Segment
 from rlstudio.core.errors import CheckpointError, StorageError
-from rlstudio.experiment.checkpoint.manifest import SegmentRef, segment_file
+from rlstudio.experiment.checkpoint.manifest import SegmentRef, linked, segment_file
 from rlstudio.storage.folder import Folder, temporary
 from rlstudio.storage.safetensors_file import read_tensors, write_tensors
 from rlstudio.storage.verified import open_verified
@@ -32,12 +32,17 @@ class Segments:
 
     def put(self, segments: Iterable[Segment]) -> list[SegmentRef]:
         """All of them on disk, durably; those known to be there are not even serialised."""
-        known, refs = self._known or {}, []
+        known: dict[str, SegmentRef] = self._known or {}
+        refs: list[SegmentRef] = []
         fresh: dict[str, SegmentRef] = {}
+        named: set[str] = set()
         for segment in segments:
-            ref = fresh.get(segment.name) or known.get(segment.name)
+            if segment.name in named:
+                raise ValueError(f"two segments of one state are called {segment.name}; each buffer needs its own name")
+            named.add(segment.name)
+            ref = known.get(segment.name)
             if ref is None or self._folder.size(ref.file) != ref.size:
-                ref = fresh[segment.name] = self._write(segment)
+                ref = fresh[segment.name] = linked(self._write(segment), refs[-1] if refs else None)
             refs.append(ref)
         if fresh:
             self._folder.sync("segments")

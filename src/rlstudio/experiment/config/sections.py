@@ -66,8 +66,14 @@ class RolloutConfig(Config):
 
 
 class BufferConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("quarantine",)
+
     capacity: PositiveInt = Field(100_000, le=10**9)
     """Transitions the replay buffer of an off-policy algorithm holds."""
+
+    quarantine: bool = True
+    """Compare what each worker or environment gives with what at least two others give, and learn nothing from one that
+    lies: rows that repeat themselves, that are bad, that do not follow from its actions as elsewhere."""
 
 
 class EvalConfig(Config):

@@ -1,6 +1,6 @@
 """What an epoch noticed of the environment: each replaced worker is an event, and their number is a metric; the first
-observation far outside its space is an event, and so are the first bad row of an epoch and each change of the
-curriculum."""
+observation far outside its space is an event, and so are the first bad row of an epoch, each change of the
+curriculum and each source of a replay that was quarantined."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> Non
     if report.bad_row is not None:
         without = int(report.metrics.get("rollout/episodes_without_return", 0))
         folder.event("bad_rows", env_steps=report.env_steps, first=report.bad_row, episodes_without_return=without)
+    for line in report.quarantined or ():
+        folder.event("quarantined", env_steps=report.env_steps, source=line)
     if report.fragments:
         recorder.write_fragments(report.env_steps, report.fragments)
     if report.restarts is None:

@@ -20,7 +20,7 @@ from rlstudio.experiment.checkpoint.segments import Segments
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import copy_metrics
 from rlstudio.experiment.metrics.writer import MetricsWriter
-from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
+from rlstudio.experiment.run.changed_replay import emptied_if_damaged
 from rlstudio.experiment.run.load import choose
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.storage.folder import Folder, temporary

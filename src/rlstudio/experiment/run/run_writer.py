@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from rlstudio.core.contracts import Lease
+from rlstudio.core.contracts import DataSource, Lease
 from rlstudio.core.errors import Incompatible, NoValidCheckpoint, StorageError
 from rlstudio.core.host.phases import PHASES
 from rlstudio.core.host.process import PULSE, this_process
@@ -21,7 +21,7 @@ from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
-from rlstudio.experiment.run.emptied_replay import emptied_if_damaged
+from rlstudio.experiment.run.changed_replay import carry_out, emptied_if_damaged
 from rlstudio.experiment.run.signals import GRACE_SECONDS
 from rlstudio.experiment.training.machine import differences, have_same_probe, learners
 from rlstudio.experiment.training.position import Report
@@ -262,6 +262,11 @@ class RunWriter:
 
     def set_evaluation(self, summary: Summary) -> None:
         self.status = replace(self.status, eval_return=summary.mean, eval_interval=(summary.ci_low, summary.ci_high))
+
+    def carry_out_decisions(self, source: DataSource) -> None:
+        """Of the user, about sources of the replay."""
+        if decided := carry_out(self.folder, source):
+            self.mark_inexact(decided)
 
     def mark_inexact(self, reason: str) -> None:
         if self.status.exact:

@@ -142,6 +142,7 @@ class Session:
         if attempt != self.attempt:
             self._build(attempt)
         restore(loaded.content, self.trainer, self.parts())
+        self.writer.carry_out_decisions(self.trainer.source)
         self.writer.stands_at(loaded.info)
         if self.milestones.final is not None:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))

@@ -83,10 +83,20 @@ def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: 
         env.close()
         raise
     if group.size == 1:
-        return LocalRuntime(env, new_guard, own.buffer.capacity, device, own.env)
+        return LocalRuntime(env, new_guard, own.buffer.capacity, device, own.env, quarantine=cfg.buffer.quarantine)
     from rlstudio.scale.ranks.runtime import RankRuntime  # a run that learns alone needs none of it
 
-    return RankRuntime(env, group, cfg.runtime.backend, new_guard, own.buffer.capacity, device, own.env, others)
+    return RankRuntime(
+        env,
+        group,
+        cfg.runtime.backend,
+        new_guard,
+        own.buffer.capacity,
+        device,
+        own.env,
+        others,
+        quarantine=cfg.buffer.quarantine,
+    )
 
 
 def build_trainer(cfg: ExperimentConfig, runtime: Runtime, attempt: int = 0) -> Trainer:

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from rlstudio.core.contracts import Runtime, Trainer
 from rlstudio.core.errors import Incompatible
+from rlstudio.core.host.floors import require_floors
 from rlstudio.core.host.portable import is_portable
 from rlstudio.experiment.lineage.libraries import installed_libraries
 from rlstudio.experiment.training import portable_kernels
@@ -29,6 +30,7 @@ USUAL = {"lane": "eager", "runtime.numerics": "native", "learners": "1"}
 
 def set_threads(threads: int) -> None:
     """Torch gets `threads`; NumPy's BLAS one (it only acts, on small products), or it would keep its own pool."""
+    require_floors()
     torch.set_num_threads(threads)
     if is_portable():
         portable_kernels.install()

@@ -32,6 +32,7 @@ class Report:
     curriculum: CurriculumOutcome = NO_CHANGE  # what changed there, or why it ends the run
     clock: dict[str, float] = field(default_factory=dict)  # metrics that depend on the machine and its speed
     fragments: list[FragmentRound] | None = None  # that this epoch learned from, of asynchronous workers
+    quarantined: list[str] | None = None  # sources of the replay whose rows count no more, and why
 
 
 class Position:
@@ -78,7 +79,14 @@ class Position:
         self.gradient_steps, self.env_steps = trainer.gradient_steps, env_steps
         noticed = tally.bad, tally.restarts, tally.outside, tally.bad_row
         facts = metrics, *noticed, warming, outcome
-        return Report(self.epoch, env_steps, trainer.gradient_steps, *facts, fragments=tally.fragments)
+        return Report(
+            self.epoch,
+            env_steps,
+            trainer.gradient_steps,
+            *facts,
+            fragments=tally.fragments,
+            quarantined=tally.quarantined,
+        )
 
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all

@@ -29,8 +29,9 @@ class RankRuntime(LocalRuntime):
         device: str = "cpu",
         env_config: EnvConfig | None = None,
         others: OtherRanks | None = None,
+        quarantine: bool = True,
     ) -> None:
-        super().__init__(env, new_guard, replay_capacity, device, env_config, group)
+        super().__init__(env, new_guard, replay_capacity, device, env_config, group, quarantine)
         self.others = others
         self._backend = backend
 

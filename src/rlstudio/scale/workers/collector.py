@@ -9,12 +9,13 @@ import numpy as np
 from torch import nn
 
 from rlstudio.core.batch import Batch
-from rlstudio.core.contracts import Agent, State, Tally
+from rlstudio.core.contracts import Agent, Contributor, State, Tally
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.inspection import Inspection
 from rlstudio.data.collect.packer import Packer
+from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.seeds import episode_name
 from rlstudio.ops.finite import is_finite
 from rlstudio.scale.workers.crew import Crew
@@ -40,7 +41,7 @@ class WorkersCollector:
         self._first_env = placed.first_env
         self.vector_steps = 0
         self._crew, self._spaces, self._agent = crew, spaces, agent
-        self._seed = job.env_config.seed
+        self._seed, self._params = job.env_config.seed, job.env_config.params
         self._num_envs = crew.slices[-1].stop
         self._fraction = 0.0
         self._version = -1
@@ -56,6 +57,17 @@ class WorkersCollector:
     @property
     def env_steps(self) -> int:
         return self.vector_steps * self.run_envs
+
+    @property
+    def origins(self) -> list[Contributor]:
+        return [
+            Contributor(f"worker {worker}, {self._crew.name_of(worker)}", own)
+            for worker, own in enumerate(self._crew.slices)
+        ]
+
+    @property
+    def has_like_origins(self) -> bool:
+        return numbers_only(self._params)
 
     @property
     def restart_reasons(self) -> list[str] | None:

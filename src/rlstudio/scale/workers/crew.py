@@ -83,7 +83,7 @@ class Crew:
     def ask_again(self, worker: int, request: Request, reason: str) -> State:
         """Replace one worker for what it answered, and ask the fresh one."""
         try:
-            self._count_failure(worker, f"{self._name(worker)}: its worker {reason}", None)
+            self._count_failure(worker, f"{self.name_of(worker)}: its worker {reason}", None)
             self._start([worker])
             return self._ask(request, [worker])[0]
         except BaseException:
@@ -148,7 +148,7 @@ class Crew:
 
     def _fail(self, worker: int, error: EnvFault | WorkerDown, when: str = "") -> None:
         is_down = isinstance(error, WorkerDown)
-        reason = f"{self._name(worker)}: its worker {error}{when}" if is_down else str(error)
+        reason = f"{self.name_of(worker)}: its worker {error}{when}" if is_down else str(error)
         self._count_failure(worker, reason, error)
 
     def _count_failure(self, worker: int, reason: str, error: Exception | None) -> None:
@@ -160,7 +160,7 @@ class Crew:
         self.restart_reasons.append(reason)
         self._pause(pause_before(self._failures[worker]))
 
-    def _name(self, worker: int) -> str:
+    def name_of(self, worker: int) -> str:
         first, last = (self._first_env + env for env in (self.slices[worker][0], self.slices[worker][-1]))
         return f"envs {first} to {last}" if last > first else f"env {first}"
 

@@ -38,6 +38,7 @@ class WorkersRuntime(EnvDescription):
         group: Group = ALONE,
         ahead: Lookahead = IN_STEP,
         rounds: Mapping[int, Sequence[FragmentTag]] | None = None,
+        quarantine: bool = True,
     ) -> None:
         """`reason`: why the workers are where they are. `ahead`: of asynchronous workers, which are an AheadCrew.
         `rounds`: what an earlier run learned from in which round; this one learns from the same."""
@@ -50,6 +51,7 @@ class WorkersRuntime(EnvDescription):
         self.group = group
         self.ahead = ahead
         self.rounds = rounds
+        self.quarantine = quarantine
 
     @property
     def num_envs(self) -> int:
@@ -70,7 +72,8 @@ class WorkersRuntime(EnvDescription):
         from rlstudio.data.replay.source import new_replay  # a run that learns from fresh rollouts needs none
 
         collector, sampling = self._collector(agent, rng, each=False), self.group.own(rng.fork("sample"))
-        return new_replay(collector, self.spaces, self.replay_capacity, self.num_envs, sampling, plan, self.device)
+        held = self.replay_capacity, self.num_envs
+        return new_replay(collector, self.spaces, *held, sampling, plan, self.device, quarantine=self.quarantine)
 
     def _collector(self, agent: Agent, rng: Rng, *, each: bool) -> WorkersCollector:
         """Exploration is built by each worker for itself, from the same settings."""

@@ -74,6 +74,7 @@ def workers_runtime(
     settings: dict[str, Any] = {
         "new_guard": new_guard,
         "replay_capacity": cfg.buffer.capacity,
+        "quarantine": cfg.buffer.quarantine,
         "device": device_of(cfg, group.rank),
         "reason": choice.reason,
         "ahead": ahead,

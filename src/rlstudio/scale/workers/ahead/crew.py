@@ -61,7 +61,7 @@ class AheadCrew(Crew):
 
     def ask_again(self, worker: int, request: Request, reason: str) -> State:
         try:
-            self._count_failure(worker, f"{self._name(worker)}: its worker {reason}", None)
+            self._count_failure(worker, f"{self.name_of(worker)}: its worker {reason}", None)
             self._open[worker].appendleft((-1, request(worker)))
             self._renew(worker)
             return self.arrival([worker]).answer

@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from rlstudio.core.errors import UserError
+from rlstudio.core.host.floors import require_floors
 from rlstudio.server.http.limits import Limits
 from rlstudio.server.http.wire.connections import Connections, Listener
 from rlstudio.server.http.wire.protocol import GuardedProtocol
@@ -46,6 +47,7 @@ class ListenPlace:
 
 def listen(place: ListenPlace) -> Listener:
     """Before anything else starts: an address that cannot be had is the user's mistake."""
+    require_floors("serve")
     host, port = place.host, place.port
     listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
