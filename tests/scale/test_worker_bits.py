@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from ipaddress import ip_address
 
 import numpy as np
@@ -95,9 +96,11 @@ def on_ray(check):
 
 def listening_addresses():
     """Of this process and all that come from it."""
-    here = psutil.Process()
-    sockets = [one for process in (here, *here.children(recursive=True)) for one in process.net_connections("tcp")]
-    return [one.laddr.ip.removeprefix("::ffff:") for one in sockets if one.status == psutil.CONN_LISTEN]
+    here, found = psutil.Process(), []
+    for process in (here, *here.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # Ray ended it just now
+            found += [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    return [one.laddr.ip.removeprefix("::ffff:") for one in found]
 
 
 @pytest.mark.slow
