@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from rlstudio.server.api.routes.steering import ForkBody
 from support.page_server import PageServer
 
 
@@ -81,6 +82,21 @@ def test_every_part_of_a_run_has_a_place(page: Page, made_up: PageServer) -> Non
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(f"tab={tab}"))
         expect(page.locator("main")).to_contain_text(text)
+
+
+def test_a_run_is_forked_at_a_checkpoint_as_the_server_takes_it(page: Page, made_up: PageServer) -> None:
+    open_newest(page, made_up, "?tab=checkpoints")
+    page.get_by_role("row", name=re.compile("8,192")).get_by_role("button", name="Fork").click()
+    dialog = page.get_by_role("dialog", name=re.compile("at step 8,192"))
+    dialog.get_by_label(re.compile("^Changed settings")).fill("train.lr=1e-4  env.seed=3")
+    dialog.get_by_role("button", name="Fork").click()
+    expect(page.get_by_text("Forked")).to_be_visible()
+    path, body = made_up.sent[-1]
+    assert path == f"/runs/{made_up.newest['id']}/fork"
+    assert ForkBody.model_validate(body).model_dump(exclude_unset=True) == {
+        "at": "8192",
+        "overrides": ["train.lr=1e-4", "env.seed=3"],
+    }
 
 
 def test_a_run_that_is_not_there_says_so(page: Page, made_up: PageServer, outside) -> None:

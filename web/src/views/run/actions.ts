@@ -43,7 +43,7 @@ export async function forkRun(run: RunDetail, step?: number): Promise<void> {
   });
   if (typed === null) return;
   await attempt(async () => {
-    const made = await putAnswer(act<Run>("POST", `/runs/${run.id}/fork`, { at, overrides: words(typed) }));
+    const made = await putAnswer(act<Run>("POST", `/runs/${run.id}/fork`, { ...(at === undefined ? {} : { at: String(at) }), overrides: words(typed) }));
     go(href(["runs", made.id]));
   }, "Forked: the new run is in the queue");
 }
