@@ -173,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         middle, low, high = cost(seconds)
         measured[algo] = {"cost": round(middle, 5), "low": round(low, 5), "high": round(high, 5), "pairs": args.pairs}
         rows.append([algo, f"{1000 * median(seconds):.0f}", f"{middle:+.2%} [{low:+.2%}, {high:+.2%}]"])
+        print(*rows[-1], file=sys.stderr, flush=True)
     print(table(["algorithm", "CPU ms per epoch", "cost of measuring [95 %]"], rows))
     if args.store:
         write_result("measuring", {**provenance({OURS: ours().versions}), "measurements": measured})
