@@ -123,6 +123,18 @@ def test_what_cannot_be_done_is_said_and_the_rest_is_done(place, rlctl):
     assert sum(row["ok"] for row in rows.values()) == len(rows) - 1
 
 
+def test_a_link_in_the_place_of_a_run_is_named_and_not_followed(place, rlctl):
+    old_things(place)
+    assert rlctl("migrate").code == 0
+    (dqn,) = (place / "runs").glob("*-dqn-*")
+    assert rlctl("adopt", dqn).code == 0
+    dqn.rename(place / "elsewhere")
+    dqn.symlink_to(place / "elsewhere")
+    done = rlctl("migrate", "--json")
+    assert (done.code, [row["ok"] for row in done.document]) == (2, [True, True, False])
+    assert "links are never followed" in done.document[-1]["result"]
+
+
 def test_a_run_that_trains_is_left_alone(place, rlctl, monkeypatch):
     old_things(place)
     (ppo,) = (place / "runs").glob("*-ppo-*")

@@ -40,7 +40,10 @@ def parts(workspace: Workspace, paths: Sequence[Path] = ()) -> Iterator[Upgradab
     """The store and the runs of a folder; or else what is at these paths: run folders, bundles, experiment files."""
     if not paths:
         yield from _store(workspace)
-        yield from (_run(workspace, entry) for entry in reversed(workspace.entries()) if entry.has_folder)
+        for entry in reversed(workspace.entries()):
+            part = _known(workspace, entry)
+            if part is not None:
+                yield part
     for path in paths:
         yield _at(workspace, path)
 
@@ -84,6 +87,14 @@ def _store(workspace: Workspace) -> Iterator[Upgradable]:
 
 
 # -- a run ----------------------------------------------------------------------------------------------------------
+
+
+def _known(workspace: Workspace, entry: Entry) -> Upgradable | None:
+    """A run of the folder; None where the store alone knows it."""
+    try:
+        return _run(workspace, entry) if entry.has_folder else None
+    except RLStudioError as error:  # a link in its place, which is not followed; the others are looked at all the same
+        return Upgradable("run", entry.id, "cannot be read", problem=str(error))
 
 
 def _run(workspace: Workspace, entry: Entry) -> Upgradable:
