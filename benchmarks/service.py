@@ -181,9 +181,14 @@ def main() -> None:
                     f" p95 {p95(listed):.0f} ms, {spent:.0f} ms of a core"
                 )
                 curve = f"{base}/runs/{long}/series?names=train/metric_3&points=500"
+                before = cpu_seconds(server.pid)
                 first = timed(client, curve, 1)[0]
+                spent = cpu_seconds(server.pid) - before
                 then = timed(client, curve, 50)
-                print(f"curve of {asked.points:,} points: first {first:.2f} s, then p95 {p95(then):.0f} ms")
+                print(
+                    f"curve of {asked.points:,} points: first {first:.2f} s, {spent:.2f} s of a core,"
+                    f" then p95 {p95(then):.0f} ms"
+                )
             result = listen(workspace, base, headers, watched, server.pid, asked.seconds)
             print(
                 f"{LISTENERS} streams on {WATCHED} runs: {result['cpu_share']:.1f} % of a core, the slowest of"

@@ -204,7 +204,7 @@ def test_s3_no_field_leads_out(world, share):
             answer = field.send(world.app, world.aimed(text))
             assert answer.status < 500, (field.label, text, answer)
             sent = world.aimed(text)
-            for secret in ("the canary", "root:", str(world.place)):
+            for secret in ("the canary", "root:x:", str(world.place)):
                 assert secret in sent or secret.encode() not in answer.body, (field.label, text)
     assert tree(world.outside) == before
     assert {path.name for path in world.place.iterdir()} == {"runs", "outside", "evil.py"}
