@@ -119,17 +119,20 @@ class SourceChecks:
         old, new = np.linspace(oldest, end - 1, each), np.linspace(end - self.every, end - 1, each)
         steps = np.unique(np.concatenate([old, new]).astype(np.int64))
         held = {source: self._numbers.of(self._rows(source, steps)) for source in good}
-        suspected: list[tuple[float, Suspect]] = []
-        for source in good:
-            others = [held[other] for other in good if other != source]
-            expected = Expectation(Rows(*(np.concatenate(part) for part in zip(*others, strict=True))))
-            before, newest = self._windows(source, end)
-            by = expected.strangeness(self._numbers.of(newest))
-            if by.max() > STRANGE:  # the second look is for the few that fail the first
-                by = np.minimum(by, expected.strangeness(self._numbers.of(before)))
-            if (most := float(by.max())) > STRANGE:
-                what = self._numbers.name(int(by.argmax()))
-                suspected.append(
-                    (most, Suspect(source, f"its {what} does not follow from its actions as the others' do"))
-                )
-        return max(suspected, default=(0.0, None))[1]
+        newest = {source: self._numbers.of(self._windows(source, end)[1]) for source in good}
+        # Who is the strangest to all together is compared with the others alone: two fits instead of one for each.
+        common = Expectation(_joined([*held.values()]))
+        source = max(good, key=lambda source: float(common.strangeness(newest[source]).max()))
+        expected = Expectation(_joined([held[other] for other in good if other != source]))
+        by = expected.strangeness(newest[source])
+        if by.max() > STRANGE:  # the second look is for the few that fail the first
+            by = np.minimum(by, expected.strangeness(self._numbers.of(self._windows(source, end)[0])))
+        if by.max() <= STRANGE:
+            return None
+        return Suspect(
+            source, f"its {self._numbers.name(int(by.argmax()))} does not follow from its actions as the others' do"
+        )
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
