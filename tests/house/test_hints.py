@@ -106,7 +106,7 @@ def test_every_option_in_a_message_exists() -> None:
         tree = typed_commands.parsed(file)
         for node in typed_commands.strings(tree, apart_from=typed_commands.docstrings(tree)):
             text = typed_commands.text_of(node)
-            if " " in text.strip():
+            if " " in text.strip() and "var(--" not in text:  # a style sheet names its own properties so
                 named = re.findall(r"(?<![\w-])--[a-z][\w-]*", text)
                 unknown += [
                     f"{file.relative_to(ROOT)}:{node.lineno}: {name}" for name in named if name not in options()
