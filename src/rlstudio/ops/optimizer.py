@@ -44,12 +44,14 @@ class Optimizer:
         self._one = torch.ones((), device=data.device)
         self.calls = 0
         self.never = torch.zeros((), dtype=torch.bool, device=data.device)
+        self.limit = torch.full((), torch.inf, device=data.device)
+        """A gradient of this norm or more is skipped like one that is not finite. Set by guardrails, which keep it."""
 
     def step(self, loss: Tensor, skip: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Backward, clip, update. Returns the gradient's norm before clipping.
 
-        `skipped` counts the steps that were not finite; those that the caller asked to skip are not counted. `weights`
-        are those of the rows that the loss is a mean of: ranks with fewer rows that count pull less.
+        `skipped` counts the steps that were not finite or beyond `limit`; those that the caller asked to skip are not
+        counted. `weights` are those of the rows that the loss is a mean of: ranks with fewer rows that count pull less.
         """
         flat = self.flat
         self.calls += 1
@@ -60,7 +62,7 @@ class Optimizer:
             average_gradient(flat.grad, weights, self.group)
         norm: Tensor = torch.linalg.vector_norm(flat.grad)
         # NaN compares false, so this is true for inf and NaN alike.
-        bad = torch.logical_not(norm < torch.inf)
+        bad = torch.logical_not(norm < self.limit)
         self.skipped.add_(bad)
         if skip is not None:
             bad = torch.logical_or(bad, skip)

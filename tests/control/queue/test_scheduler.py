@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
 from rlstudio.control.lifecycle import Desired
+from rlstudio.control.queue import room
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.reaper import Reaper
@@ -257,7 +259,42 @@ def test_pauses_double_up_to_a_minute(place: Place) -> None:
     assert place.started() == []
     run = place.store.get(run_id)
     assert (run.state, run.reason, run.attempt) == (S.INTERRUPTED, Reason.ORPHANED, 9)
+    assert "9 times in a row without getting farther than 0 steps, so it is not tried again" in run.message
+    assert "(resources.retries: 8)" in run.message
     assert_history(place.store, run_id)
+
+
+def test_a_full_disk_holds_the_queue_instead_of_failing_every_run(store: Store) -> None:
+    """Nothing is started and nothing tried again, however long it lasts; then all goes on by itself."""
+    place, full = Place(store), list[str]()
+    reaper = Reaper(store, clock=lambda: place.now, gone=place.dead.__contains__)
+    place.scheduler = Scheduler(
+        store,
+        MACHINE,
+        place.launcher,  # type: ignore[arg-type]
+        reaper=reaper,
+        clock=lambda: place.now,
+        shortage=lambda: full[0] if full else None,
+    )
+    hit = place.queue()
+    assert place.started() == [hit]
+    full.append("no room")
+    place.end(hit, S.INTERRUPTED, Reason.STORAGE, steps=100)
+    late = place.queue()
+    for _ in range(5):
+        place.now += 100
+        observed = place.tick()
+        assert (observed.held, observed.started, observed.retried, observed.waits) == ("no room", [], [], True)
+        assert observed.queue_depth == 1
+    full.clear()
+    assert set(place.started()) == {hit, late}
+    assert (store.get(hit).failures, store.get(hit).attempt) == (1, 2)
+
+
+def test_room_is_asked_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert room.shortage(tmp_path, tmp_path / "not-there") is None
+    monkeypatch.setattr(room, "LEAST_FREE", 1 << 60)
+    assert str(room.shortage(tmp_path / "not-there", tmp_path)).startswith(f"{tmp_path}: ")
 
 
 def test_progress_starts_the_count_anew(place: Place) -> None:

@@ -49,6 +49,13 @@ class RunFacts:
         squares = sum(float(flat.square().sum()) for flat in flats)
         return sqrt(squares / max(sum(flat.numel() for flat in flats), 1))
 
+    def limit_gradients(self, norm: float) -> None:
+        """The first optimizer skips gradients from this norm on. One that learns in a group is left alone: all of its
+        ranks would have to hear of it at the same step."""
+        for optimizer in self.optimizers[:1]:
+            if optimizer.group.size == 1:
+                optimizer.limit.fill_(norm)
+
     @torch.no_grad()
     def eval_step(self) -> Metrics:
         """The losses on the newest Batch; nothing changes. For code of users: it is in the contract of a Trainer, and

@@ -146,6 +146,7 @@ def queue(
     """Show what runs, what waits in which order, what is paused, and which workers serve it."""
     from rlstudio.cli.screen.run_table import print_queue
     from rlstudio.control.queue.queue_document import queue_view
+    from rlstudio.control.queue.room import shortage
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
@@ -159,6 +160,8 @@ def queue(
     if reap:
         _print_reaped(out, reaped)
     print_queue(out, view.document(), in_runs_dir(runs_dir))
+    if held := shortage(workspace.runs_dir, workspace.state_dir):
+        out.line(f"the queue waits: {held}", "yellow")
 
 
 def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:
@@ -197,8 +200,13 @@ def worker(
     out.line(f"serving {workspace.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
     out.flush()
     refused: set[str] = set()
+    held = False
 
     def print_changes(observed: Observed) -> None:
+        nonlocal held
+        if held != bool(observed.held):
+            held = bool(observed.held)
+            out.line(f"the queue waits: {observed.held}" if held else "the queue goes on", "yellow")
         for run in observed.reaped:
             out.line(f"{run.id}: {run.state}: {run.reason}; {run.message}", "yellow")
         for run in observed.retried:

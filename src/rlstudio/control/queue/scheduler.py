@@ -42,6 +42,7 @@ class Observed:
     reaped: list[RunRow] = field(default_factory=list)
     retried: list[RunRow] = field(default_factory=list)
     never: list[RunRow] = field(default_factory=list)  # queued, but larger than this machine, or any of its cluster
+    held: str | None = None  # why nothing is started at the moment
     waits: bool = False  # something will be retried after its pause, or was lost and is not recorded yet
 
 
@@ -55,7 +56,9 @@ class Scheduler:
         elsewhere: Elsewhere = lambda run: None,
         reaper: Reaper | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shortage: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`shortage`: why no run can be started now, whichever it is."""
         self.store = store
         self.slots = slots
         self.processes: dict[str, Process] = {}
@@ -66,17 +69,19 @@ class Scheduler:
         self._elsewhere = elsewhere
         self._reaper = reaper or Reaper(store)
         self._clock = clock
+        self._shortage = shortage
         self._ended_at: dict[tuple[str, int], float] = {}  # (run, version) that may be retried -> when we first saw it
         self._rates: dict[str, _Rate] = {}
 
     def tick(self) -> Observed:
         self._collect()
         reaped = self._reaper.look()
-        retried, waits = self._retry()
+        held = self._shortage()
+        retried, waits = self._retry(held is not None)
         running = self.store.runs(states=OWNED)
         self._keep(running)
         queued = self.store.runs(states={RunState.QUEUED})
-        started, never = self._start(queued, running)
+        started, never = self._start([] if held else queued, running)
         return Observed(
             queue_depth=len(queued) - len(started),
             running=len(running) + len(started),
@@ -85,6 +90,7 @@ class Scheduler:
             reaped=reaped,
             retried=retried,
             never=never,
+            held=held,
             waits=waits or self._loses(running),
         )
 
@@ -138,13 +144,13 @@ class Scheduler:
 
     # -- retries ----------------------------------------------------------------------------------------------------
 
-    def _retry(self) -> tuple[list[RunRow], bool]:
+    def _retry(self, held: bool) -> tuple[list[RunRow], bool]:
         now = self._clock()
         hopeful = [run for run in self.store.retryable() if run.may_retry]
         self._ended_at = {key: self._ended_at.get(key, now) for key in ((run.id, run.version) for run in hopeful)}
         retried = []
         for run in hopeful:
-            if now - self._ended_at[run.id, run.version] >= backoff_seconds(run.failures):
+            if not held and now - self._ended_at[run.id, run.version] >= backoff_seconds(run.failures):
                 try:
                     retried.append(self.store.resume(run.id, Reason.RETRY))
                 except (Conflict, RunNotFound):

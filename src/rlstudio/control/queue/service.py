@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rlstudio.control.queue.backends import Backends
 from rlstudio.control.queue.launchers import Launcher, LauncherConfig
+from rlstudio.control.queue.room import shortage
 from rlstudio.control.queue.scheduler import Observed, Scheduler
 from rlstudio.control.queue.worker import Worker
 from rlstudio.control.store.resources import Slots, of_this_machine
@@ -55,7 +56,14 @@ def worker(
     complain: Callable[[str], None] = lambda text: None,
 ) -> Worker:
     starts: Launcher = (launcher or LauncherConfig()).build(workspace)
-    scheduler = Scheduler(workspace.store, slots, starts, elsewhere=Backends(workspace), reaper=workspace.reaper())
+    scheduler = Scheduler(
+        workspace.store,
+        slots,
+        starts,
+        elsewhere=Backends(workspace),
+        reaper=workspace.reaper(),
+        shortage=lambda: shortage(workspace.runs_dir, workspace.state_dir),
+    )
     return Worker(scheduler, until_idle=until_idle, tell=tell, complain=complain)
 
 

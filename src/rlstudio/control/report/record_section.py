@@ -21,6 +21,7 @@ INCIDENTS = (
     "env_restarted",
     "env_slow",
     "failed",
+    "incident",
     "inexact",
     "interrupted",
     "metrics_damaged",

@@ -145,6 +145,18 @@ def failed(run: RunRow, to: RunState, reason: Reason, values: Mapping[str, objec
     return {"failures": failures, "failed_at": failed_at}
 
 
+def with_end_of_tries(run: RunRow, message: str, values: Mapping[str, object]) -> str:
+    """The message of an end that its run could not record itself; after the last of its tries with that."""
+    failures = values.get("failures")
+    if not (isinstance(failures, int) and run.is_managed and 0 < run.max_retries < failures):
+        return message
+    return (
+        f"{message.partition('; ')[0]}; that was {failures} times in a row without getting farther than"
+        f" {values['failed_at']:,} steps, so it is not tried again (resources.retries: {run.max_retries}); see: rlctl"
+        f" logs {run.id} --output, and go on with: rlctl resume {run.id}"
+    )
+
+
 def refuse_pause(run: RunRow) -> None:
     """Only a run of the queue has a place there to keep: one that waits in it, or runs for it."""
     if run.state == RunState.STOPPING:

@@ -29,6 +29,7 @@ from rlstudio.control.store.moves import (
     set_checkpoints,
     taken,
     update_run,
+    with_end_of_tries,
 )
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRequest, RunRow, facts_as_columns
@@ -171,6 +172,8 @@ class Store(StoreReader):
             if to == RunState.CANCELLED and run.desired != Desired.CANCEL:
                 raise Conflict(f"run {run_id}: no cancellation was asked for; do that with: rlctl cancel {run_id}")
             values |= failed(run, to, reason, values)
+            if reason == Reason.ORPHANED:  # said by the scheduler, of a process that never took the run over
+                message = with_end_of_tries(run, message, values)
             return change_state(connection, run, to, reason, message, **values)
 
     def beat(self, run_id: str, token: int, progress: int, facts: Mapping[str, object]) -> Desired:
@@ -214,7 +217,7 @@ class Store(StoreReader):
             to, reason = outcome_of_stop(run.state, run.reason, run.desired, RunState.INTERRUPTED, reason)
             values = {"token": run.token + 1, **facts_as_columns(facts or {})}
             values |= failed(run, to, reason, values)
-            return change_state(connection, run, to, reason, message, **values)
+            return change_state(connection, run, to, reason, with_end_of_tries(run, message, values), **values)
 
     # -- what the user wants ----------------------------------------------------------------------------------------
 

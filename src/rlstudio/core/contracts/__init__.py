@@ -24,7 +24,15 @@ from rlstudio.core.contracts.data import (
     WarmsUp,
 )
 from rlstudio.core.contracts.environments import EnvFacts, NamedAgents, SeatsLearner, Step, Transition, VecEnv, World
-from rlstudio.core.contracts.learning import Algorithm, BuildsAgent, Lane, Trainer, TrainsTeams, WeighsItself
+from rlstudio.core.contracts.learning import (
+    Algorithm,
+    BuildsAgent,
+    Lane,
+    LimitsGradients,
+    Trainer,
+    TrainsTeams,
+    WeighsItself,
+)
 from rlstudio.core.contracts.lease import Lease
 from rlstudio.core.contracts.planning import (
     Dynamics,
@@ -57,6 +65,7 @@ __all__ = [
     "Group",
     "Lane",
     "Lease",
+    "LimitsGradients",
     "Metrics",
     "Model",
     "NamedAgents",

@@ -63,6 +63,13 @@ class WeighsItself(Protocol):
 
 
 @runtime_checkable
+class LimitsGradients(Protocol):
+    """A Trainer that can be told which gradients are beyond all that is healthy, and skips them as they come."""
+
+    def limit_gradients(self, norm: float) -> None: ...
+
+
+@runtime_checkable
 class TrainsTeams(Protocol):
     """A Trainer of several teams, each of which learns a policy of its own: `TEAM/part` is what a part of one is called
     in `stateful()`."""

@@ -22,6 +22,10 @@ from rlstudio.data.checks.flawed_rows import FlawedRow, first_bad_row
 OF_REWARDS = ("rewards", "reward_range")
 """Reasons why a reward itself cannot be used."""
 
+FAR = 100.0
+"""Half widths of its range that an action of numbers may lie beyond: policies are clipped into the range, and healthy
+ones want a few times its width, but one that wants so much has run away."""
+
 
 @dataclass
 class RowGuard:
@@ -33,6 +37,7 @@ class RowGuard:
         self.bad_rows = 0
         self.counts = {"observations": 0, "rewards": 0, "reward_range": 0, "actions": 0}
         self.first: FlawedRow | None = None  # of the last rollout
+        self._farthest: np.ndarray | None = None  # |action - middle of its range|, of numbers; infinite without a range
         self.rewards: np.ndarray | None = None  # the same, if rows of it were bad: as they came, NaN if unusable
 
     def __call__(self, rollout: Batch, action_space: Space) -> Batch:
@@ -72,8 +77,33 @@ class RowGuard:
             findings.append(("reward_range", np.isfinite(rewards) & ((rewards < low) | (rewards > high))))
         if self.check_actions:
             (actions,) = _arrays(rollout, "actions")
-            findings.append(("actions", _bad_actions(actions, action_space)))
+            findings.append(("actions", self._bad_actions(actions, action_space)))
         return [(reason, mask) for reason, mask in findings if mask is not None]
+
+    def _bad_actions(self, actions_TB: np.ndarray, space: Space) -> np.ndarray | None:
+        match space:
+            case Box():
+                return self._far_actions(actions_TB, space)
+            case Discrete():
+                if actions_TB.min() >= 0 and actions_TB.max() < space.n:
+                    return None
+                return ~_within(actions_TB[..., None], np.asarray([space.n]))
+            case MultiDiscrete():
+                good = _within(actions_TB, np.asarray(space.nvec))
+                return None if good.all() else ~good
+        return None
+
+    def _far_actions(self, actions_TB: np.ndarray, space: Box) -> np.ndarray | None:
+        if self._farthest is None:
+            low, high = (side.astype(np.float64).reshape(-1) for side in space.bounds())
+            self._farthest = np.maximum(np.abs(low), np.abs(high)) + FAR * (high - low) / 2
+        flat = actions_TB.reshape(-1)
+        # One call for nearly all blocks: where the sum of squares is that small, no action is far.
+        if flat.dot(flat) < self._farthest.min() ** 2:
+            return None
+        rows = np.abs(actions_TB.reshape(*actions_TB.shape[:2], -1))
+        bad = ~(np.isfinite(rows) & (rows <= self._farthest)).all(-1)
+        return np.asarray(bad) if bad.any() else None
 
     def state_dict(self) -> State:
         return {"bad_rows": self.bad_rows, "counts": dict(self.counts)}
@@ -90,20 +120,6 @@ def _not_finite(block: np.ndarray) -> np.ndarray | None:
     if isfinite(flat.dot(flat)):
         return None
     return np.asarray(~np.isfinite(block.reshape(*block.shape[:2], -1)).all(-1))
-
-
-def _bad_actions(actions_TB: np.ndarray, space: Space) -> np.ndarray | None:
-    match space:
-        case Box():
-            return _not_finite(actions_TB)
-        case Discrete():
-            if actions_TB.min() >= 0 and actions_TB.max() < space.n:
-                return None
-            return ~_within(actions_TB[..., None], np.asarray([space.n]))
-        case MultiDiscrete():
-            good = _within(actions_TB, np.asarray(space.nvec))
-            return None if good.all() else ~good
-    return None
 
 
 def _within(choices: np.ndarray, counts: np.ndarray) -> np.ndarray:

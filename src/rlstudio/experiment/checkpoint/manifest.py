@@ -42,6 +42,7 @@ class Meta(TypedDict, total=False):
     created_at: str
     run_id: str
     metrics: dict[str, int]  # where each sink stood
+    guardrails: dict[str, Any]  # what they have seen so far; it decides nothing but whether they find something
     unjudged: bool  # the evaluation of its epoch was interrupted, and comes before the next step
 
 

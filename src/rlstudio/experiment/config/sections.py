@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_va
 
 from rlstudio.core.catalog import ALGOS, LANES, SINKS, Catalog
 from rlstudio.core.config import Config, refuse
-from rlstudio.core.names import MODEL_NAME
+from rlstudio.core.names import MODEL_NAME, Rule
 from rlstudio.core.parts import PartConfig, known_part
 from rlstudio.envs.params.parameters import ParamValue
 from rlstudio.envs.params.section import fit_params
@@ -179,6 +179,8 @@ class CkptConfig(Config):
 
 
 class GuardrailsConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("ignore",)
+
     reward_clip: PositiveFloat | None = None
     """Rewards are cut to [-reward_clip, reward_clip] before learning; null: not at all."""
 
@@ -186,7 +188,7 @@ class GuardrailsConfig(Config):
     """[lowest, highest] reward the environment may give; a row outside it is bad."""
 
     check_actions: bool = True
-    """Actions outside the action space make a row bad."""
+    """Actions that do not exist, or lie a hundred times the width of their range beyond it, make a row bad."""
 
     max_bad_rows: Share = 0.01
     """Share of an epoch's rows that may be bad (they never enter learning) before the run fails."""
@@ -196,6 +198,9 @@ class GuardrailsConfig(Config):
 
     limits: dict[str, PositiveFloat] = Field(default_factory=dict, max_length=64)
     """Metric name -> largest absolute value in a healthy epoch, for example {train/kl: 0.5}; beyond it: roll back."""
+
+    ignore: tuple[Rule, ...] = ()
+    """Rules on every update that do not apply here, by the name that an incident gives."""
 
     rollback_every_epochs: PositiveInt = Field(25, le=10**9)
     """Epochs between two points that a diverged run may go back to."""

@@ -1,32 +1,151 @@
-"""Guardrails: safety rules on what every epoch reports. Bad rows and bad steps were already kept out of learning.
+"""Guardrails: safety rules on every update and on what every epoch reports.
 
-The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. Here the counts
-are read once per epoch: too many bad rows are the environment's fault and end the run, unless the policy itself gave
-actions that are not finite; those, too many skipped steps, non-finite weights or a metric beyond its limit mean that
-training has diverged, and the session rolls back.
+The row guard gives bad rows no weight and the optimizer skips bad steps, on the device, as they happen. `follow` looks
+at the metrics of the updates and at the newest rows, every `LOOK` updates, and gives each incident once. `judge`
+decides once per epoch. Too many bad rows are the environment's fault and end the run, unless the policy itself gave
+actions that are not finite; those, too many skipped steps, non-finite weights, a metric beyond its limit or an incident
+mean that training has diverged, and the session rolls back.
+
+What was seen so far is kept in the `meta` of a checkpoint: a run that goes on finds the same, and the state that is
+hashed holds no more than learning needs.
 """
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Iterator
+from math import inf, isfinite
 
-from rlstudio.core.contracts import Trainer
-from rlstudio.core.errors import ConfigError, EnvFault, suggest
+import torch
+from torch import Tensor
+
+from rlstudio.algos.parts.config import RunLength
+from rlstudio.core.contracts import LimitsGradients, State, Trainer, WeighsItself
+from rlstudio.core.errors import ConfigError, Diverged, EnvFault, RLStudioError, suggest
 from rlstudio.core.own_metrics import GROUP
+from rlstudio.core.spaces import Discrete, MultiDiscrete
 from rlstudio.experiment.config.sections import GuardrailsConfig
-from rlstudio.experiment.training.position import Report
+from rlstudio.experiment.judging.experience_watch import ExperienceWatch
+from rlstudio.experiment.judging.incidents import OF_THE_ENVIRONMENT, Incident, Symptom, incident_of
+from rlstudio.experiment.judging.update_watch import UpdateWatch
+from rlstudio.experiment.training.position import Position, Report
+
+LOOK = 8
+"""Updates between two looks; a symptom is at most as old."""
+
+WEIGH, AT_FIRST = 64, 8
+"""Updates between two looks at the weights, and looks at the beginning that all include them."""
 
 
 class Guardrails:
-    def __init__(self, cfg: GuardrailsConfig) -> None:
+    def __init__(self, cfg: GuardrailsConfig, train: RunLength | None = None) -> None:
+        """`train`: of the run, whose discount and learning rate the rules compare with."""
         self.cfg = cfg
+        self.incident: Incident | None = None  # for which the run rolls back once its epoch is over
+        self._train = train
+        self._updates = UpdateWatch(getattr(train, "gamma", None))
+        self._experience = ExperienceWatch()
+        self._names: list[str] = []  # the metrics of the updates that were not looked at yet,
+        self._rows: list[Tensor] = []  # and their values
+        self._looked_at = self._weighed_at = 0  # gradient steps
+        self._looks = 0
+        self._skips = 0.0  # updates that were left out until then
+        self._reported: list[str] = []
+
+    def follow(self, trainer: Trainer, position: Position, ends_epoch: bool) -> list[Incident]:
+        """One more train step; the incidents that came with it, each rule once. Nothing is left to be looked at where
+        an epoch ends: it may become a point that the run goes back to."""
+        row, incidents = position.row, []
+        if row is None:
+            return []
+        if self._names != position.names:
+            incidents = self._look(trainer, False)
+            self._names = position.names
+        self._rows.append(row)
+        if ends_epoch or len(self._rows) >= LOOK or trainer.gradient_steps - self._looked_at >= LOOK:
+            incidents += self._look(trainer, ends_epoch)
+        return incidents
+
+    def _look(self, trainer: Trainer, ends_epoch: bool) -> list[Incident]:
+        if not self._rows:
+            return []
+        device = self._rows[-1].device  # those of a checkpoint are on the CPU
+        rows = torch.stack([row.to(device) for row in self._rows]).tolist()
+        self._rows, self._looked_at = [], trainer.gradient_steps
+        largest = self._experience.largest_reward
+        symptoms = list(self._experience.look(trainer.source))
+        if self._experience.largest_reward > 2 * largest:
+            self._updates.begin_anew()
+        self._updates.choices = isinstance(trainer.agent.spaces.action, Discrete | MultiDiscrete)
+        of_updates = self._skipped(trainer)
+        self._looks += 1
+        if ends_epoch or self._looks <= AT_FIRST or trainer.gradient_steps - self._weighed_at >= WEIGH:
+            of_updates += self.weigh(trainer)
+        of_updates += self._updates.judge(self._names, rows, self._experience.largest_reward)
+        if of_updates and not symptoms:  # perhaps the experience is to blame, which is looked at less often
+            symptoms = list(self._experience.look(trainer.source, at_once=True))
+        symptoms += of_updates
+        self._limit_gradients(trainer)
+        return list(self._incidents(symptoms, trainer))
+
+    def weigh(self, trainer: Trainer) -> list[Symptom]:
+        """Also asked for before the first update, to compare with."""
+        self._weighed_at = trainer.gradient_steps
+        if not isinstance(trainer, WeighsItself):
+            return []
+        return list(self._updates.weigh(trainer.weight_rms(), is_early=trainer.gradient_steps <= WEIGH))
+
+    def _skipped(self, trainer: Trainer) -> list[Symptom]:
+        before, self._skips = self._skips, trainer.skipped
+        if self._skips <= before:
+            return []
+        limit = self._updates.gradient_limit
+        bound = "finite" if limit == inf else f"finite and below {limit:.3g}"
+        return [Symptom("skipped", f"{self._skips - before:g} updates were left out: their gradients were not {bound}")]
+
+    def _incidents(self, symptoms: list[Symptom], trainer: Trainer) -> Iterator[Incident]:
+        for symptom in symptoms:
+            if symptom.rule in self._reported or symptom.rule in self.cfg.ignore:
+                continue
+            self._reported.append(symptom.rule)
+            incident = incident_of(symptom, trainer.gradient_steps, self._train)
+            if incident.rolls_back and self.incident is None:
+                self.incident = incident
+            yield incident
+
+    def _limit_gradients(self, trainer: Trainer) -> None:
+        if isinstance(trainer, LimitsGradients) and "spike" not in self.cfg.ignore:
+            trainer.limit_gradients(self._updates.gradient_limit)
+
+    def to_meta(self) -> State:
+        return {
+            "updates": self._updates.state_dict(),
+            "experience": self._experience.state_dict(),
+            "names": self._names,
+            "rows": [[value if isfinite(value) else str(value) for value in row.tolist()] for row in self._rows],
+            "looked_at": [self._looked_at, self._weighed_at, self._looks, self._skips],
+            "reported": self._reported,
+            "incident": None if self.incident is None else self.incident.to_json(),
+        }
+
+    def go_on(self, meta: State | None, trainer: Trainer) -> None:
+        """With what a checkpoint says was seen; one from before guardrails looked at updates says nothing."""
+        if meta is None:
+            return
+        self._updates.load_state_dict(meta["updates"])
+        self._experience.load_state_dict(meta["experience"])
+        self._names = meta["names"]
+        self._looked_at, self._weighed_at, self._looks, self._skips = meta["looked_at"]
+        self._rows = [torch.tensor([float(value) for value in row], dtype=torch.float64) for row in meta["rows"]]
+        self._reported = list(meta["reported"])
+        self.incident = None if meta["incident"] is None else Incident.from_json(meta["incident"])
+        self._limit_gradients(trainer)
 
     def judge(self, report: Report, trainer: Trainer) -> str | None:
         """None for a healthy epoch, else why it has diverged."""
         bad = report.metrics["guard/bad_row_share"]
         if bad > self.cfg.max_bad_rows:
             if self._is_policys_fault(report, trainer):
-                return f"{bad:.0%} of the rows have actions of the policy that are not finite or do not exist"
+                return f"{bad:.0%} of the rows have actions of the policy that are not finite, none, or far off"
             raise EnvFault(self._too_many_bad_rows(bad, report))
         skipped = report.metrics["guard/skipped_share"]
         if skipped > self.cfg.max_skipped:
@@ -37,7 +156,14 @@ class Guardrails:
         for name, value in report.metrics.items():
             if reason := self._beyond(name, value):
                 return reason
-        return None
+        return None if self.incident is None else self.incident.what
+
+    def end(self, why: str) -> RLStudioError:
+        """How a run ends whose attempts are used up."""
+        if self.incident is None:
+            return Diverged(f"{why}: lower train.lr")
+        kind = EnvFault if self.incident.rule in OF_THE_ENVIRONMENT else Diverged
+        return kind(f"{why}; {self.incident.cause}: {self.incident.advice}")
 
     def _too_many_bad_rows(self, share: float, report: Report) -> str:
         listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)

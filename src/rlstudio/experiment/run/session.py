@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
-from rlstudio.core.errors import Diverged
 from rlstudio.core.host.portable import require
 from rlstudio.core.rng import seed_all
 from rlstudio.core.run_state import Reason, RunState
@@ -72,7 +71,6 @@ class Session:
             opened.callback(keep_trace, folder.path)  # last, so that what other processes did is in it
             self.runtime = built.runtime if built else build_runtime(cfg)
             opened.callback(self.runtime.close)
-            self.guardrails = Guardrails(cfg.guardrails)
             opened.callback(folder.close)
             self.writer = RunWriter(folder, cfg.ckpt, lease)
             folder.event(SEEDED, **seeds.to_json())
@@ -129,9 +127,11 @@ class Session:
     def _build(self, attempt: int, trainer: Trainer | None = None) -> None:
         self.attempt, self.position = attempt, Position(curriculum_of(self.cfg, self.runtime))
         self.milestones, self.gates = Milestones(), Gates(self.cfg.gates)
+        self.guardrails = Guardrails(self.cfg.guardrails, self.cfg.train)
         self.trainer = trainer or build_trainer(self.cfg, self.runtime, attempt)
         where = self.cfg.runtime
         self.topology = topology(self.trainer, self.runtime, where.threads, where.lane, where.numerics)
+        self.guardrails.weigh(self.trainer)
         self.collapse = CollapseWatch(self.trainer, self.runtime.spaces.action)
 
     def parts(self) -> dict[str, Stateful]:
@@ -143,6 +143,7 @@ class Session:
             self._build(attempt)
         restore(loaded.content, self.trainer, self.parts())
         self.writer.carry_out_decisions(self.trainer.source)
+        self.guardrails.go_on(loaded.info.meta.get("guardrails"), self.trainer)
         self.writer.stands_at(loaded.info)
         if self.milestones.final is not None:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
@@ -183,6 +184,8 @@ class Session:
             self.evaluations.at_start(self.trainer)
             started, steps = time.perf_counter(), self.trainer.source.env_steps
             for tick in train(self.trainer, self.cfg.train, self.position):
+                for incident in self.guardrails.follow(self.trainer, self.position, tick.report is not None):
+                    self.folder.event("incident", env_steps=tick.env_steps, attempt=self.attempt, **incident.to_json())
                 if tick.report is not None:
                     now = time.perf_counter()
                     rate = (tick.env_steps - steps) / (now - started)
@@ -241,7 +244,7 @@ class Session:
             # What the last attempt measured stays, to be looked at: nothing after it cuts the metrics back.
             self.recorder.write(report.env_steps, report.metrics)
             self.recorder.flush()
-            raise Diverged(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well: lower train.lr")
+            raise self.guardrails.end(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well")
         attempt, good = self.attempt + 1, self.milestones.good_step
         if good is None:
             self._build(attempt)
@@ -280,7 +283,11 @@ class Session:
             self._save()
 
     def _save(self) -> None:
-        meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets()}
+        meta: Meta = {
+            "run_id": self.folder.id,
+            "metrics": self.recorder.offsets(),
+            "guardrails": self.guardrails.to_meta(),
+        }
         if self._is_unjudged:
             meta["unjudged"] = True
         content = self.content(meta)

@@ -44,6 +44,7 @@ class Position:
         self.names: list[str] = []  # the metrics of this epoch,
         self.sums: Tensor | None = None  # the sum of each
         self.ticks = 0  # over this many steps
+        self.row: Tensor | None = None  # those of the last step, on its device; not part of the state
         self.skipped = 0.0
         self.gradient_steps = 0
         self.bad_rows = 0
@@ -91,11 +92,12 @@ class Position:
     def add(self, metrics: Metrics) -> None:
         """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all
         warm up there are none yet; those of one that begins in the midst of an epoch count from the next on."""
+        self.row = None
         if not metrics:
             return
         if self.sums is None:
             self.names = sorted(metrics)  # the order in which they are reported, also after a restore
-        row = torch.stack([metrics[name] for name in self.names]).double()
+        row = self.row = torch.stack([metrics[name] for name in self.names]).double()
         self.sums = row if self.sums is None else self.sums.to(row.device) + row
         self.ticks += 1
 
