@@ -395,7 +395,7 @@ def test_logs_wait_for_a_run_that_is_being_started(
             InProcessLauncher(workspace).launch(claimed, [])
         polls.append(seconds)
 
-    monkeypatch.setattr("rlstudio.cli.commands.logs.time.sleep", meanwhile)
+    monkeypatch.setattr("rlstudio.cli.commands.looking.logs.time.sleep", meanwhile)
     done = rlctl("logs", "-f", run_id)
     assert done.code == 0
     assert "is in the queue; waiting for it to start" in done.err

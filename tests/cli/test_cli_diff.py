@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from rlstudio.cli import failures
-from rlstudio.cli.commands.diff import diff
+from rlstudio.cli.commands.looking.diff import diff
 from rlstudio.experiment.analysis import compare_runs
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -201,7 +201,7 @@ def test_strange_values_cannot_steer_the_terminal(rldiff: Rlctl, place: Path) ->
 CODE = """
 import sys, typer
 from typer.main import get_command
-from rlstudio.cli.commands.diff import diff
+from rlstudio.cli.commands.looking.diff import diff
 at_import = set(sys.modules)
 app = typer.Typer(rich_markup_mode=None)
 app.command()(diff)

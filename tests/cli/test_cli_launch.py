@@ -205,7 +205,7 @@ def test_an_environment_that_breaks_is_named(rlctl: Rlctl, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "culprit", ["rlstudio.cli.screen.progress.Progress.line", "rlstudio.experiment.run.session.Session._finish"]
+    "culprit", ["rlstudio.cli.screen.live.progress.Progress.line", "rlstudio.experiment.run.session.Session._finish"]
 )
 def test_a_defect_of_ours_leaves_its_traceback_in_the_run(
     culprit: str, rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from rlstudio.cli.app import main
-from rlstudio.cli.screen.panel import LivePanel
-from rlstudio.cli.screen.progress import Progress
-from rlstudio.cli.screen.redraw import Redraw
+from rlstudio.cli.screen.live.panel import LivePanel
+from rlstudio.cli.screen.live.progress import Progress
+from rlstudio.cli.screen.live.redraw import Redraw
 from rlstudio.cli.screen.terminal import Terminal
 from rlstudio.core.errors import StorageError
 from rlstudio.core.host.process import PULSE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlstudio.cli.screen.summary import header
-from rlstudio.control.runs.documents import run_document
+from rlstudio.control.runs.looking.documents import run_document
 from rlstudio.core.config import config_hash
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.experiment.training.build import build

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rlstudio.control.runs.documents import run_document
+from rlstudio.control.runs.looking.documents import run_document
 from rlstudio.control.workspace import Workspace
 from support.deadlines import PATIENCE
 from support.experiments import tiny_yaml

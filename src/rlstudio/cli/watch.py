@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlstudio.cli.failures import complain, show_traceback, write_at_once
-from rlstudio.cli.screen.progress import Progress
-from rlstudio.cli.screen.redraw import STOPPING, Redraw
+from rlstudio.cli.screen.live.progress import Progress
+from rlstudio.cli.screen.live.redraw import STOPPING, Redraw
 from rlstudio.cli.screen.run_output import OutputStyle, RunOutput
 from rlstudio.cli.screen.runs_dir import in_runs_dir, with_runs_dir
 from rlstudio.cli.screen.seeds import SeedResult, print_seeds, recorded_result, seeds_document
 from rlstudio.cli.screen.summary import advice, header, result, stopped_line
 from rlstudio.cli.screen.terminal import OutputClosed, stdout
-from rlstudio.control.runs.documents import run_document
+from rlstudio.control.runs.looking.documents import run_document
 from rlstudio.core.errors import Diverged, EnvFault, GateFailed, RLStudioError, StorageError
 from rlstudio.core.host.process_exit import report_crashes
 

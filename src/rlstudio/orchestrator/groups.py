@@ -63,7 +63,7 @@ def plot(
 def _groups(
     runs: Sequence[str | Run], filters: tuple[Sequence[str], ...], runs_dir: str | Path | None
 ) -> tuple[MeasuredGroup, ...]:
-    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.looking.measured import measured_groups
     from rlstudio.control.runs.select import Filters, select
 
     words = [run.id if isinstance(run, Run) else run for run in runs]

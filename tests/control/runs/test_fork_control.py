@@ -13,7 +13,7 @@ from rlstudio.control.registry import releases
 from rlstudio.control.registry.releases import Releases
 from rlstudio.control.runs import fork as forking
 from rlstudio.control.runs.fork import fork, fork_later
-from rlstudio.control.runs.relatives import relatives_of
+from rlstudio.control.runs.looking.relatives import relatives_of
 from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import start_session
 from rlstudio.control.store.records import RunRow

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstudio.control.runs.measured import measured_groups
+from rlstudio.control.runs.looking.measured import measured_groups
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import RunState

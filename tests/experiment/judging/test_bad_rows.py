@@ -12,7 +12,7 @@ from rlstudio.core.errors import EnvFault
 from rlstudio.core.spaces import Box
 from rlstudio.envs.seeds import EpisodeNoise
 from rlstudio.experiment.config.experiment import ExperimentConfig
-from rlstudio.experiment.config.sections import GuardrailsConfig
+from rlstudio.experiment.config.judging import GuardrailsConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.training.build import build

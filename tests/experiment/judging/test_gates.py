@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rlstudio.core.contracts import Stateful
 from rlstudio.core.errors import GateFailed
-from rlstudio.experiment.config.sections import GatesConfig as Rules
+from rlstudio.experiment.config.judging import GatesConfig as Rules
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.ops.statistics import Summary
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rlstudio.core.errors import ConfigError, UserError
 from rlstudio.core.run_state import RunState
-from rlstudio.experiment.config.sections import GatesConfig, PlateauConfig
+from rlstudio.experiment.config.judging import GatesConfig, PlateauConfig
 from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.plateau import Plateau
 from support.experiments import tiny

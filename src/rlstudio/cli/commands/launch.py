@@ -244,7 +244,7 @@ def _enqueue(
 def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle) -> int:
     """Print the queued runs, after starting a worker if none serves the queue. Returns the exit code."""
     from rlstudio.control.queue.service import ensure_worker
-    from rlstudio.control.runs.documents import entry_document
+    from rlstudio.control.runs.looking.documents import entry_document
 
     ensure_worker(workspace)
     out = stdout()

@@ -80,7 +80,7 @@ def _refuse_still(entry: Entry) -> None:
 def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     """Stop a run of the queue, also one that only waits there; it keeps its place, and `resume` puts it back."""
     from rlstudio.control.lifecycle import Desired
-    from rlstudio.control.runs.documents import entry_document
+    from rlstudio.control.runs.looking.documents import entry_document
     from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.workspace import Workspace
 

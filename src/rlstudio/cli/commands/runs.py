@@ -44,7 +44,7 @@ def ls(
     rlctl ls --state failed --env CartPole-v1
     """
     from rlstudio.cli.screen.run_table import print_runs
-    from rlstudio.control.runs.documents import list_documents
+    from rlstudio.control.runs.looking.documents import list_documents
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
@@ -91,7 +91,7 @@ def show(
     group."""
     from rlstudio.cli.screen.curve_line import curve_line
     from rlstudio.cli.screen.describe import print_run
-    from rlstudio.control.runs.documents import whole_document
+    from rlstudio.control.runs.looking.documents import whole_document
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
@@ -99,7 +99,7 @@ def show(
     entries, references = selection.entries(workspace), workspace.references()
     if lineage:
         from rlstudio.cli.screen.lineage_view import print_lineage
-        from rlstudio.control.runs.documents import lineage_document
+        from rlstudio.control.runs.looking.documents import lineage_document
 
         document = lineage_document(workspace, selection.only_one(entries, "--lineage"))
         if json:
@@ -109,7 +109,7 @@ def show(
         return
     if len(entries) > 1 and not json:
         from rlstudio.cli.screen.run_table import print_groups_of_runs
-        from rlstudio.control.runs.documents import list_documents
+        from rlstudio.control.runs.looking.documents import list_documents
 
         print_groups_of_runs(stdout(), list_documents(entries, references))
         return

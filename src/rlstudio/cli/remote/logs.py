@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
-from rlstudio.cli.commands.logs import ACTIVE, LINE_METRICS, POLL_SECONDS, write_json, write_lines
+from rlstudio.cli.commands.looking.logs import ACTIVE, LINE_METRICS, POLL_SECONDS, write_json, write_lines
 from rlstudio.cli.remote.selection import of_word
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.client import Client

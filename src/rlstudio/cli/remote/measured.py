@@ -87,7 +87,7 @@ def metrics(
     algo: Given,
     tag: Given,
 ) -> None:
-    from rlstudio.cli.commands.measured import table_kind, write_table
+    from rlstudio.cli.commands.looking.measured import table_kind, write_table
 
     kind = table_kind(csv, parquet, out)
     if tensorboard is not None and (csv or parquet or wide or out or metric):
@@ -105,7 +105,7 @@ def metrics(
 
 def diff(client: Client, words: Given, states: Given, envs: Given, algos: Given, tags: Given, json: bool) -> int:
     """Settings and metrics. What is compared with each other is the first run with each of the others."""
-    from rlstudio.cli.commands.diff import DIFFERENT, print_comparison
+    from rlstudio.cli.commands.looking.diff import DIFFERENT, print_comparison
     from rlstudio.experiment.analysis.compare_runs import Comparison, compare_metrics, differences
 
     first, *others = selected(client, words, states, envs, algos, tags)

@@ -1,4 +1,4 @@
-"""A run as text: what `show` prints. As a JSON document it is made in `control.runs.documents`."""
+"""A run as text: what `show` prints. As a JSON document it is made in `control.runs.looking.documents`."""
 
 from __future__ import annotations
 

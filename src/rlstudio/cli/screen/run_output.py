@@ -10,7 +10,7 @@ from rlstudio.cli.screen.terminal import PipeClosed, Terminal, stderr, stdout
 from rlstudio.core.errors import StorageError
 
 if TYPE_CHECKING:
-    from rlstudio.cli.screen.panel import LivePanel
+    from rlstudio.cli.screen.live.panel import LivePanel
     from rlstudio.experiment.run.session import Session
 
 
@@ -44,7 +44,7 @@ class RunOutput:
     def panel(self, title: str) -> LivePanel | None:
         if self._terminal is None or not self._terminal.is_live:
             return None
-        from rlstudio.cli.screen.panel import LivePanel
+        from rlstudio.cli.screen.live.panel import LivePanel
 
         return LivePanel(self._terminal.stream, title)
 

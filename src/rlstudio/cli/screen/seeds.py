@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal
-from rlstudio.control.runs.documents import run_document
+from rlstudio.control.runs.looking.documents import run_document
 from rlstudio.core.run_state import Reason, RunState, exit_code_of
 
 if TYPE_CHECKING:

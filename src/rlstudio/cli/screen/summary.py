@@ -15,7 +15,7 @@ from rlstudio.cli.screen.runs_dir import in_runs_dir, short_path
 from rlstudio.core.run_state import Reason
 
 if TYPE_CHECKING:
-    from rlstudio.cli.screen.progress import Progress
+    from rlstudio.cli.screen.live.progress import Progress
     from rlstudio.experiment.judging.evaluate import Evaluation
     from rlstudio.experiment.run.session import Session
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rlstudio.control.queue.scheduler import in_order
-from rlstudio.control.runs.documents import Document, entry_document
+from rlstudio.control.runs.looking.documents import Document, entry_document
 from rlstudio.control.store.workers import KnownWorker, Workers
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.run_state import OWNED, RunState

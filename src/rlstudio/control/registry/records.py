@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlstudio.core.errors import UserError
-from rlstudio.core.names import MODEL_NAME
+from rlstudio.core.parsing.names import MODEL_NAME
 from rlstudio.delivery.zoo import names_zoo
 
 _REFERENCE = re.compile(rf"(?P<model>{MODEL_NAME}):(?P<which>[^/]*)")

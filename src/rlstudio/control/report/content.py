@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rlstudio.control.runs.measured import measured_groups
+from rlstudio.control.runs.looking.measured import measured_groups
 from rlstudio.control.sweep.report import SweepSummary, summary_of
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import UserError

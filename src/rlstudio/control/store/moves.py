@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from rlstudio.control.lifecycle import MOVES, failure_counts, is_retried
+from rlstudio.control.lifecycle import MOVES, Desired, failure_counts, is_retried
 from rlstudio.control.store.records import RUN_COLUMNS, RunRequest, RunRow, request_as_columns
 from rlstudio.control.store.schema import checkpoints, events, keys, runs
 from rlstudio.core.errors import Conflict, LeaseLost, RunNotFound, UserError
@@ -176,6 +176,16 @@ def refuse_pause(run: RunRow) -> None:
     again = run.state in (RunState.INTERRUPTED, RunState.FAILED)
     remedy = f"; put it into the queue with: rlctl resume {run.id} --detach" if again else ""
     raise Conflict(f"run {run.id}: is {run.state}; there is nothing to pause{remedy}")
+
+
+def nothing_to_end(run: RunRow, desired: Desired) -> Conflict:
+    """Why a run that has no owner and waits for no other try cannot be stopped or cancelled."""
+    if desired == Desired.STOP and run.state == RunState.QUEUED:
+        return Conflict(
+            f"run {run.id}: is QUEUED and has not started; hold it back with: rlctl pause {run.id}, or take it away"
+            f" with: rlctl cancel {run.id}"
+        )
+    return Conflict(f"run {run.id}: is {run.state}; there is nothing to {desired}")
 
 
 def taken(run_id: str) -> Conflict:

@@ -23,6 +23,7 @@ from rlstudio.control.store.moves import (
     failed,
     get_run,
     insert_run,
+    nothing_to_end,
     owned_run,
     refuse_pause,
     run_of_key,
@@ -115,11 +116,8 @@ class Store(StoreReader):
     ) -> RunRow:
         """What its user says about a run; None leaves it as it is. It is no part of the run's history, and its owner is
         not disturbed. `fence`: as for `create`."""
-        known = {
-            "tags": None if tags is None else json.dumps([*dict.fromkeys(tags)]),
-            "note": note,
-            "priority": priority,
-        }
+        listed = None if tags is None else json.dumps([*dict.fromkeys(tags)])
+        known = {"tags": listed, "note": note, "priority": priority}
         given = {name: value for name, value in known.items() if value is not None}
         with self.database.write() as connection:
             fence(connection)
@@ -241,12 +239,7 @@ class Store(StoreReader):
             if run.may_retry and run.is_managed:
                 update_run(connection, run, desired=str(desired))
                 return get_run(connection, run_id)
-            if desired == Desired.STOP and run.state == RunState.QUEUED:
-                raise Conflict(
-                    f"run {run_id}: is QUEUED and has not started; hold it back with: rlctl pause {run_id}, or take it"
-                    f" away with: rlctl cancel {run_id}"
-                )
-            raise Conflict(f"run {run_id}: is {run.state}; there is nothing to {desired}")
+            raise nothing_to_end(run, desired)
 
     def pause(self, run_id: str, fence: Fence = lambda connection: None) -> RunRow:
         """Stop a run of the queue so that it keeps its place there. One that runs ends at its next safe point first;
@@ -288,9 +281,8 @@ class Store(StoreReader):
         changes: Mapping[str, object] | None = None,
         fence: Fence = lambda connection: None,
     ) -> RunRow:
-        """An ended run goes into the queue again; with an owner it starts at once. Except for a
-        RETRY its failures are forgotten; `changes` are columns that differ from now on (a longer config). `fence`: as
-        for `create`."""
+        """An ended run goes into the queue again; with an owner it starts at once. Except for a RETRY its failures are
+        forgotten; `changes` are columns that differ from now on (a longer config). `fence`: as for `create`."""
         with self.database.write() as connection:
             fence(connection)
             run = get_run(connection, run_id, lock=True)

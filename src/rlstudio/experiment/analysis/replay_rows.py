@@ -14,11 +14,11 @@ from rlstudio.core.errors import CheckpointError, UserError
 from rlstudio.data.replay.numbering import Numbering
 from rlstudio.data.replay.provenance import episode_of, fragment_before, origin_of, samples_before
 from rlstudio.envs.seeds import episode_name
+from rlstudio.experiment.checkpoint.changed_replay import BY_USER, PURGE, RELEASE, decisions
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
-from rlstudio.experiment.run.changed_replay import BY_USER, PURGE, RELEASE, decisions
 from rlstudio.experiment.run.load import choose, read_config
 from rlstudio.scale.workers.job import slices
 

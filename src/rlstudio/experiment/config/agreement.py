@@ -11,14 +11,8 @@ from rlstudio.core.contracts import Algorithm
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
-from rlstudio.experiment.config.sections import (
-    BufferConfig,
-    EvalConfig,
-    GatesConfig,
-    PolicyConfig,
-    RolloutConfig,
-    RuntimeConfig,
-)
+from rlstudio.experiment.config.judging import GatesConfig
+from rlstudio.experiment.config.sections import BufferConfig, EvalConfig, PolicyConfig, RolloutConfig, RuntimeConfig
 
 MAX_WEIGHTS = 10**9
 """Weights between hidden layers; Adam needs four floats for each (16 GB), more than any run of this kind wants."""

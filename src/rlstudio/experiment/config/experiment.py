@@ -32,8 +32,8 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.seats.config import SelfPlayConfig
 from rlstudio.experiment.config import agreement
-from rlstudio.experiment.config.algorithm import algorithm, train_section
-from rlstudio.experiment.config.defaults import preferred_sections
+from rlstudio.experiment.config.algorithm import algorithm, preferred_sections, train_section
+from rlstudio.experiment.config.judging import GatesConfig, GuardrailsConfig
 from rlstudio.experiment.config.length import latest_length, whole_epochs
 from rlstudio.experiment.config.other_names import OTHER_NAMES
 from rlstudio.experiment.config.presets import locate
@@ -41,8 +41,6 @@ from rlstudio.experiment.config.sections import (
     BufferConfig,
     CkptConfig,
     EvalConfig,
-    GatesConfig,
-    GuardrailsConfig,
     PolicyConfig,
     RegisterConfig,
     RolloutConfig,

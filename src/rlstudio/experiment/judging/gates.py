@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import GateFailed
 from rlstudio.core.run_state import Reason
-from rlstudio.experiment.config.sections import GatesConfig
+from rlstudio.experiment.config.judging import GatesConfig
 from rlstudio.experiment.judging.plateau import Plateau
 from rlstudio.ops.statistics import Summary
 

@@ -23,7 +23,7 @@ from rlstudio.core.contracts import LimitsGradients, State, Trainer, WeighsItsel
 from rlstudio.core.errors import ConfigError, Diverged, EnvFault, RLStudioError, suggest
 from rlstudio.core.own_metrics import GROUP
 from rlstudio.core.spaces import Discrete, MultiDiscrete
-from rlstudio.experiment.config.sections import GuardrailsConfig
+from rlstudio.experiment.config.judging import GuardrailsConfig
 from rlstudio.experiment.judging.experience_watch import ExperienceWatch
 from rlstudio.experiment.judging.incidents import OF_THE_ENVIRONMENT, Incident, Symptom, incident_of
 from rlstudio.experiment.judging.update_watch import UpdateWatch

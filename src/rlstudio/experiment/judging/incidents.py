@@ -11,7 +11,7 @@ from math import inf
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import State
-from rlstudio.core.names import Rule
+from rlstudio.core.parsing.names import Rule
 
 OF_THE_ENVIRONMENT: frozenset[Rule] = frozenset({"frozen_env", "stuck_reward", "reward_scale", "broken_rows"})
 """Rules whose incidents are the environment's fault: a run that ends by them ends as `env_fault`."""

@@ -14,7 +14,7 @@ from math import isfinite
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.own_metrics import GROUP as OWN
-from rlstudio.experiment.config.sections import PlateauConfig
+from rlstudio.experiment.config.judging import PlateauConfig
 
 EVALUATION = "eval/"
 

@@ -4,6 +4,8 @@ curriculum and each source of a replay that was quarantined."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rlstudio.core.contracts import Runtime
 from rlstudio.core.errors import LONGEST_MESSAGE, GateFailed
 from rlstudio.experiment.folder.run_folder import ROLLOUT_WORKERS, RunFolder
@@ -43,3 +45,11 @@ def record_notices(report: Report, folder: RunFolder, recorder: Recorder) -> Non
     for reason in report.restarts[:MOST_EVENTS]:
         folder.event("env_restarted", env_steps=report.env_steps, reason=reason[:LONGEST_MESSAGE])
     recorder.write_clock(report.env_steps, {METRIC: float(len(report.restarts))})
+
+
+def record_lost_metrics(recorder: Recorder, offsets: Mapping[str, int], folder: RunFolder) -> None:
+    """Cut the metrics back to a checkpoint; what is missing of them, or damaged, is an event."""
+    for sink, amount in recorder.cut_back(offsets).items():
+        folder.event("metrics_missing", sink=sink, amount=amount)
+    if damaged := recorder.damaged_lines():
+        folder.event("metrics_damaged", lines=damaged)

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, UserError
+from rlstudio.experiment.checkpoint.changed_replay import emptied_if_damaged
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import OWN, CheckpointInfo, Origin
 from rlstudio.experiment.checkpoint.segments import Segments
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import copy_metrics
 from rlstudio.experiment.metrics.writer import MetricsWriter
-from rlstudio.experiment.run.changed_replay import emptied_if_damaged
 from rlstudio.experiment.run.load import choose
 from rlstudio.experiment.run.milestones import Milestones
 from rlstudio.storage.folder import Folder, temporary

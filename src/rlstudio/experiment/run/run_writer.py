@@ -15,13 +15,13 @@ from rlstudio.core.host.phases import PHASES
 from rlstudio.core.host.process import PULSE, this_process
 from rlstudio.core.host.trace import TRACE
 from rlstudio.core.run_state import Reason, RunState
+from rlstudio.experiment.checkpoint.changed_replay import carry_out, emptied_if_damaged
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
 from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.folder.status import Status
 from rlstudio.experiment.lineage.lineage import machine_of, recorded_lineage, this_machine
-from rlstudio.experiment.run.changed_replay import carry_out, emptied_if_damaged
 from rlstudio.experiment.run.signals import GRACE_SECONDS
 from rlstudio.experiment.training.machine import differences, have_same_probe, learners
 from rlstudio.experiment.training.position import Report

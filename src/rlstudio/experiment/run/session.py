@@ -11,10 +11,9 @@ signals. Leaving the loop, a signal or kill -9 all leave a run that `resume` con
 from __future__ import annotations
 
 import signal
-import time
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from rlstudio.core.contracts import Lease, Stateful, Trainer
 from rlstudio.core.host.portable import require
@@ -35,7 +34,7 @@ from rlstudio.experiment.judging.gates import Gates
 from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.metrics.recorder import Recorder
 from rlstudio.experiment.metrics.trace_file import keep_trace
-from rlstudio.experiment.run.env_notices import record_notices, record_workers
+from rlstudio.experiment.run.env_notices import record_lost_metrics, record_notices, record_workers
 from rlstudio.experiment.run.evaluations import RunEvaluations
 from rlstudio.experiment.run.failures import recording_end, recording_failed_opening
 from rlstudio.experiment.run.milestones import Milestones
@@ -44,12 +43,12 @@ from rlstudio.experiment.run.signals import Interrupted, StopSignals
 from rlstudio.experiment.training.build import Built, build_runtime, build_trainer
 from rlstudio.experiment.training.loop import Tick, train
 from rlstudio.experiment.training.machine import set_threads, topology
-from rlstudio.experiment.training.position import Position, Report, report_again
+from rlstudio.experiment.training.position import Pace, Position, Report, report_again
 from rlstudio.experiment.training.run_curriculum import curriculum_of
 from rlstudio.ops.statistics import Summary
 
 
-class Session:
+class Session(AbstractContextManager["Session"]):
     def __init__(
         self,
         folder: RunFolder,
@@ -119,7 +118,6 @@ class Session:
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """The last one of this session."""
         return self.evaluations.latest
 
     # -- building and restoring -------------------------------------------------------------------------------------
@@ -147,10 +145,7 @@ class Session:
         self.writer.stands_at(loaded.info)
         if self.milestones.final is not None:
             self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
-        for sink, amount in self.recorder.cut_back(loaded.info.meta["metrics"]).items():
-            self.folder.event("metrics_missing", sink=sink, amount=amount)
-        if damaged := self.recorder.damaged_lines():
-            self.folder.event("metrics_damaged", lines=damaged)
+        record_lost_metrics(self.recorder, loaded.info.meta["metrics"], self.folder)
         self.collapse.read(self.folder.path)
         self._is_unjudged = loaded.info.meta.get("unjudged", False)
         if self.runtime.exact is not None:
@@ -182,15 +177,12 @@ class Session:
             self._judge_epoch(report_again(self.trainer, self.position))
         while not self.gates.goal_reached():  # it may be reached from the start, by a checkpoint
             self.evaluations.at_start(self.trainer)
-            started, steps = time.perf_counter(), self.trainer.source.env_steps
+            pace = Pace(self.trainer.source.env_steps)
             for tick in train(self.trainer, self.cfg.train, self.position):
                 for incident in self.guardrails.follow(self.trainer, self.position, tick.report is not None):
                     self.folder.event("incident", env_steps=tick.env_steps, attempt=self.attempt, **incident.to_json())
                 if tick.report is not None:
-                    now = time.perf_counter()
-                    rate = (tick.env_steps - steps) / (now - started)
-                    started, steps = now, tick.env_steps
-                    if not self._close_epoch(tick.report, rate):
+                    if not self._close_epoch(tick.report, pace.since(tick.env_steps)):
                         break  # rolled back: go on with the trainer of the new attempt
                 elif self.writer.due():
                     self._save_between_epochs()
@@ -228,9 +220,8 @@ class Session:
         grid = epoch % cfg.guardrails.rollback_every_epochs == 0
         if grid:
             self.milestones.good_step = report.env_steps
-        by_epoch = self.writer.due_at(epoch)
         last = epoch >= cfg.train.epochs or self.gates.goal_reached()  # its checkpoint comes with the final evaluation
-        if self.writer.due() or (not last and (best or grid or by_epoch)):
+        if self.writer.due() or (not last and (best or grid or self.writer.due_at(epoch))):
             self._save()
         else:
             self.recorder.flush()
@@ -245,8 +236,8 @@ class Session:
             self.recorder.write(report.env_steps, report.metrics)
             self.recorder.flush()
             raise self.guardrails.end(f"epoch {report.epoch}: {why}; no attempt of {limit + 1} went well")
-        attempt, good = self.attempt + 1, self.milestones.good_step
-        if good is None:
+        attempt = self.attempt + 1
+        if (good := self.milestones.good_step) is None:
             self._build(attempt)
             self.recorder.cut_back({})
             self.writer.forget_checkpoints()
@@ -283,19 +274,16 @@ class Session:
             self._save()
 
     def _save(self) -> None:
-        meta: Meta = {
-            "run_id": self.folder.id,
-            "metrics": self.recorder.offsets(),
-            "guardrails": self.guardrails.to_meta(),
-        }
+        guarded = self.guardrails.to_meta()
+        meta: Meta = {"run_id": self.folder.id, "metrics": self.recorder.offsets(), "guardrails": guarded}
         if self._is_unjudged:
             meta["unjudged"] = True
         content = self.content(meta)
         if self.runtime.exact is not None:  # after capturing, which may find it out
             self.writer.mark_inexact(self.runtime.exact)
-        agent, steps = agent_fields(self.trainer, self.runtime.spaces), self.trainer.gradient_steps
-        fields = {"gradient_steps": steps, "epoch": self.position.epoch, "topology": self.topology, **agent}
-        self.writer.save(content, self.trainer.source.env_steps, fields, self.milestones.keeps())
+        agent, trainer = agent_fields(self.trainer, self.runtime.spaces), self.trainer
+        fields = {"gradient_steps": trainer.gradient_steps, "epoch": self.position.epoch, "topology": self.topology}
+        self.writer.save(content, trainer.source.env_steps, fields | agent, self.milestones.keeps())
 
     def _grace_over(self, signum: int) -> None:
         """No Tick came in time: the run ends at its last checkpoint."""
@@ -306,9 +294,6 @@ class Session:
             ticks = None if self._ticks is None else self._ticks()
             if ticks is not None:
                 ticks.close()  # the caller still holds the loop: save the run before the lease is released
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from math import isnan, nan
 
@@ -146,3 +147,16 @@ def report_again(trainer: Trainer, position: Position) -> Report:
     source = trainer.source
     warming = isinstance(source, WarmsUp) and source.is_warming
     return Report(position.epoch, source.env_steps, trainer.gradient_steps, {}, warming=warming)
+
+
+class Pace:
+    """Environment steps a second, from one look to the next."""
+
+    def __init__(self, env_steps: int) -> None:
+        self._steps, self._started = env_steps, time.perf_counter()
+
+    def since(self, env_steps: int) -> float:
+        now = time.perf_counter()
+        rate = (env_steps - self._steps) / (now - self._started)
+        self._steps, self._started = env_steps, now
+        return rate

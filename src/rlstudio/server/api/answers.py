@@ -12,8 +12,8 @@ from typing import Any
 from fastapi import Response
 
 from rlstudio.control.references import References
-from rlstudio.control.runs.documents import entry_document
 from rlstudio.control.runs.fences import etag_of
+from rlstudio.control.runs.looking.documents import entry_document
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError
 from rlstudio.server.http.problems import RequestRefused, without_paths

@@ -6,7 +6,7 @@ from rlstudio.control.queue.queue_document import queue_view
 from rlstudio.control.registry.documents import models_document
 from rlstudio.control.registry.records import Version
 from rlstudio.control.registry.releases import Releases
-from rlstudio.control.runs.listing import Listing
+from rlstudio.control.runs.looking.listing import Listing
 from rlstudio.control.store.resources import KINDS
 from rlstudio.control.sweep.report import list_document
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps

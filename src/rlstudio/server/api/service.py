@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import Depends, Request
 
-from rlstudio.control.runs.listing import Listing
+from rlstudio.control.runs.looking.listing import Listing
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.experiment.metrics.indexed.parsing import ROW
 from rlstudio.experiment.metrics.indexed.shelf import MetricShelf

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from rlstudio.control.runs.listing import Listing
+from rlstudio.control.runs.looking.listing import Listing
 from rlstudio.control.store.pages import changed_since
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import RLStudioError

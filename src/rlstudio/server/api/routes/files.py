@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from rlstudio.control.runs.documents import checkpoint_documents
+from rlstudio.control.runs.looking.documents import checkpoint_documents
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import RunNotFound, StorageError
 from rlstudio.core.parsing.yaml_file import read_text

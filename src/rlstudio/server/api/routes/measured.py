@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from rlstudio.control.runs.curve_documents import group_document
-from rlstudio.control.runs.measured import measured_groups
+from rlstudio.control.runs.looking.curve_documents import group_document
+from rlstudio.control.runs.looking.measured import measured_groups
 from rlstudio.control.runs.select import select
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from rlstudio.control.queue.order import put_first
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.store.order import put_first
 from rlstudio.server.api.answers import answer
 from rlstudio.server.api.group_schemas import QueueSchema
 from rlstudio.server.api.lists import queue_document

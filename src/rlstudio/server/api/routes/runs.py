@@ -9,8 +9,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from rlstudio.control.runs.documents import lineage_document, whole_document
 from rlstudio.control.runs.fences import etag_of
+from rlstudio.control.runs.looking.documents import lineage_document, whole_document
 from rlstudio.control.store.pages import RowPlace, RunFilter, RunOrder
 from rlstudio.control.workspace import Entry
 from rlstudio.core.errors import UserError

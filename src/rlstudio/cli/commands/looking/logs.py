@@ -12,7 +12,7 @@ import typer
 
 from rlstudio.cli.arguments.options import Run, RunsDir
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.progress import KEY_METRICS
+from rlstudio.cli.screen.live.progress import KEY_METRICS
 from rlstudio.cli.screen.terminal import Terminal, stderr, stdout
 from rlstudio.core.errors import UserError
 from rlstudio.core.run_state import OWNED, RunState

@@ -60,8 +60,8 @@ def replay(
     from rlstudio.experiment.analysis.replay_rows import ReplayRows
 
     if action is not None and source is not None:
+        from rlstudio.experiment.checkpoint.changed_replay import EVENT
         from rlstudio.experiment.folder.lease import FileLease
-        from rlstudio.experiment.run.changed_replay import EVENT
 
         with FileLease(folder.path):  # it may not be going on meanwhile
             rows = ReplayRows.of(folder)

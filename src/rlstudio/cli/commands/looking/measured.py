@@ -53,8 +53,8 @@ def plot(
     rlctl plot lr1e-3 lr1e-4 --out lr.png
     rlctl plot --algo ppo --state completed --x time
     """
-    from rlstudio.control.runs.curve_documents import group_document
-    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.looking.curve_documents import group_document
+    from rlstudio.control.runs.looking.measured import measured_groups
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.curves import SUFFIXES, plot_runs
     from rlstudio.experiment.analysis.groups import curve_metric, curves_of
@@ -105,7 +105,7 @@ def compare(
     rlctl compare --env CartPole-v1 --state completed
     rlctl compare lr1e-3 lr1e-4 --metric train/kl --minimize --json
     """
-    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.looking.measured import measured_groups
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.analysis.compare_groups import compare_groups
 

@@ -13,7 +13,7 @@ from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
 from rlstudio.cli.arguments.options import Algos, Envs, Imports, Json, RunsDir, States, Tags
 from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.arguments.selection import Selection
-from rlstudio.cli.commands.measured import MetricKey
+from rlstudio.cli.commands.looking.measured import MetricKey
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.cli.screen.terminal import Terminal, stdout
@@ -90,7 +90,7 @@ def _trained(
 
 
 def _report(entries: tuple[Entry, ...], metric: str | None, json: bool) -> None:
-    from rlstudio.control.runs.measured import measured_groups
+    from rlstudio.control.runs.looking.measured import measured_groups
     from rlstudio.experiment.analysis.seed_variance import seed_variance
 
     results = [seed_variance(group, metric) for group in measured_groups(entries)]

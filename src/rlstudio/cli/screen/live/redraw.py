@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlstudio.cli.screen.panel import LivePanel
-    from rlstudio.cli.screen.progress import Progress
+    from rlstudio.cli.screen.live.panel import LivePanel
+    from rlstudio.cli.screen.live.progress import Progress
     from rlstudio.experiment.run.session import Session
 
 PAUSE_SECONDS = 0.3

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlstudio.control.runs.relatives import relatives_of
+from rlstudio.control.runs.looking.relatives import relatives_of
 from rlstudio.core.errors import RLStudioError
 
 if TYPE_CHECKING:

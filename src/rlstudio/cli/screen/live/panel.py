@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.progress import Progress
+from rlstudio.cli.screen.live.progress import Progress
 
 MAX_WIDTH = 100
 MIN_BAR = 10

@@ -10,7 +10,7 @@ import typer
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.options import Algos, Envs, RunsDir, States, Tags
 from rlstudio.cli.arguments.selection import Selection
-from rlstudio.cli.commands.measured import MetricKey
+from rlstudio.cli.commands.looking.measured import MetricKey
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import RunNotFound
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR

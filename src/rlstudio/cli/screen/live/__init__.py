@@ -1,0 +1,1 @@
+"""What is drawn anew while a run goes on."""

@@ -1,0 +1,1 @@
+"""What is told of runs: rows, documents, curves. Nothing here changes one."""

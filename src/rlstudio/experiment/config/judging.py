@@ -1,0 +1,92 @@
+"""The sections `gates` and `guardrails`: what a run must reach, when it may end, what must not happen. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+
+from rlstudio.core.config import Config
+from rlstudio.core.parsing.names import Rule
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class PlateauConfig(Config):
+    metric: str = Field("eval/return_mean", min_length=1, max_length=200)
+    """Which metric must get better, for example rollout/return_mean, train/loss or one of your own."""
+
+    epochs: PositiveInt = Field(le=10**9)
+    """Epochs without a better value after which the run ends."""
+
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    """By how much a value must be better than the best so far to count."""
+
+    direction: Literal["maximize", "minimize"] = "maximize"
+    """Whether more of the metric is better, or less."""
+
+
+class GatesConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("stop_at", "stop_after", "plateau")
+
+    min_return: float | None = None
+    """The mean evaluation return must reach it."""
+
+    min_lower_bound: float | None = None
+    """The lower end of the mean's confidence interval must reach it."""
+
+    max_std: Annotated[float, Field(ge=0)] | None = None
+    """The returns of the episodes may spread no further."""
+
+    warmup_epochs: NonNegativeInt = Field(0, le=10**9)
+    """Evaluations up to this epoch do not count for the gates."""
+
+    patience: PositiveInt = Field(1, le=10**9)
+    """Missed evaluations in a row that end the run."""
+
+    stop_at: float | None = None
+    """The mean evaluation return that ends the run before its last epoch, as completed; null: it trains to the end."""
+
+    stop_after: PositiveInt = Field(1, le=10**9)
+    """Evaluations in a row that must reach stop_at."""
+
+    plateau: PlateauConfig | None = None
+    """End the run before its last epoch, as completed, once a metric no longer gets better; null: it trains on."""
+
+
+class GuardrailsConfig(Config):
+    hashed_if_set: ClassVar[tuple[str, ...]] = ("ignore",)
+
+    reward_clip: PositiveFloat | None = None
+    """Rewards are cut to [-reward_clip, reward_clip] before learning; null: not at all."""
+
+    reward_range: tuple[float, float] | None = None
+    """[lowest, highest] reward the environment may give; a row outside it is bad."""
+
+    check_actions: bool = True
+    """Actions that do not exist, or lie a hundred times the width of their range beyond it, make a row bad."""
+
+    max_bad_rows: Share = 0.01
+    """Share of an epoch's rows that may be bad (they never enter learning) before the run fails."""
+
+    max_skipped: Share = 0.5
+    """Share of an epoch's updates that may be skipped before the run rolls back."""
+
+    limits: dict[str, PositiveFloat] = Field(default_factory=dict, max_length=64)
+    """Metric name -> largest absolute value in a healthy epoch, for example {train/kl: 0.5}; beyond it: roll back."""
+
+    ignore: tuple[Rule, ...] = ()
+    """Rules on every update that do not apply here, by the name that an incident gives."""
+
+    rollback_every_epochs: PositiveInt = Field(25, le=10**9)
+    """Epochs between two points that a diverged run may go back to."""
+
+    max_rollbacks: NonNegativeInt = Field(3, le=1000)
+    """Roll-backs before the run fails."""
+
+    @field_validator("reward_range")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and value[0] >= value[1]:
+            raise ValueError(f"the lowest reward {value[0]} must be below the highest {value[1]}")
+        return value
