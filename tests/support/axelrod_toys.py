@@ -84,6 +84,13 @@ class TitFor2Tats(Player):
         return D if opponent.history[-2:] == [D, D] else C
 
 
+class Grudger(Player):
+    name, classifier = "Grudger", classified(float("inf"))
+
+    def strategy(self, opponent):
+        return D if D in opponent.history else C
+
+
 class MindReader(Player):
     name, classifier = "Mind Reader", classified(float("inf"), inspects_source=True)
 
@@ -91,5 +98,5 @@ class MindReader(Player):
 def stand_in() -> ModuleType:
     module = ModuleType("axelrod")
     module.Action, module.Player = Action, Player
-    module.strategies = [Defector, TitForTat, GTFT, Random, TitFor2Tats, MindReader]
+    module.strategies = [Defector, TitForTat, GTFT, Random, TitFor2Tats, Grudger, MindReader]
     return module

@@ -1,4 +1,4 @@
-"""The sections `gates` and `guardrails`: what a run must reach, when it may end, what must not happen. Free of torch."""
+"""The sections `gates` and `guardrails`: what a run must reach, when it may end, what must not be. Free of torch."""
 
 from __future__ import annotations
 
