@@ -75,6 +75,7 @@ class Assailant:
         self.kills: list[Kill] = []
         self._crew, self._ask, self._wanted = built.runtime.crew, ask, kills
         self._kind, self._since = "", 0.0
+        self._waits_for_weights = False  # the next publication is when a worker dies
         self._before: list[tuple[object, int]] = []  # of each slice: its worker, and the steps that it had given
         self._publish = self._crew.backend.publish
         self._crew.backend.publish = self._published  # type: ignore[method-assign]
@@ -103,15 +104,16 @@ class Assailant:
 
     def _strike(self, kind: str) -> None:
         self._kind, self._before, self._since = kind, self._standing(), time.perf_counter()
+        self._waits_for_weights = kind == "while weights are published"
         if kind == "exit":
             self._ask.touch()
-        elif kind != "while weights are published":
+        elif not self._waits_for_weights:
             hit = range(2) if kind == "all at once" else [len(self.kills) % 2]
             self._kill(hit, signal.SIGSTOP if kind == "SIGSTOP" else signal.SIGKILL)
 
     def _published(self, version: int, weights: Any) -> None:
-        if self._kind == "while weights are published" and self._crew._hosts == [host for host, _ in self._before]:
-            self._since = time.perf_counter()
+        if self._waits_for_weights:
+            self._waits_for_weights, self._since = False, time.perf_counter()
             self._kill([len(self.kills) % 2], signal.SIGKILL)
         self._publish(version, weights)
 

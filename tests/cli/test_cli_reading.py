@@ -46,8 +46,8 @@ ACTING = {
     "token revoke",
     "migrate",
 }
-"""Also `queue --reap` and `gc --yes`; without these options the two only look. So does `migrate --dry-run`, see
-tests/control/runs/test_upgrade.py."""
+"""Also `queue --reap`, `gc --yes` and `replay RUN quarantine`, `purge` or `release`; without these words the three only
+look. So does `migrate --dry-run`, see tests/control/runs/test_upgrade.py."""
 
 ELSEWHERE = {
     "play",
@@ -79,6 +79,7 @@ READING = {
         "nobody",
     ],
     "logs": ["RUN", "RUN --json"],
+    "replay": ["RUN", "RUN --json"],
     "plot": ["tiny", "tiny --out OUT/curve.svg", "RUN"],
     "compare": ["tiny", "tiny RUN --json"],
     "report": ["tiny -o OUT/page.html", "RUN -o OUT/run.html"],

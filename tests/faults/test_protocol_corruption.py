@@ -13,7 +13,7 @@ import pytest
 
 from rlstudio.core.errors import CheckpointError, NoValidCheckpoint
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, state_hash
-from rlstudio.experiment.checkpoint.manifest import manifest_bytes, read_manifest
+from rlstudio.experiment.checkpoint.manifest import SegmentRef, linked, manifest_bytes, read_manifest
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.storage.folder import Folder
 from support.checkpoint_scenario import content
@@ -197,6 +197,15 @@ def test_a_forged_manifest_is_refused(saved, tmp_path, lie):
     assert_falls_back(run_dir, f"step-{BAD:012d}")
 
 
+def relink(fields: dict, digest: str, written: dict) -> None:
+    """Another file in place of a segment, and the chain computed again."""
+    before = None
+    for entry in fields["segments"]:
+        entry.update(written if entry["sha256"] == digest else {})
+        before = linked(SegmentRef(entry["name"], entry["size"], entry["sha256"]), before)
+        entry.update(after=before.after, link=before.link)
+
+
 class Canary:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -217,7 +226,7 @@ def test_a_pickle_in_any_slot_is_refused_and_never_runs(saved, tmp_path, name, r
         written = {"size": len(data), "sha256": sha256(data).hexdigest()}
         if name == "segment":
             digest = file.stem
-            forge(run_dir, lambda f: [s.update(written) for s in f["segments"] if s["sha256"] == digest])
+            forge(run_dir, lambda f: relink(f, digest, written))
             file = file.with_name(f"{written['sha256']}.safetensors")
         else:
             forge(run_dir, lambda f: f["files"].update({name: written}))
