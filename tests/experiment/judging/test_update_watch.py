@@ -10,8 +10,16 @@ import pytest
 from rlstudio.experiment.judging.incidents import Symptom
 from rlstudio.experiment.judging.update_watch import LARGEST_KL, OF_LAST, UpdateWatch
 
-NAMES = ["entropy", "explained_variance", "grad_norm", "kl", "loss", "q"]
-USUAL = {"entropy": 0.5, "explained_variance": 0.9, "grad_norm": 1.0, "kl": 0.01, "loss": 2.0, "q": 10.0}
+USUAL = {
+    "clip_fraction": 0.1,
+    "entropy": 0.5,
+    "explained_variance": 0.9,
+    "grad_norm": 1.0,
+    "kl": 0.01,
+    "loss": 2.0,
+    "q": 10.0,
+}
+NAMES = [*USUAL]
 
 
 def row(**changes: float) -> list[float]:
@@ -48,6 +56,14 @@ def test_heavy_tailed_numbers_that_grow_with_the_return_are_healthy() -> None:
 )
 def test_one_update_is_enough(changes: dict[str, float], rule: str) -> None:
     assert rules(watched(row(**changes))) == {rule}
+
+
+@pytest.mark.parametrize("team", ["", "blue/"])
+def test_the_kl_of_a_planner_is_no_distance_between_policies(team: str) -> None:
+    watch = UpdateWatch(gamma=0.99)
+    assert not list(watch.judge([f"{team}kl", "clip_fraction" if team else "loss"], [[2.0, 1.0]], largest_reward=1.0))
+    found = watch.judge([f"{team}clip_fraction", f"{team}kl"], [[0.9, 2.0]], largest_reward=1.0)
+    assert rules(list(found)) == {"kl"}
 
 
 def test_a_spike_counts_once_it_is_the_third_of_the_last_updates() -> None:

@@ -4,7 +4,8 @@
     spike       log |x| > mean + 6 max(sigma, FLOOR) over the last 128 updates, and |x| more than `ABOVE` times the
                 largest before, for a loss or a gradient norm; in three updates of the last 20
     weights     `GROWN` times as large as at the look before, or in the first updates as at the start
-    kl          one update moves the policy by more than `LARGEST_KL`
+    kl          one update moves the policy by more than `LARGEST_KL`; only where a clip fraction is beside it, because
+                a planner's or a model's own `kl` is no distance between two policies
     q_scale     |Q| > Q_ROOM (r_max + entropy bonus) / (1 - gamma), which no sum of the rewards so far comes near, and
                 more than the outputs of a network that has learned nothing
     entropy     of choices: below `LOST` times the lowest of the last 16 updates, twice (a solved task takes longer)
@@ -72,6 +73,12 @@ class LogSpread:
         self.largest = max(self.largest, size)
 
 
+def _is_of_a_model(name: str, names: Sequence[str]) -> bool:
+    """A `kl` without a clip fraction beside it."""
+    room, slash, own = name.rpartition("/")
+    return own == "kl" and f"{room}{slash}clip_fraction" not in names
+
+
 @dataclass
 class UpdateWatch:
     gamma: float | None
@@ -112,7 +119,8 @@ class UpdateWatch:
             self.updates += 1
             largest_return = self._largest_return(names, row, largest_reward)
             for name, value in zip(names, row, strict=True):
-                yield from self._judge(name, value, largest_return)
+                if not _is_of_a_model(name, names):
+                    yield from self._judge(name, value, largest_return)
 
     def _largest_return(self, names: Sequence[str], row: Sequence[float], largest_reward: float) -> float:
         """What discounted rewards, with the bonus that some algorithms add for entropy, sum up to; infinite where that
