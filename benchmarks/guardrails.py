@@ -154,7 +154,7 @@ def tried(name: str, seed: int) -> Line:
     line = in_child(lambda: trained(fault, seed))
     if not line["caught"]:
         line["ended"] = "no: it was not caught"
-    elif RunState.COMPLETED in line["end"] and line["rule"] != "reward_outliers":
+    elif RunState.COMPLETED in line["end"] and line["rule"] not in (NOTICES - {"skipped"}):
         line["ended"] = "by itself"
     elif line["settings"]:
         again = in_child(lambda: trained(fault, seed, advice=line["settings"]))

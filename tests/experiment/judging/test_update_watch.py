@@ -49,7 +49,6 @@ def test_heavy_tailed_numbers_that_grow_with_the_return_are_healthy() -> None:
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"kl": 2 * LARGEST_KL}, "kl"),
         ({"q": 500.0}, "q_scale"),
         ({"q": -500.0}, "q_scale"),
     ],
@@ -61,9 +60,15 @@ def test_one_update_is_enough(changes: dict[str, float], rule: str) -> None:
 @pytest.mark.parametrize("team", ["", "blue/"])
 def test_the_kl_of_a_planner_is_no_distance_between_policies(team: str) -> None:
     watch = UpdateWatch(gamma=0.99)
-    assert not list(watch.judge([f"{team}kl", "clip_fraction" if team else "loss"], [[2.0, 1.0]], largest_reward=1.0))
-    found = watch.judge([f"{team}clip_fraction", f"{team}kl"], [[0.9, 2.0]], largest_reward=1.0)
+    assert not list(watch.judge([f"{team}kl", "clip_fraction" if team else "loss"], [[2.0, 1.0]] * 3, 1.0))
+    found = watch.judge([f"{team}clip_fraction", f"{team}kl"], [[0.9, 2.0]] * 3, 1.0)
     assert rules(list(found)) == {"kl"}
+
+
+def test_a_policy_that_moves_too_far_is_told_at_the_third_time() -> None:
+    far = row(kl=2 * LARGEST_KL)
+    assert not watched(far, row(), far)
+    assert rules(watched(far, row(), far, far)) == {"kl"}
 
 
 def test_a_spike_counts_once_it_is_the_third_of_the_last_updates() -> None:

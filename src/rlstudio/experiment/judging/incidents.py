@@ -16,8 +16,9 @@ from rlstudio.core.parsing.names import Rule
 OF_THE_ENVIRONMENT: frozenset[Rule] = frozenset({"frozen_env", "stuck_reward", "reward_scale", "broken_rows"})
 """Rules whose incidents are the environment's fault: a run that ends by them ends as `env_fault`."""
 
-NOTICES: frozenset[Rule] = frozenset({"reward_outliers", "skipped"})
-"""Rules that only report: what they find may be meant, or was dealt with."""
+NOTICES: frozenset[Rule] = frozenset({"dead_value", "entropy", "reward_outliers", "skipped", "stuck_reward"})
+"""Rules that only report: what they find was dealt with, may be meant, or is also seen where a task is solved: a policy
+that is certain, returns that are all the same, a reward that actions at their bound do not change."""
 
 CAUSES: dict[Rule, str] = {
     "not_finite": "an update was computed that is no number: a learning rate that is far too high, or broken memory",
@@ -97,6 +98,6 @@ def _advice(rule: Rule, settings: tuple[str, ...]) -> str:
         )
     if rule == "skipped":
         return f"nothing, if it stays at that; else set {typed}"
-    if rule in NOTICES:
+    if rule == "reward_outliers":
         return f"leave such rows out with {typed}; if this is meant: guardrails.ignore=[{rule}]"
     return f"set {typed}" if typed else f"if this is meant: guardrails.ignore=[{rule}]"
