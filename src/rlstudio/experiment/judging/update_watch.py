@@ -4,8 +4,8 @@
     spike       log |x| > mean + 6 max(sigma, FLOOR) over the last 128 updates, and |x| more than `ABOVE` times the
                 largest before, for a loss or a gradient norm; in three updates of the last 20
     weights     `GROWN` times as large as at the look before, or in the first updates as at the start
-    kl          an update moves the policy by more than `LARGEST_KL`, three of the last 20; only where a clip fraction is
-                beside it, because a planner's or a model's own `kl` is no distance between two policies
+    kl          an update moves the policy by more than `LARGEST_KL`, three of the last 20; only where a clip fraction
+                is beside it, because a planner's or a model's own `kl` is no distance between two policies
     q_scale     |Q| > Q_ROOM (r_max + entropy bonus) / (1 - gamma), which no sum of the rewards so far comes near, and
                 more than the outputs of a network that has learned nothing
     entropy     of choices: below `LOST` times the lowest of the last 16 updates, twice (a solved task takes longer)
