@@ -141,6 +141,18 @@ def test_a_replay_is_looked_at_as_it_fills() -> None:
     assert set(found) == {"frozen_env"}
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_replay_may_be_looked_at_after_every_step(steps: int) -> None:
+    spaces = Spaces(Box((2,), "float32", (-9,), (9,)), Discrete(2))
+    source, watch = Replayed(ReplayBuffer(spaces, 3000, ENVS)), ExperienceWatch()
+    whole = columns()
+    for begin in range(0, STEPS - steps, steps):
+        rows = {name: torch.from_numpy(array[begin : begin + steps]) for name, array in whole.items()}
+        source.replay.add(Batch(lead=2, **rows))
+        assert not list(watch.look(source, at_once=True))  # type: ignore[arg-type]
+        assert watch.looked_at == begin + steps
+
+
 def test_its_state_is_plain_and_goes_on_as_if_it_had_not_been_cut() -> None:
     blocks = [*HEALTHY[:4], *(frozen(columns(seed=seed)) for seed in range(5))]
     whole, cut = ExperienceWatch(), ExperienceWatch()

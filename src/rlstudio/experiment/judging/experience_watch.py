@@ -124,7 +124,7 @@ class ExperienceWatch:
         return _block(replay.at(numbers.reshape(-1)), rows, envs)
 
     def _broken(self, block: NewestRows) -> Iterator[Symptom]:
-        if not block.successors:
+        if not block.successors or len(block.rewards) < 2:  # no row has one after it
             return
         goes_on = ~block.dones[:-1]
         wrong = np.zeros(goes_on.shape, bool)
