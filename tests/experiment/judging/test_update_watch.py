@@ -97,6 +97,8 @@ def test_a_policy_that_is_certain_at_once_and_stays_so() -> None:
     certain = row(entropy=0.001)
     assert not watched(certain, row())
     assert rules(watched(certain, certain)) == {"entropy"}
+    nearly = UpdateWatch(gamma=0.99, choices=True)  # what is left of a solved task's entropy goes up and down
+    assert not list(nearly.judge(NAMES, [row(entropy=0.002)] * 40 + [row(entropy=1e-6)] * 3, 1.0))
     numbers = UpdateWatch(gamma=0.99)  # the entropy of numbers may pass zero
     assert not list(numbers.judge(NAMES, [row()] * 20 + [certain] * 3, 1.0))
 

@@ -8,7 +8,8 @@
                 is beside it, because a planner's or a model's own `kl` is no distance between two policies
     q_scale     |Q| > Q_ROOM (r_max + entropy bonus) / (1 - gamma), which no sum of the rewards so far comes near, and
                 more than the outputs of a network that has learned nothing
-    entropy     of choices: below `LOST` times the lowest of the last 16 updates, twice (a solved task takes longer)
+    entropy     of choices: below `LOST` times the lowest of the last 16 updates, twice (a solved task takes longer),
+                while that was over `VARIETY` nats: a policy that is nearly certain has little to lose
     dead_value  the explained variance falls from over `ALIVE` to nothing, and stays there
 
 Losses of reinforcement learning are heavy-tailed and grow with the returns, hence the logarithm, the floor of sigma and
@@ -39,7 +40,7 @@ LARGEST_KL = 0.5
 """Of one update: sixteen times the most that healthy runs of the learning table show."""
 
 Q_ROOM, SMALL_Q = 2.0, 10.0
-LOST, RECENT, TWICE = 0.02, 16, 2
+LOST, VARIETY, RECENT, TWICE = 0.02, 0.01, 16, 2
 ALIVE, ALIVE_UPDATES = 0.3, 5
 DEAD, DEAD_UPDATES = 1e-3, 10
 NORM = "grad_norm"
@@ -177,7 +178,7 @@ class UpdateWatch:
 
     def _entropy(self, name: str, value: float) -> Iterator[Symptom]:
         lowest = min(self.entropies) if len(self.entropies) == RECENT else 0.0
-        if not self.choices or value >= LOST * lowest:
+        if not self.choices or lowest < VARIETY or value >= LOST * lowest:
             self.entropies.append(value)
             self.certain = 0
             return
