@@ -27,8 +27,8 @@ from rlstudio.experiment.judging.incidents import Symptom
 LOOK_STEPS = 61
 """Vector steps between two looks at a replay, a prime: no episode repeats in its rhythm."""
 
-MOST_ROWS, NEWEST_ROWS = 64, 4
-"""Of one environment, per look at a replay; and where it is looked at before its time."""
+MOST_ROWS = 64
+"""Of one environment, per look at a replay."""
 
 STILL_STEPS = 300
 MOVED = 3
@@ -118,7 +118,7 @@ class ExperienceWatch:
         self.looked_at = min(self.looked_at, now)  # a replay may have been emptied
         if now != int(counts.max()) or now < self.looked_at + (1 if at_once else LOOK_STEPS):
             return None
-        rows = min(now - self.looked_at, NEWEST_ROWS if at_once else MOST_ROWS, replay.capacity // envs)
+        rows = min(now - self.looked_at, MOST_ROWS, replay.capacity // envs)
         self.looked_at = now
         numbers = (now - rows + np.arange(rows))[:, None] * envs + np.arange(envs)
         return _block(replay.at(numbers.reshape(-1)), rows, envs)

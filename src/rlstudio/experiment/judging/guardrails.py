@@ -82,7 +82,11 @@ class Guardrails:
             of_updates += self.weigh(trainer)
         of_updates += self._updates.judge(self._names, rows, self._experience.largest_reward)
         if of_updates and not symptoms:  # perhaps the experience is to blame, which is looked at less often
+            largest = self._experience.largest_reward
             symptoms = list(self._experience.look(trainer.source, at_once=True))
+            if self._experience.largest_reward > 2 * largest:  # no fault: a reward was found that nobody knew
+                self._updates.begin_anew()
+                of_updates = [symptom for symptom in of_updates if symptom.rule != "spike"]
         symptoms += of_updates
         self._limit_gradients(trainer)
         return list(self._incidents(symptoms, trainer))

@@ -16,9 +16,10 @@ from rlstudio.core.parsing.names import Rule
 OF_THE_ENVIRONMENT: frozenset[Rule] = frozenset({"frozen_env", "stuck_reward", "reward_scale", "broken_rows"})
 """Rules whose incidents are the environment's fault: a run that ends by them ends as `env_fault`."""
 
-NOTICES: frozenset[Rule] = frozenset({"dead_value", "entropy", "reward_outliers", "skipped", "stuck_reward"})
-"""Rules that only report: what they find was dealt with, may be meant, or is also seen where a task is solved: a policy
-that is certain, returns that are all the same, a reward that actions at their bound do not change."""
+NOTICES: frozenset[Rule] = frozenset({"dead_value", "entropy", "reward_outliers", "skipped", "spike", "stuck_reward"})
+"""Rules that only report: what they find was dealt with, may be meant, or is also seen where learning goes well: a goal
+that is found for the first time, a policy that is certain, returns that are all the same, a reward that actions at
+their bound do not change."""
 
 CAUSES: dict[Rule, str] = {
     "not_finite": "an update was computed that is no number: a learning rate that is far too high, or broken memory",
