@@ -9,6 +9,7 @@ signals, own end, a child of whoever asked for it. Only the start of Python itse
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import io
 import json
@@ -179,12 +180,16 @@ def import_and_serve(kind: str, descriptor: int) -> None:
     if kind == COMMANDS:
         know_the_numerics()
         know_the_commit()
-    gc.freeze()  # what all share stays shared
     _serve(socket.socket(fileno=descriptor))
 
 
 def _serve(asked: socket.socket) -> None:
-    """Fork a process for each request, until nobody can ask any more."""
+    """Fork a process for each request, until nobody can ask any more.
+
+    What is garbage now never goes: a file among it would close its number, under which whoever asks may have something
+    else by then, and so has what is forked for it.
+    """
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tests ends them, and with them this
     while True:
         text, descriptors, _, _ = socket.recv_fds(asked, _LARGEST_REQUEST, _MOST_DESCRIPTORS)
@@ -247,14 +252,15 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
-    """Descriptors under the numbers that the command names."""
-    free = max(*descriptors, *numbers) + 1
-    for number in range(len(descriptors)):
-        os.dup2(descriptors[number], free + number)
-        os.close(descriptors[number])
-    for position, number in enumerate(numbers):
-        os.dup2(free + position, number)
-        os.close(free + position)
+    """Descriptors under the numbers that the command names. Nothing else is closed: whatever else is open here has an
+    owner, who would close what has the number by then."""
+    beyond = max(numbers) + 1
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, beyond) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(moved, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
 
 
 def _open_streams() -> None:
