@@ -15,6 +15,7 @@ import yaml
 
 from rlstudio import load_agent, orchestrator
 from rlstudio.cli.app import main
+from rlstudio.control.queue.resources_of_runs import KnownResources
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from support.cli_scenario import TINY, Rlctl
@@ -40,9 +41,18 @@ OPENING = {
     "play": ("play", "RUN", "--video", "film.mp4"),
     "promote": ("promote", "RUN", "--model", "cart"),
     "record": ("record", "RUN", "--episodes", 1, "--dataset", "cart/one-v0"),
+    "reproduce": ("reproduce", "RUN", "--epochs", 1, "-q"),
     "resume": ("resume", "RUN", "train.epochs=6", "-q"),
     "resume --detach": ("resume", "RUN", "train.epochs=6", "--detach"),
+    "rewind": ("rewind", "RUN", "--at", 64, "--json"),
 }
+OPENING_OTHERS = {
+    "replay": ("replay", "RUN"),
+    "replay quarantine": ("replay", "RUN", "quarantine", 0),
+    "tournament": ("tournament", "RUN", "--player", "random"),
+}
+"""They open runs of other algorithms and worlds than the one here."""
+
 READING = {
     "ls": ("ls",),
     "show": ("show", "RUN"),
@@ -51,6 +61,9 @@ READING = {
     "plot": ("plot", "RUN"),
     "compare": ("compare", "RUN"),
     "metrics": ("metrics", "RUN"),
+    "profile": ("profile", "RUN"),
+    "report": ("report", "RUN", "-o", "report.html"),
+    "send": ("send", "RUN", "--to", "csv"),
     "adopt": ("adopt", "runs/RUN"),
 }
 
@@ -81,7 +94,7 @@ def hostile(trained: Path, place: Path, run_id: str, module: str) -> Path:
     return folder
 
 
-COMMANDS = [*OPENING, *READING]
+COMMANDS = [*OPENING, *OPENING_OTHERS, *READING]
 
 
 def is_quick(case: tuple[str, bool, str]) -> bool:
@@ -98,9 +111,9 @@ def test_b1_no_command_imports_what_a_folder_names(
     hostile(trained, place, run_id, module)
     if is_adopted and name != "adopt":
         assert rlctl("adopt", f"runs/{run_id}").code == 0
-    done = rlctl(*of({**OPENING, **READING}[name], run_id))
+    done = rlctl(*of({**OPENING, **OPENING_OTHERS, **READING}[name], run_id))
     assert not (place / "ran").exists()
-    if name in OPENING:
+    if name not in READING:
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert f"the folder wants to import {module}, and it was not launched here" in done.err
         assert f"--import {module}" in done.err
@@ -240,3 +253,25 @@ def test_a_command_that_cannot_be_told_is_refused_at_once(command: str, reason: 
     refused = rlctl("launch", "-f", "tiny.yaml", "--notify", command)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert reason in refused.err
+
+
+SINKS = "tracking: {sinks: [csv, {kind: mlflow, uri: 'sqlite:///PLACE'}]}"
+"""A place of somebody else: an address, or a file anywhere on this machine."""
+
+
+def test_a_folder_never_names_where_its_metrics_go(rlctl: Rlctl, place: Path, trained: Path) -> None:
+    (run_id,) = (folder.name for folder in trained.iterdir() if folder.name.startswith("2"))
+    folder = hostile(trained, place, run_id, "none")
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    tracking = yaml.safe_load(SINKS.replace("PLACE", str(place / "outside.db")))
+    elsewhere = {**config["resources"], "backend": "ray", "address": "203.0.113.7:6379"}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**config, **tracking, "resources": elsewhere, "imports": []}))
+    for command in (("fork", run_id, "train.epochs=6"), ("resume", run_id, "train.epochs=6")):
+        done = rlctl(*command, "-q")
+        assert (done.code, done.err.count("\n")) == (0, 1), done.err
+        assert f"note: run {run_id}: was not launched here, so nothing is sent to mlflow" in done.err
+    assert not (place / "outside.db").exists()
+    assert (folder / "artifacts" / "metrics.csv").exists()
+    workspace = Workspace(Path("runs"))
+    known = KnownResources(workspace.store)
+    assert {known.of(run).address for run in workspace.store.runs()} == {"auto"}

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,8 @@ from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.experiment.metrics.sending import feeder
 from rlstudio.experiment.metrics.sending.afterwards import send
-from rlstudio.experiment.metrics.sending.mlflow_sink import MlflowSink
+from rlstudio.experiment.metrics.sending.mlflow_sink import MlflowConfig, MlflowSink
+from rlstudio.experiment.metrics.sending.sent import Sent, SentFile
 from support.deadlines import PATIENCE
 from support.sessions import resume, start
 from support.sink_toys import SILENT_SERVER, TOYS, got, wandb_records
@@ -246,3 +248,35 @@ def test_a_missing_library_is_one_line_before_the_run_begins(tmp_path: Path, mon
     monkeypatch.setattr(MlflowSink, "extra", Extra("mlflow", "mlflow_that_is_not_there"))
     with pytest.raises(UserError, match=r'^tracking: mlflow needs \w+; run `pip install "mlflow-skinny'):
         start(experiment("mlflow"), tmp_path)
+
+
+def test_a_server_elsewhere_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow's client writes files where the server says, into any folder of whoever runs it."""
+
+    class Hostile:
+        def __init__(self, tracking_uri: str) -> None:
+            self.made = SimpleNamespace(run_id="1", artifact_uri=str(tmp_path))
+
+        def get_experiment_by_name(self, name: str) -> SimpleNamespace:
+            return SimpleNamespace(experiment_id="1")
+
+        def search_runs(self, *_: object, **__: object) -> list[object]:
+            return []
+
+        def create_run(self, *_: object, **__: object) -> SimpleNamespace:
+            return SimpleNamespace(info=self.made, data=SimpleNamespace(params={}))
+
+    monkeypatch.setattr("mlflow.tracking.MlflowClient", Hostile)
+    run = tmp_path / "20260101-000000000-run-0001"
+    with pytest.raises(UserError, match="says that files belong into .*, a folder of this machine; set artifacts: fal"):
+        MlflowSink(MlflowConfig(kind="mlflow", uri="http://203.0.113.7"), run)
+    MlflowSink(MlflowConfig(kind="mlflow", uri="http://203.0.113.7", artifacts=False), run)
+    MlflowSink(MlflowConfig(kind="mlflow", uri="http://127.0.0.1:5000"), run)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"records": 1e999}', '{"marks": [[1e999, 0, 0, 0]]}', "7", "{"])
+def test_what_a_sink_has_is_read_or_nothing(tmp_path: Path, text: str) -> None:
+    file = SentFile(tmp_path, MlflowConfig(kind="mlflow"))
+    (tmp_path / f"{file.name}.json").parent.mkdir(parents=True)
+    (tmp_path / f"{file.name}.json").write_text(text)
+    assert file.read() == Sent()

@@ -27,6 +27,10 @@ class KnownResources:
         try:
             data = read_text(self._store.config_yaml(run_id), f"run {run_id}").data
             section = data.get("resources") if isinstance(data, dict) else None
-            return parse(ResourcesConfig, Document(section or {}, "resources"))
+            asked = parse(ResourcesConfig, Document(section or {}, "resources"))
         except (ConfigError, RunNotFound):
             return ResourcesConfig()
+        if asked.address == "auto" or self._store.launched_here(run_id):
+            return asked
+        # To join a cluster is to trust it, and who wrote this folder is not who runs it here.
+        return asked.model_copy(update={"address": "auto"})

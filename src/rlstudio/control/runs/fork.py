@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Unpack
 
-from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.runs.folders import folder_of, without_addresses
 from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import check, request_of, with_follow_ups
@@ -44,6 +44,8 @@ def fork(
     source = folder_of(workspace, parent)
     own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, parent.name))}"]
     cfg = read_config(source, [*overrides, *own])
+    if not workspace.store.launched_here(parent.id):
+        cfg = without_addresses(cfg, f"run {parent.id}", overrides)
     require(cfg.runtime.numerics)
     if cfg.register.model is not None:
         check(cfg)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlstudio.control.runs.fork import free_name, is_named, queued
+from rlstudio.control.runs.folders import without_addresses
 from rlstudio.control.runs.start import begin, request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
@@ -31,7 +32,7 @@ def fork_bundle(
         raise UserError(
             f"{label}: it ships a plan of {spec.algo}, not the networks it learned with; fork its run instead"
         )
-    cfg = bundle.experiment(tuple(imports), overrides)
+    cfg = without_addresses(bundle.experiment(tuple(imports), overrides), label, overrides)
     if not is_named(overrides):
         cfg = cfg.model_copy(update={"name": free_name(workspace, cfg.name)})
     require(cfg.runtime.numerics)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
-from rlstudio.control.runs.folders import folder_of
+from rlstudio.control.runs.folders import folder_of, without_addresses
 from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.place import check_place
 from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRow
@@ -144,7 +145,7 @@ def resume_session(
     workspace.import_consented(run)
     folder = folder_of(workspace, run)
     terms = ResumeTerms(allow_inexact, empty_replay, has_checkpoints(workspace, run))
-    going = continuation_of(folder, overrides, state=run.state, terms=terms)
+    going = _own(workspace, run, continuation_of(folder, overrides, state=run.state, terms=terms))
     require(going.cfg.runtime.numerics)
     reason, changes = _changes(run, going)
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
@@ -214,6 +215,14 @@ def refuse_busy(run: RunRow) -> None:
         raise RunBusy(f"run {run.id}: {whose}; wait for it, or end it with: rlctl stop {run.id}")
 
 
+def _own(workspace: Workspace, run: RunRow, going: Continuation) -> Continuation:
+    """Without the places that the config of somebody else names."""
+    if workspace.store.launched_here(run.id):
+        return going
+    cfg = without_addresses(going.cfg, f"run {run.id}")
+    return replace(going, stored=going.stored._replace(cfg=cfg))
+
+
 def _changes(run: RunRow, going: Continuation) -> tuple[Reason, Mapping[str, object]]:
     if not going.extended:
         return Reason.RESUMED, {}
@@ -230,7 +239,7 @@ def serve(workspace: Workspace, run: RunRow, on_lost: Callable[[], None]) -> Ses
         is_extended = run.total_epochs != folder.read_status().total_epochs
         longer = [f"train.epochs={run.total_epochs}"] if is_extended else ()
         terms = ResumeTerms(has_checkpoints=has_checkpoints(workspace, run))
-        going = continuation_of(folder, longer, state=run.state, terms=terms)
+        going = _own(workspace, run, continuation_of(folder, longer, state=run.state, terms=terms))
         session = going.open(StoreLease(workspace.store, run, folder.path, on_lost=on_lost))
         if terms.has_checkpoints:
             record_again(workspace, session)

@@ -104,6 +104,12 @@ class StoreReader:
             raise unknown_run(run_id)
         return Consent.from_columns(*row)
 
+    def launched_here(self, run_id: str) -> bool:
+        """Whether the run began in this store; one that was adopted began with a random token."""
+        query = select(events.c.token).where(events.c.run_id == run_id).order_by(events.c.version).limit(1)
+        with self.database.read() as connection:
+            return connection.execute(query).scalar_one_or_none() == 0
+
     def _large(self, run_id: str, column: Literal["config_yaml", "lineage"]) -> str:
         with self.database.read() as connection:
             value = connection.execute(select(runs.c[column]).where(runs.c.id == run_id)).scalar_one_or_none()

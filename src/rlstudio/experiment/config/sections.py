@@ -180,6 +180,10 @@ class RuntimeConfig(Config):
         return known_part(LANES, value)
 
 
+INSIDE = ("csv", "tensorboard")
+"""Sinks that write into the folder of the run and nowhere else."""
+
+
 class SinkConfig(PartConfig):
     """A sink of another package extends this with its own settings."""
 
@@ -222,6 +226,12 @@ class TrackingConfig(Config):
                 raise ValueError(f"{kind} is listed twice; keep one")
         chosen.pop("jsonl", None)  # always on
         return tuple(sink if isinstance(sink, SinkConfig) else known_part(SINKS, sink) for sink in chosen.values())
+
+    def inside_sinks(self) -> list[SinkConfig]:
+        return [sink for sink in self.chosen_sinks() if sink.kind in INSIDE]
+
+    def outside_sinks(self) -> list[SinkConfig]:
+        return [sink for sink in self.chosen_sinks() if sink.kind not in INSIDE]
 
     def chosen_sinks(self) -> list[SinkConfig]:
         """Each with its settings, the default ones where none are given."""

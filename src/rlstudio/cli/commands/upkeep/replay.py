@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Json, Run, RunsDir
+from rlstudio.cli.arguments.options import Imports, Json, Run, RunsDir
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
@@ -37,6 +37,7 @@ def replay(
     row: Annotated[
         int | None, typer.Option("--row", metavar="N", min=0, max=10**15, help="Say where this row comes from.")
     ] = None,
+    modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
@@ -51,11 +52,13 @@ def replay(
     goes on, which is no longer exact then. What was purged stays in checkpoints that were written before.
     """
     from rlstudio.control.workspace import Workspace
+    from rlstudio.experiment.config.imports import import_modules
 
     if (action is None) != (source is None):
         raise UserError("replay: name what to do and the source, for example: rlctl replay RUN quarantine 2")
     if action is not None and row is not None:
         raise UserError("--row: shows where a row comes from; leave it out to decide about a source")
+    import_modules(modules or (), runs_dir=runs_dir)
     folder = Workspace(runs_dir).folder_to_load(run)
     from rlstudio.experiment.analysis.replay_rows import ReplayRows
 

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from rlstudio.core.errors import UserError
 from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import OWNED, RunState
 from rlstudio.experiment.config.sections import SinkConfig
@@ -31,6 +33,7 @@ _QUIET = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a feed that fails is tried again anyway
 }
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STATES = {RunState.COMPLETED: "FINISHED", RunState.FAILED: "FAILED"}
 
 
@@ -77,6 +80,8 @@ class MlflowSink:
         existing = self._client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_dir.name}'", max_results=1)
         self.is_new = not existing
         run = existing[0] if existing else self._client.create_run(experiment, tags={RUN_TAG: run_dir.name})
+        if cfg.artifacts:
+            _refuse_files_here(uri, str(run.info.artifact_uri))
         self._run, self._params = str(run.info.run_id), dict(run.data.params)
         self.link = f"{masked_text(uri)} run {self._run}"
         self._count = 0
@@ -151,3 +156,13 @@ class MlflowSink:
 
     def close(self) -> None:
         """There is nothing to close: each request stands alone."""
+
+
+def _refuse_files_here(uri: str, files: str) -> None:
+    """A server says where its client writes files. One elsewhere must not name a folder of this machine."""
+    server, place = urlsplit(uri), urlsplit(files)
+    if server.scheme in ("http", "https") and server.hostname not in LOOPBACK and place.scheme in ("", "file"):
+        raise UserError(
+            f"tracking: mlflow: the server {masked_text(uri)} says that files belong into {place.path}, a folder of this"
+            " machine; set artifacts: false, or let it take them itself (mlflow server --serve-artifacts)"
+        )

@@ -79,7 +79,7 @@ class SentFile:
             value = json.loads(data or b"{}")
             marks = [SentMark(*(int(number) for number in mark)) for mark in value.get("marks", [])]
             return Sent(int(value.get("attempt", 0)), int(value.get("records", 0)), str(value.get("link", "")), marks)
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
             return Sent()
 
     def write(self, sent: Sent) -> None:
