@@ -268,7 +268,7 @@ def test_a_server_elsewhere_names_no_folder_of_this_machine(tmp_path: Path, monk
 
     monkeypatch.setattr("mlflow.tracking.MlflowClient", Hostile)
     run = tmp_path / "20260101-000000000-run-0001"
-    with pytest.raises(UserError, match="says that files belong into .*, a folder of this machine; set artifacts: fal"):
+    with pytest.raises(UserError, match=r"files belong into .*, a folder of this machine; set artifacts: false"):
         MlflowSink(MlflowConfig(kind="mlflow", uri="http://203.0.113.7"), run)
     MlflowSink(MlflowConfig(kind="mlflow", uri="http://203.0.113.7", artifacts=False), run)
     MlflowSink(MlflowConfig(kind="mlflow", uri="http://127.0.0.1:5000"), run)

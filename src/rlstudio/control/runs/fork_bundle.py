@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlstudio.control.runs.fork import free_name, is_named, queued
 from rlstudio.control.runs.folders import without_addresses
+from rlstudio.control.runs.fork import free_name, is_named, queued
 from rlstudio.control.runs.start import begin, request_of
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace

@@ -163,6 +163,6 @@ def _refuse_files_here(uri: str, files: str) -> None:
     server, place = urlsplit(uri), urlsplit(files)
     if server.scheme in ("http", "https") and server.hostname not in LOOPBACK and place.scheme in ("", "file"):
         raise UserError(
-            f"tracking: mlflow: the server {masked_text(uri)} says that files belong into {place.path}, a folder of this"
-            " machine; set artifacts: false, or let it take them itself (mlflow server --serve-artifacts)"
+            f"tracking: mlflow: the server {masked_text(uri)} says that files belong into {place.path}, a folder of"
+            " this machine; set artifacts: false, or let it take them itself (mlflow server --serve-artifacts)"
         )
