@@ -149,6 +149,23 @@ def test_the_script_asks_for_what_the_run_asks_for(workspace: Workspace) -> None
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "option"),
+    [
+        ("/runs/x/stdout.log", "/runs/x/stdout.log"),
+        ("/my runs/50%j#1", '"/my runs/50%%j#1"'),
+        ('/a"b\\c', r'"/a\"b\\c"'),
+    ],
+)
+def test_a_path_is_what_sbatch_reads(path: str, option: str) -> None:
+    assert slurm.quoted(path) == option
+
+
+def test_no_path_begins_a_line_of_the_script() -> None:
+    with pytest.raises(UserError, match=r"cannot name a path with a line break"):
+        slurm.quoted("/runs\n#SBATCH --wrap=x\ntouch /tmp/x/stdout.log")
+
+
 def test_what_sbatch_refuses_is_the_message_of_the_run(jobs: SlurmStandIn, workspace: Workspace) -> None:
     (jobs.programs / "sbatch").write_text(
         "#!/bin/bash\necho 'sbatch: error: invalid partition specified: x' >&2; exit 1\n"

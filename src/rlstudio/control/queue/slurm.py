@@ -7,6 +7,7 @@ The job's script names the run, so whatever starts it again resumes: Slurm after
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -98,7 +99,7 @@ class SlurmLauncher:
         asked = self._resources(run)
         options = {
             "job-name": f"{PREFIX}{run.id}",
-            "output": log,
+            "output": quoted(log),
             "open-mode": "append",
             "requeue": None,
             "signal": f"B:USR1@{WARNING_SECONDS}",
@@ -119,6 +120,15 @@ class SlurmLauncher:
             run_id=run.id,
             runs_dir=shlex.quote(str(self._workspace.runs_dir)),
         )
+
+
+def quoted(path: str) -> str:
+    """A path as sbatch reads it in an option of a script: a space ends an option, a percent sign stands for a name of
+    Slurm's. A line break would begin a line of the script."""
+    if "\n" in path or "\r" in path:
+        raise UserError(f"{path!a}: a script of Slurm cannot name a path with a line break; rename the folder")
+    text = path.replace("%", "%%")
+    return text if re.fullmatch(r"[\w./%+:=@,-]+", text) else '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
 
 
 class SlurmProcess:
