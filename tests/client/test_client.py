@@ -111,6 +111,33 @@ def test_a_busy_server_is_asked_again_when_it_says():
     assert server.pauses == [3.0, 30.0]
 
 
+@pytest.mark.parametrize("asked", ["nan", "-5", "soon"])
+def test_a_pause_that_is_none_is_the_usual_one(asked):
+    server = Server((503, {}, {"Retry-After": asked}), (200, {"items": []}))
+    assert server.client.sweeps.list() == []
+    assert server.pauses == [0.2]
+
+
+@pytest.mark.parametrize("answer", [b"[" * 100_000, b"{}", b"[1]", b"null", b'{"items": 7'])
+def test_an_answer_of_another_program_is_said_to_be_one(answer):
+    client = Server(lambda request: httpx.Response(200, content=answer)).client
+    with pytest.raises(ServerUnreachable, match="is it RLStudio, and"), client.understood():
+        client.sweeps.list()
+
+
+def test_what_cannot_be_decoded_is_not_asked_for_again():
+    server = Server(lambda request: httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b"none"))
+    with pytest.raises(ServerUnreachable, match="incorrect header check"):
+        server.client.sweeps.list()
+    assert server.pauses == []
+
+
+def test_an_own_mistake_is_not_blamed_on_a_server_that_was_not_asked():
+    client = Server().client
+    with pytest.raises(KeyError), client.understood():
+        {}["x"]
+
+
 def test_a_run_that_is_gone_when_its_removal_is_repeated_was_removed():
     gone = problem(404, "run x: there is none")
     Server(httpx.ReadError("reset"), gone).client.runs.delete("x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
@@ -71,6 +72,10 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def understood(self) -> AbstractContextManager[None]:
+        """Around what reads answers: `ServerUnreachable` for one that no RLStudio server gives."""
+        return self._connection.understood()
 
     # -- experiments ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import httpx
 
 from rlstudio.client.address import ServerAddress
 from rlstudio.client.refusals import ServerUnreachable, refusal
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import RLStudioError, UserError, message_of
 from rlstudio.core.version import __version__
 
 PREFIX = "/api/v1"
@@ -72,6 +72,21 @@ class ServerConnection:
     def close(self) -> None:
         self._http.close()
 
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """Around what reads answers: one that no RLStudio server gives has values that are missing or misplaced."""
+        try:
+            yield
+        except RLStudioError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            if not self._has_answered:
+                raise
+            raise ServerUnreachable(
+                f"server {self.address}: answered what no RLStudio {__version__} does ({type(error).__name__}:"
+                f" {message_of(error)}); is it RLStudio, and of this version?"
+            ) from error
+
     def pause(self, seconds: float) -> None:
         self._sleep(seconds)
 
@@ -105,7 +120,7 @@ class ServerConnection:
                 if response.status_code >= 300:
                     raise refusal(response.status_code, response.read(), str(self.address))
                 yield response
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.DecodingError) as error:
             raise self._lost(error) from error
 
     def _send(
@@ -124,7 +139,7 @@ class ServerConnection:
             is_last = attempt == ATTEMPTS - 1
             try:
                 response = self._http.request(method, path, params=_params(query), json=body, headers=given)
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 # A server that never answered is not there; one that has may be about to be started anew.
                 is_absent = isinstance(error, httpx.ConnectError) and not self._has_answered
                 if is_last or is_absent or _is_refused_for_good(error):
@@ -145,11 +160,11 @@ class ServerConnection:
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = f"server {self.address}: answered no JSON; is it RLStudio, and the right port?"
             raise ServerUnreachable(message) from error
 
-    def _lost(self, error: httpx.TransportError) -> ServerUnreachable:
+    def _lost(self, error: httpx.RequestError) -> ServerUnreachable:
         reason = " ".join(str(error).split()) or type(error).__name__
         return ServerUnreachable(f"server {self.address}: {reason}; is the server running, and its port forwarded?")
 
@@ -170,13 +185,18 @@ def _trusted(ca_file: Path | None) -> ssl.SSLContext:
         raise UserError(f"{ca_file}: is no file with certificates in PEM form ({error})") from error
 
 
-def _is_refused_for_good(error: httpx.TransportError) -> bool:
-    """A certificate does not become good by asking again."""
-    return isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+def _is_refused_for_good(error: httpx.RequestError) -> bool:
+    """A certificate, or a body that cannot be decoded, does not become good by asking again."""
+    return (
+        isinstance(error, httpx.DecodingError)
+        or isinstance(error.__cause__, ssl.SSLError)
+        or "CERTIFICATE_VERIFY_FAILED" in str(error)
+    )
 
 
 def _asked_pause(response: httpx.Response, usual: float) -> float:
     try:
-        return min(float(response.headers.get("Retry-After", usual)), LONGEST_PAUSE)
+        asked = float(response.headers.get("Retry-After", usual))
     except ValueError:
         return usual
+    return min(asked, LONGEST_PAUSE) if asked >= 0 else usual  # one that is no number is not either

@@ -114,7 +114,8 @@ def at_server(name: str, local: Callable[..., object], choice: ServerChoice) -> 
 
         with Client(choice.url, token_file=choice.token_file, ca_file=choice.ca_file) as client:
             own = {key: value for key, value in given.items() if key in taken}
-            return remote(client, **own, **({"where": choice.where} if "where" in taken else {}))
+            with client.understood():
+                return remote(client, **own, **({"where": choice.where} if "where" in taken else {}))
 
     return command
 
