@@ -103,7 +103,7 @@ def algorithms() -> str:
 
 
 def commands() -> str:
-    """Every command of `rlctl`, where its code lies, and the first line of its help."""
+    """Every command of `rlctl`, where its code lies, and the first sentence of its help."""
     from rlstudio.cli.app import SECTIONS
 
     def rows() -> Iterator[tuple[str, ...]]:
@@ -117,12 +117,14 @@ def commands() -> str:
 
 
 def _help(path: Path, function: str) -> str:
-    """The first docstring line of a command; of a group that of its callback."""
+    """The first sentence of a command's docstring; of a group that of its callback."""
     body = ast.parse(path.read_text()).body
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     named = [node for node in functions if node.name == function]
     callbacks = [node for node in functions if any("callback" in ast.unparse(part) for part in node.decorator_list)]
-    return (ast.get_docstring((named or callbacks)[0]) or "").partition("\n")[0]
+    text = " ".join((ast.get_docstring((named or callbacks)[0]) or "").split())
+    sentence = re.match(r".*?[^.]\.(?= |$)", text)  # one that ends in dots has no end of its own
+    return sentence[0] if sentence else text
 
 
 def python() -> str:

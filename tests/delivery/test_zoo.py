@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from rlstudio.delivery import zoo
 from rlstudio.delivery.bundle import is_bundle, open_bundle
 from rlstudio.delivery.policies import policy_of_bundle
 from rlstudio.envs.make import make_single
-from support.pages import DOCS
+from support.pages import DOCS, ROOT
 
 INDEX = making.read_index()
 CELL = {making.name_of(cell): cell for cell in CELLS}
@@ -72,6 +73,11 @@ def test_the_page_has_every_policy() -> None:
     assert [row.split("`")[1] for row in rows] == [f"zoo:{name}" for name in CELL if name in INDEX]
     for row in rows:
         assert f"| {INDEX[row.split('`')[1].removeprefix('zoo:')]['score']:.1f} |" in row
+
+
+def test_pages_say_how_many_there_are() -> None:
+    for page in (ROOT / "README.md", DOCS / "howto/from-sb3.md"):
+        assert re.findall(r"(\d+) policies", page.read_text()) == [str(len(INDEX))], page
 
 
 def test_what_a_word_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

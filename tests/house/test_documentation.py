@@ -233,6 +233,14 @@ def test_no_line_of_the_readme_needs_a_checkpoint_of_what_was_just_queued() -> N
     assert [line for line in lines[queued + 1 :] if " last" in line] == []
 
 
+def test_the_home_of_the_site_begins_as_the_readme_does() -> None:
+    """What it is and the two commands, which the test of the wheel types."""
+    of_readme, of_home = (text.read_text().split("\n\n") for text in (ROOT / "README.md", DOCS / "README.md"))
+    assert of_home[:2] == of_readme[:2]
+    typed = {place: [typed.line for typed in of_blocks() if typed.place == place] for place in NAMES}
+    assert typed["docs/README.md"] == typed["README.md"][:2]
+
+
 @pytest.mark.parametrize("algo", ["ppo", "dqn", "qrdqn"])
 def test_the_metrics_that_gates_md_limits_are_those_of_its_algorithms(algo: str) -> None:
     """Newcomer S3: it set a limit on `train/q`, which PPO has not, and the run failed."""

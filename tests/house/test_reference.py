@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -30,10 +31,26 @@ WITHOUT_A_TABLE = {
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=lambda part: part)
 def test_every_public_name_has_a_docstring(module: str, name: str) -> None:
     thing = getattr(importlib.import_module(module), name)
-    if inspect.isclass(thing) or inspect.isfunction(thing):
-        written = thing.__doc__ or ""
-        assert written.strip(), f"{module}.{name}"
-        assert not written.startswith(f"{name}("), "made by NamedTuple or dataclass; write one"
+    if not inspect.isclass(thing) and not inspect.isfunction(thing):
+        assert name in written_below(module), f"{module}.{name} is assigned; a string below says what it is"
+        return
+    written = thing.__doc__ or ""
+    assert written.strip(), f"{module}.{name}"
+    assert not written.startswith(f"{name}("), "made by NamedTuple or dataclass; write one"
+
+
+@cache
+def written_below(module: str) -> set[str]:
+    """Names that a module, or one below it, assigns with a string in the next line, as the site reads it."""
+    place = SOURCE.parent.joinpath(*module.split("."))
+    found = set()
+    for path in [*place.rglob("*.py"), place.with_suffix(".py")]:
+        body = ast.parse(path.read_text()).body if path.is_file() else []
+        for part, following in pairwise(body):
+            if isinstance(part, ast.Assign | ast.AnnAssign) and isinstance(following, ast.Expr):
+                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+                found |= {ast.unparse(target) for target in targets}
+    return found
 
 
 def test_every_public_name_is_on_the_page() -> None:

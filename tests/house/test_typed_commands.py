@@ -72,6 +72,7 @@ BEFORE = {
 
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/e2e/test_plugin_package.py",
+    "docs/README.md": "the first lines of README.md; tests/house/test_documentation.py",
     "docs/howto/cluster.md": "on a cluster; tests/control/queue/ray_cases.py",
     "docs/howto/from-rllib.md": "tests/house/test_coming_from.py",
     "docs/howto/learners.md": "tests/scale/test_rank_torchrun.py",

@@ -29,8 +29,7 @@ class OwnMetrics:
         self._paused = 0
 
     def log(self, name: str, value: float) -> None:
-        """Count a number for the mean of this epoch, as the metric `own/NAME` of the run that trains in this process.
-        Outside of a run it goes nowhere."""
+        """See `log` below."""
         if self.refusal is not None:
             raise UserError(f"rlstudio.log({name!r}): {self.refusal}")
         if self._paused:
@@ -79,4 +78,9 @@ class OwnMetrics:
 
 
 OWN_METRICS = OwnMetrics()
-log = OWN_METRICS.log
+
+
+def log(name: str, value: float) -> None:
+    """Count a number for the mean of this epoch, as the metric `own/NAME` of the run that trains in this process.
+    Outside of a run it goes nowhere."""
+    OWN_METRICS.log(name, value)

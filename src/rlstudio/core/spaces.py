@@ -90,6 +90,7 @@ class Dict:
 
 Leaf = Box | Discrete | MultiDiscrete
 Space = Box | Discrete | MultiDiscrete | Dict
+"""What an observation or an action can be."""
 
 
 @dataclass(frozen=True)

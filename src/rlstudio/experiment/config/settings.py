@@ -4,6 +4,7 @@ file to begin with, in which each default stands behind a comment sign."""
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -68,6 +69,8 @@ def values_text(schema: dict[str, Any], quote: str = "") -> str:
         return "section"
     kinds = {"array": "list", "object": "mapping", "string": "text", "boolean": "true, false"}
     kind = schema.get("type", "any")
+    if schema.get("minimum", 0) > schema.get("exclusiveMinimum", math.inf):
+        schema = {key: value for key, value in schema.items() if key != "exclusiveMinimum"}  # it says nothing more
     limits = [form.format(f"{schema[key]:.15g}") for key, form in LIMITS if key in schema]
     return " ".join([kinds.get(kind, kind), ", ".join(limits)]).strip()
 
