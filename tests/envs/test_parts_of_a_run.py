@@ -36,4 +36,4 @@ def test_the_parts_of_a_vector_play_its_episodes(vectorization, params):
 
 def test_pettingzoo_has_no_parts():
     with pytest.raises(ConfigError, match="cannot be a part of a run's environments"):
-        make_vec_env(EnvConfig(id="mpe2/simple_spread_v3", num_envs=1), first_env=1)
+        make_vec_env(EnvConfig(id="pettingzoo/classic/tictactoe-v3", num_envs=1), first_env=1)

@@ -113,7 +113,7 @@ def check_against_parallel(env, raws, steps):
 def test_simple_spread_equals_a_loop_over_the_raw_environment():
     from mpe2.simple_spread_v3 import parallel_env
 
-    check_against_parallel(made(SPREAD), [parallel_env() for _ in range(2)], 60)
+    check_against_parallel(made(SPREAD, vectorization="sync"), [parallel_env() for _ in range(2)], 60)
 
 
 def test_agents_that_die_in_knights_archers_zombies_equal_the_raw_environment():

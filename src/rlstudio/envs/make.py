@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv, World
@@ -22,6 +22,9 @@ from rlstudio.envs.worlds.team import TeamVecEnv
 if TYPE_CHECKING:
     import gymnasium
     import numpy as np
+
+BEYOND_WORLDS = ("kwargs", "wrappers", "infos", "action_mask", "max_episode_steps")
+"""Settings by which an environment of PettingZoo is another one than the World of its id."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ def make_vec_env(
     seed = cfg.seed if seed is None else seed
     kind = resolve_vectorization(cfg, vectorization)
     if kind == "native":
+        if is_pettingzoo(cfg.id):
+            extras.prepare(cfg.id)  # evaluation needs the package, and a run must not find that out at its end
         world = make_world(cfg.id, cfg.kwargs)
+        if cfg.agent_id or cfg.state:
+            from rlstudio.envs.pettingzoo.labelled_world import LabelledWorld
+
+            world = cast("World[np.ndarray]", LabelledWorld(world, cfg))
         vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
         params = _params_of(world, cfg, num_envs, seed, first_env)
         return vector(world, num_envs, seed, cfg.max_episode_steps, params, first_env)
@@ -161,11 +170,17 @@ def _params_of(
 
 
 def _of_pettingzoo(cfg: EnvConfig, wanted: str) -> str:
+    """Where a World of ours has the same id, training is on that and evaluation in PettingZoo's."""
     if cfg.params:
-        raise ConfigError(f"env.params: {cfg.id} has no world of ours, and only those have parameters; use env.kwargs")
-    if wanted in ("native", "envpool", "vector"):
+        raise ConfigError(f"env.params: {cfg.id} has no parameters; use env.kwargs")
+    beyond = [name for name in BEYOND_WORLDS if getattr(cfg, name) != EnvConfig.model_fields[name].get_default()]
+    if wanted == "auto":
+        return "native" if cfg.id in WORLDS and not beyond else "sync"
+    if wanted in ("envpool", "vector") or (wanted == "native" and cfg.id not in WORLDS):
         raise ConfigError(f"env.vectorization: {cfg.id} is PettingZoo's, which {wanted} has not; use sync or async")
-    return "sync" if wanted == "auto" else wanted
+    if wanted == "native" and beyond:
+        raise ConfigError(f"env.vectorization: the native world of {cfg.id} takes no env.{beyond[0]}; use auto or sync")
+    return wanted
 
 
 def _refuse_settings_of_agents(cfg: EnvConfig) -> None:
@@ -238,7 +253,7 @@ def known_envs() -> list[EnvInfo]:
     by_id = {id: EnvInfo(id, _package(id), True) for id in WORLDS.names()}
     for id in known_ids():
         origin = ".".join(id.split("/")[:-1])
-        by_id[id] = EnvInfo(id, origin, False, "marl")
+        by_id[id] = EnvInfo(id, origin, id in WORLDS, "marl")
     for id, spec in gymnasium.registry.items():
         if getattr(spec.entry_point, "__name__", "").startswith("_raise_"):
             continue  # Gymnasium keeps these names only to say that they have moved

@@ -52,14 +52,15 @@ def _world(session: Session) -> str:
     from rlstudio.experiment.training.environments import exists_only_here, has_only_a_vector, is_pettingzoo
 
     env_id, kind = session.cfg.env.id, session.topology["vectorization"]
+    origin = "PettingZoo" if is_pettingzoo(env_id) else "Gymnasium"
     if kind in ("sync", "async"):
-        return f"{env_id} ({'PettingZoo' if is_pettingzoo(env_id) else 'Gymnasium'}, {kind})"
+        return f"{env_id} ({origin}, {kind})"
     if kind == "vector" and has_only_a_vector(session.cfg.env):
         return f"{env_id} (VectorEnv)"
     if exists_only_here(session.cfg.eval_env):
         return f"{env_id} (native world)"
     world = {"native": "native world", "envpool": "EnvPool", "vector": "VectorEnv"}[str(kind)]
-    return f"{env_id} ({world} for training, Gymnasium for evaluation)"
+    return f"{env_id} ({world} for training, {origin} for evaluation)"
 
 
 def result(session: Session, progress: Progress) -> list[str]:

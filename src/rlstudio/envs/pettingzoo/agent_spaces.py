@@ -66,7 +66,7 @@ def convert_team(env: Any, cfg: EnvConfig) -> TeamSpaces:
     ]
     state = _state_space(env, cfg.id) if cfg.state else None
     count = len(agents) if cfg.agent_id else 0
-    visible = [_visible(space, count, state, cfg.id) for space in given]
+    visible = [visible_space(space, count, state, cfg.id) for space in given]
     each = [Spaces(space, action, cfg.infos) for space, action in zip(visible, actions, strict=True)]
     for name, spaces in zip(names, each, strict=True):
         try:
@@ -105,7 +105,7 @@ def _given(space: Space, action: Leaf, cfg: EnvConfig) -> Space:
     return _dict({**entries(space), ACTION_MASK: mask})
 
 
-def _visible(space: Space, agents: int, state: Box | None, id: str) -> Space:
+def visible_space(space: Space, agents: int, state: Box | None, id: str) -> Space:
     """What the environment shows, the number of the agent among `agents` (0: not asked for) and the state."""
     if not agents and state is None:
         return space

@@ -31,8 +31,7 @@ class TeamVecEnv(NativeVecEnv):
         first_env: int = 0,
     ) -> None:
         super().__init__(world, num_envs, seed, limit, params, first_env)
-        numbered = tuple(f"agent_{number}" for number in range(world.agents))
-        self.agent_names: tuple[str, ...] = getattr(world, "agent_names", numbered)
+        self.agent_names: tuple[str, ...] = getattr(world, "agent_names", numbered_names(world.agents))
         self.agent_spaces: tuple[Spaces, ...] = getattr(world, "agent_spaces", (world.spaces,) * world.agents)
         self._shape = num_envs, world.agents
         self._out = np.zeros(self._shape, bool)  # agents whose episode is over while the others go on
@@ -85,3 +84,8 @@ class TeamVecEnv(NativeVecEnv):
         if isinstance(rows, dict):
             return {name: array.reshape(self.num_envs, *array.shape[2:]) for name, array in rows.items()}
         return rows.reshape(self.num_envs, *rows.shape[2:])
+
+
+def numbered_names(agents: int) -> tuple[str, ...]:
+    """Of agents that their World does not name."""
+    return tuple(f"agent_{number}" for number in range(agents))
