@@ -6,7 +6,8 @@ go to `module_state`, everything else to `trainer_state`, as the checkpoint sche
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from torch import nn
 
@@ -34,12 +35,25 @@ def capture(trainer: Trainer, parts: Mapping[str, Stateful], *, seed: int, attem
 def restore(content: Content, trainer: Trainer, parts: Mapping[str, Stateful]) -> None:
     """Put a captured state into freshly built parts."""
     for name, part in {**trainer.stateful(), **parts}.items():
-        try:
+        with naming_misfits(name):
             if isinstance(part, nn.Module):
                 load_weights(part, content["module_state"][name])
             else:
                 part.load_state_dict(content["trainer_state"][name])
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"the checkpoint does not fit {name}: {str(error).splitlines()[-1].strip()}"
-            ) from error
+
+
+def attempt_of(content: Content) -> int:
+    """How often the run was rolled back before."""
+    with naming_misfits("its random numbers"):
+        return int(content["rng_state"]["attempt"])
+
+
+@contextmanager
+def naming_misfits(what: str) -> Iterator[None]:
+    """Around what takes up values of a checkpoint. Its hashes say that they are those that were written, not that they
+    are what this part of a run holds: who wrote a folder also wrote the hashes."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        last = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        raise CheckpointError(f"the checkpoint does not fit {what}: {last[0].strip()}") from error

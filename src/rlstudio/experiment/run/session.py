@@ -22,7 +22,7 @@ from rlstudio.core.run_state import Reason, RunState
 from rlstudio.envs.seeds import first_seeds
 from rlstudio.experiment.checkpoint.checkpoints import Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import Meta
-from rlstudio.experiment.checkpoint.snapshot import capture, restore
+from rlstudio.experiment.checkpoint.snapshot import attempt_of, capture, naming_misfits, restore
 from rlstudio.experiment.checkpoint.team_spec import agent_fields
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.lease import FileLease
@@ -82,7 +82,7 @@ class Session(AbstractContextManager["Session"]):
             if (loaded := self.writer.newest(self.topology, terms)) is None:
                 self.recorder.cut_back({})
             else:
-                self._load(loaded, attempt=int(loaded.content["rng_state"]["attempt"]))
+                self._load(loaded, attempt_of(loaded.content))
                 if loaded.replay_damage is not None:
                     self.keep_as_good(loaded.info.step)
             self._opened = ExitStack()
@@ -141,11 +141,12 @@ class Session(AbstractContextManager["Session"]):
             self._build(attempt)
         restore(loaded.content, self.trainer, self.parts())
         self.writer.carry_out_decisions(self.trainer.source)
-        self.guardrails.go_on(loaded.info.meta.get("guardrails"), self.trainer)
-        self.writer.stands_at(loaded.info)
-        if self.milestones.final is not None:
-            self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
-        record_lost_metrics(self.recorder, loaded.info.meta["metrics"], self.folder)
+        with naming_misfits("what its manifest says of the run"):
+            self.guardrails.go_on(loaded.info.meta.get("guardrails"), self.trainer)
+            self.writer.stands_at(loaded.info)
+            if self.milestones.final is not None:
+                self.writer.set_evaluation(Summary(**self.milestones.final["summary"]))
+            record_lost_metrics(self.recorder, loaded.info.meta["metrics"], self.folder)
         self.collapse.read(self.folder.path)
         self._is_unjudged = loaded.info.meta.get("unjudged", False)
         if self.runtime.exact is not None:
