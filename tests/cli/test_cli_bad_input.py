@@ -82,6 +82,15 @@ MISTAKES = {
     "check CartPole-v1 -f tiny.yaml": "give an environment, or an experiment with -f FILE",
     "check CartPole-v1 --import drone_env.txt/": "is no Python file",
     "envs --import no_such_module": "No module named",
+    "launch -f tiny.yaml env.num_envs=512 env.workers=512 env.vectorization=async train.steps_per_epoch=512": (
+        "env.workers: 512 processes need at least 12.5 GiB, this one may use 8.0; lower it"
+    ),
+    "launch -f tiny.yaml env.num_envs=1024 rollout.workers=1024 train.steps_per_epoch=1024": (
+        "rollout.workers: 1,024 processes need at least 10.0 GiB"
+    ),
+    "launch -f tiny.yaml env.num_envs=128 runtime.learners=128 train.batch_size=128 train.steps_per_epoch=128": (
+        "runtime.learners: 128 processes need at least 12.5 GiB"
+    ),
 }
 
 

@@ -19,7 +19,13 @@ from rlstudio.experiment.training.culprit import refuse_changed_torch
 from rlstudio.experiment.training.elsewhere.ranks import device_of, led, other_ranks, part_of
 from rlstudio.experiment.training.elsewhere.workers import LoggedRounds, workers_runtime
 from rlstudio.experiment.training.machine import set_threads
-from rlstudio.experiment.training.refusals import check_actions, check_agents, check_dataset, check_memory
+from rlstudio.experiment.training.refusals import (
+    check_actions,
+    check_agents,
+    check_dataset,
+    check_memory,
+    check_processes,
+)
 from rlstudio.experiment.training.run_curriculum import curriculum_named, training_env
 from rlstudio.experiment.training.teams import teams_trainer
 from rlstudio.ops.group import ALONE
@@ -53,6 +59,8 @@ def build(cfg: ExperimentConfig, *, rounds: LoggedRounds | None = None) -> Built
 def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: LoggedRounds | None = None) -> Runtime:
     """The training environments: in this process, divided among workers, or those of one rank where several learn.
     `group`: of a rank other than 0, which is in it already."""
+    if group is None:
+        check_processes(cfg)
     if group is not None:
         TRACE.join(f"rank {group.rank}")
     elif cfg.runtime.trace:

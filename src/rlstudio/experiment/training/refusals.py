@@ -15,9 +15,13 @@ from rlstudio.data.replay.rows import row_dtype
 from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.config.fitting import fitting
+from rlstudio.scale.ranks.starting.seat import seat
 
 MEMORY_SHARE = 0.9
-"""The part of the usable memory that rows may take."""
+"""The part of the usable memory that rows, or processes, may take."""
+
+PROCESS_MB = {"env.workers": 25, "rollout.workers": 10, "runtime.learners": 100}
+"""What a process has for itself at least; measured with CartPole: 30, 14 and 141."""
 
 
 def check_actions(cfg: ExperimentConfig, spaces: Spaces) -> None:
@@ -122,3 +126,21 @@ def row_memory(cfg: ExperimentConfig, spaces: Spaces) -> RowMemory:
 def check_memory(cfg: ExperimentConfig, spaces: Spaces) -> None:
     """A buffer that cannot fit is refused now, not after hours when it fills."""
     row_memory(cfg, spaces).check(usable_ram())
+
+
+def check_processes(cfg: ExperimentConfig) -> None:
+    """Processes that cannot fit are refused before the first of them starts; those of a cluster are not counted."""
+    is_own = cfg.runtime.learners > 1 and cfg.runtime.ranks == "process" and seat() is None
+    counts = {
+        "env.workers": cfg.env.workers or 0,
+        "rollout.workers": (cfg.rollout.workers or 0) if cfg.rollout.backend in ("auto", "process") else 0,
+        "runtime.learners": cfg.runtime.learners if is_own else 0,
+    }
+    total = usable_ram()
+    for field, count in counts.items():
+        needed = count * PROCESS_MB[field] << 20
+        if needed > MEMORY_SHARE * total:
+            raise ConfigError(
+                f"{field}: {count:,} processes need at least {needed / 2**30:,.1f} GiB, this one may use"
+                f" {total / 2**30:,.1f}; lower it"
+            )
