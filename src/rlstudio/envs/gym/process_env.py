@@ -151,22 +151,29 @@ class ProcessVecEnv:
         np.copyto(rows.actions, by_env)
         self._ask(lambda worker: b"S")
         step, ended = rows.outcome(self._quiet)
-        if self._asked_anew(not_finite(step, self._spans, self.agents)):
+        if doubted := [
+            worker for worker in self._not_finite(step) if self._max_restarts and not self._believed[worker]
+        ]:
+            for worker in doubted:
+                self._ask_anew(worker)
             step, ended = rows.outcome(self._quiet)
+            agreeing = self._not_finite(step)
+            for worker in doubted:
+                self._believed[worker] = worker in agreeing
         self._journal.record(by_env, ended)
         if ended is not None and self.episode_params is not None:
             self.episode_params.follow(ended, self._journal.episodes)
         return step
 
-    def _asked_anew(self, suspects: Sequence[int]) -> bool:
-        """Once a fresh worker is asked too; if it says the same it is the env, and left to the row guard."""
-        for worker in (doubted := [one for one in suspects if self._max_restarts and not self._believed[one]]):
-            self._believed[worker] = True
-            self._count_failure(worker, self._describe(worker, "its worker gave numbers that are not finite"))
-            self._replace(worker)
-            self._lost[worker] = True
-            self._answer(worker, lambda worker: b"S", resume=True)
-        return bool(doubted)
+    def _not_finite(self, step: Step) -> list[int]:
+        return not_finite(step, self._spans, self.agents)
+
+    def _ask_anew(self, worker: int) -> None:
+        """A fresh worker takes the step again. If it says the same it is the env, and left to the row guard."""
+        self._count_failure(worker, self._describe(worker, "its worker gave numbers that are not finite"))
+        self._replace(worker)
+        self._lost[worker] = True
+        self._answer(worker, lambda _: b"S", resume=True)
 
     def set_draw(self, draw: Draw) -> None:
         required(self.episode_params, self._recipe.cfg.id).set_draw(draw)
