@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlstudio.core.catalog import ALGOS
 from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.core.run_state import RunState
@@ -15,6 +16,7 @@ from rlstudio.data.replay import buffer
 from rlstudio.envs.gym import worker_handle
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.scale.ranks.shared import digest
+from support.datasets import DATASET, recorded_dataset
 from support.experiments import tiny
 from support.sessions import resume, start
 from support.tiny_runs import assert_same_result
@@ -32,17 +34,30 @@ def to_the_end(session) -> RunFolder:
 
 
 SMALL = {
+    "bc": {"train": {"dataset": DATASET}},
     "ppo": {"policy": {"network": {"normalize_observations": True}}, "train": {"normalize_rewards": True}},
     "qrdqn": {"train": {"prioritized": {}, "n_step": 2}, "guardrails": {"rollback_every_epochs": 2}},
     "sac": {"env": {"num_envs": 4}, "rollout": {"workers": 4, "backend": "local"}},
 }
 
 
-@pytest.mark.parametrize(
-    "algo", [*SMALL, *(pytest.param(algo, marks=pytest.mark.slow) for algo in ("a2c", "dqn", "td3", "mbmpc"))]
-)
+@pytest.fixture(scope="module", autouse=True)
+def _dataset(tmp_path_factory):
+    """What `bc` learns from."""
+    with recorded_dataset(tmp_path_factory.mktemp("datasets")):
+        yield
+
+
+SLOW = ("a2c", "dqn", "td3", "mbmpc", "diffusion")
+
+
+def test_every_algorithm_that_learns_is_learned_by_two_ranks():
+    assert {*SMALL, *SLOW, "mpc"} == {*ALGOS.builtin}, "mpc learns nothing"
+
+
+@pytest.mark.parametrize("algo", [*SMALL, *(pytest.param(algo, marks=pytest.mark.slow) for algo in SLOW)])
 def test_a_run_of_two_ranks_that_is_left_goes_on_bit_for_bit(algo, tmp_path, thread_ranks, monkeypatch):
-    """With normalizers, prioritised replay whose full segments are fetched from the other rank, workers, and
+    """With normalizers, prioritised replay whose full segments are fetched from the other rank, workers, a dataset, and
     evaluations."""
     monkeypatch.setattr(buffer, "SEGMENT_ROWS", 16)
     cfg = tiny(algo, runtime=TWO, eval={"every_epochs": 2, "episodes": 2}, **SMALL.get(algo, {}))
@@ -60,7 +75,7 @@ def test_a_run_of_two_ranks_that_is_left_goes_on_bit_for_bit(algo, tmp_path, thr
     manifest = json.loads(newest.joinpath("MANIFEST.json").read_text())
     assert manifest["topology"]["learners"] == "2 over gloo"
     names = {ref["name"].partition("rows-")[0] for ref in manifest["segments"]}
-    assert names == (set() if algo in ("ppo", "a2c") else {"", "rank-1/"})
+    assert names == (set() if algo in ("a2c", "bc", "ppo") else {"", "rank-1/"})
 
 
 def test_ranks_share_the_environments_and_the_rows_of_a_run(tmp_path, thread_ranks):
