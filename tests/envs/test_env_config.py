@@ -30,6 +30,11 @@ def test_defaults():
         ({"wrappers": ["TimeLimit"]}, "env.max_episode_steps"),
         ({"wrappers": ["NormalizeObservation"]}, "network.normalize_observations"),
         ({"wrappers": [{"ClipReward": {}, "RepeatAction": {}}]}, "2 names"),
+        (
+            {"wrappers": [{"FrameStackObservation": {"stack_size": 10**9}}]},
+            "stack_size is 1,000,000,000; at most 10,000",
+        ),
+        ({"wrappers": [{"ResizeObservation": {"shape": [84, 10**6]}}]}, "shape is 1,000,000; at most 10,000"),
         ({"max_episode_steps": 0}, "greater than or equal to 1"),
         ({"workers": 2}, "env.vectorization is auto; set that to async or leave this out"),
         ({"workers": 2, "vectorization": "sync"}, "only async has worker processes"),

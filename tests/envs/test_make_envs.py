@@ -57,6 +57,13 @@ def test_refusals_are_one_line(fields, error, message):
     assert isinstance(caught.value, UserError)
 
 
+@pytest.mark.parametrize("n", [10**12, 10**30])
+def test_observations_that_cannot_fit_are_refused_before_the_first_is_made(n):
+    cfg = EnvConfig(id="rlstudio/Chain-v0", kwargs={"n": n}, num_envs=2)
+    with pytest.raises(ConfigError, match=rf"^env\.kwargs: an observation of .* has {4 * n:,} bytes; 2 copies need"):
+        make_vec_env(cfg)
+
+
 def test_a_package_that_is_missing_comes_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)  # what a missing package looks like to `import`
     with pytest.raises(UserError, match=r"not installed: the environment says .*jax") as caught:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
@@ -52,6 +52,9 @@ MINIGRID_WRAPPERS = (
     "ViewSizeWrapper",
 )
 """The same of `minigrid.wrappers`: how a MiniGrid world is shown."""
+
+LARGEST_IN_WRAPPER = 10_000
+"""A wrapper makes as many frames or pixels as it is told to, before anything could look at its spaces."""
 
 ELSEWHERE = {
     "TimeLimit": "set env.max_episode_steps instead",
@@ -191,17 +194,28 @@ class EnvConfig(Config):
     @field_validator("wrappers")
     @classmethod
     def _known_wrappers(cls, value: Wrappers) -> Wrappers:
-        for name, _ in _pairs(value):
+        for name, arguments in _pairs(value):
             if name in ELSEWHERE:
                 raise ValueError(f"wrapper {name}: {ELSEWHERE[name]}")
             known = WRAPPERS + MINIGRID_WRAPPERS
             if name not in known:
                 raise ValueError(f"unknown wrapper {name!r}{suggest(name, known) or '; known: ' + ', '.join(known)}")
+            for key, number in _integers(arguments):
+                if number > LARGEST_IN_WRAPPER:
+                    raise ValueError(f"wrapper {name}: {key} is {number:,}; at most {LARGEST_IN_WRAPPER:,}")
         return value
 
     def wrapper_calls(self) -> list[tuple[str, Kwargs]]:
         """The wrappers as (name, arguments), from the inside out."""
         return _pairs(self.wrappers)
+
+
+def _integers(arguments: Kwargs) -> Iterator[tuple[str, int]]:
+    """Those among the arguments, alone or in a list: how many frames, pixels, steps."""
+    for key, value in arguments.items():
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            if type(entry) is int:
+                yield key, entry
 
 
 def _pairs(wrappers: Wrappers) -> list[tuple[str, Kwargs]]:

@@ -16,6 +16,7 @@ from rlstudio.envs.params.section import numbers_of, numbers_only
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo, known_ids
 from rlstudio.envs.worlds.catalog import check_params, exists_only_here, make_world, world_params
 from rlstudio.envs.worlds.drawn.world_params import WorldParams
+from rlstudio.envs.worlds.kernel import check_size
 from rlstudio.envs.worlds.native import NativeVecEnv
 from rlstudio.envs.worlds.team import TeamVecEnv
 
@@ -63,6 +64,7 @@ def make_vec_env(
             from rlstudio.envs.pettingzoo.labelled_world import LabelledWorld
 
             world = cast("World[np.ndarray]", LabelledWorld(world, cfg))
+        check_size(world, num_envs)
         vector = NativeVecEnv if world.agents == 1 else TeamVecEnv
         params = _params_of(world, cfg, num_envs, seed, first_env)
         return vector(world, num_envs, seed, cfg.max_episode_steps, params, first_env)

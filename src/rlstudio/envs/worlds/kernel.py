@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from types import EllipsisType
 from typing import Protocol, cast, runtime_checkable
 
@@ -11,6 +12,7 @@ import numpy as np
 from rlstudio.core.contracts import Array, World
 from rlstudio.core.contracts.arrays import AnyArray, Namespace
 from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.spaces import Dict, Space
 
 NUMPY = cast(Namespace, np)
@@ -89,6 +91,20 @@ class PlainKernel:
     def place(self, envs: np.ndarray, states: np.ndarray) -> None:
         self._states[envs] = states
         write(self.observations, envs, self._world.observe(states, self._p_of(envs), NUMPY))
+
+
+def check_size(world: World[np.ndarray], num_envs: int) -> None:
+    """Refuse observations that cannot fit before the first is made; they are held twice, as they are and as the
+    successors of others."""
+    space = world.spaces.observation
+    leaves = [entry for _, entry in space.items()] if isinstance(space, Dict) else [space]
+    size = sum(prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves)
+    needed, total = 2 * num_envs * world.agents * size, usable_ram()
+    if needed > total:
+        raise ConfigError(
+            f"env.kwargs: an observation of {world.id} has {size:,} bytes; {num_envs:,} copies need"
+            f" {needed / 2**30:,.1f} GiB, this process may use {total / 2**30:,.1f}; make it smaller"
+        )
 
 
 def parameters(world: World[np.ndarray], given: Values, num_envs: int) -> dict[str, float | np.ndarray]:
