@@ -16,6 +16,13 @@ def test_groups_are_compared_and_the_address_says_which(page: Page, made_up: Pag
     expect(table.get_by_role("row", name="fast")).to_contain_text("478.3")
     expect(table.get_by_role("row", name="fast")).to_contain_text("1.00")
     expect(page.get_by_text("few runs")).to_be_visible()
+    expect(page.get_by_role("heading", name="rollout/return_mean")).to_be_visible()  # what is drawn, and why
+    expect(page.get_by_text("so the training return is drawn")).to_be_visible()
+    expect(page.get_by_text("by its last eval/return_mean")).to_be_visible()
+    page.get_by_label("Metric").select_option("eval/return_mean")
+    expect(page.get_by_role("heading", name="eval/return_mean")).to_be_visible()
+    expect(page.get_by_text("so the training return is drawn")).to_have_count(0)
+    page.get_by_label("Metric").select_option("")
     differing = page.get_by_role("region", name="Differences").get_by_role("row")
     expect(differing).to_have_count(2)
     expect(differing.nth(1)).to_contain_text("train.lr")
@@ -160,6 +167,9 @@ def test_empty_views_say_what_to_do(page: Page, made_up: PageServer, outside: An
     ):
         page.goto(made_up.url + place)
         expect(page.get_by_text(text)).to_be_visible()
+    page.goto(made_up.url + "#/registry")
+    page.get_by_role("link", name="Look at completed runs").click()
+    expect(page.locator("[role=row] .state").first).to_have_text("completed")
     outside.complaints.clear()  # the browser complains of what is not found
     made_up.documents.clear()
     made_up.documents |= kept

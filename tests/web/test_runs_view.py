@@ -108,8 +108,15 @@ def test_a_change_on_the_server_shows_at_once(page: Page, made_up: PageServer) -
     made_up.publish("run", {**newest, "state": "COMPLETED", "eval_return": 4321.5})
     expect(row).to_contain_text("completed")
     expect(row).to_contain_text("4,322")
+    trial = {"state": "INTERRUPTED", "reason": "paused", "sweep": "search", "eval_return": 58.0}
+    made_up.publish("run", {**newest, **trial})
+    expect(row).to_contain_text("pruned")
+    expect(row).to_contain_text("58.00")
+    page.goto(made_up.url + "#/runs?state=pruned")
+    expect(page.locator(".grid-foot")).to_contain_text("1 run,")
+    expect(row).to_be_visible()
     made_up.publish("run", newest)
-    expect(row).to_contain_text("running")
+    expect(row).to_have_count(0)
 
 
 def test_a_view_is_saved_and_found_again(page: Page, made_up: PageServer) -> None:

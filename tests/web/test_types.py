@@ -30,6 +30,7 @@ SCHEMAS = {
     "Comparison": "ComparisonSchema",
     "GroupResult": "GroupResultSchema",
     "GroupCurve": "GroupCurveSchema",
+    "Curves": "CurvesSchema",
     "QueueDocument": "QueueSchema",
     "Worker": "WorkerSchema",
     "SweepRow": "SweepRowSchema",

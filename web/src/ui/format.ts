@@ -8,7 +8,15 @@ export function number(value: number | null | undefined, digits = 4): string {
   if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace("e+", "e");
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size || 1)));
-  return value.toLocaleString("en-US", { minimumFractionDigits: Math.min(decimals, 3), maximumFractionDigits: Math.min(decimals, 4) });
+  // Rounded first, and by what the number is, not by how it is written: 114.85 is a little less, so 114.8 as in Python.
+  const rounded = Number(value.toFixed(Math.min(decimals, 4)));
+  return rounded.toLocaleString("en-US", { minimumFractionDigits: Math.min(decimals, 3), maximumFractionDigits: Math.min(decimals, 4) });
+}
+
+/** What was measured, such as a return, beside others of its kind: 58.00 under 72.35, as `rlctl` writes them. */
+export function measured(value: number | null | undefined): string {
+  if (!value || !Number.isInteger(value) || Math.abs(value) >= 1e3) return number(value);
+  return value.toFixed(3 - Math.floor(Math.log10(Math.abs(value))));
 }
 
 export const count = (value: number | null | undefined): string => (value === null || value === undefined ? MISSING : Math.round(value).toLocaleString("en-US"));

@@ -16,13 +16,26 @@ export const STATE_TONES: Record<RunState, Tone> = {
 const MOVING: readonly RunState[] = ["STARTING", "RUNNING", "STOPPING"];
 const HOLLOW: readonly RunState[] = ["QUEUED", "CANCELLED"];
 
+type Stated = Pick<Run, "state" | "reason" | "message" | "paused" | "sweep">;
+
+/** A trial that its sweep gave up early; the sweep may still let it go on. */
+const isPruned = (run: Stated): boolean => run.state === "INTERRUPTED" && run.reason === "paused" && !run.paused && Boolean(run.sweep);
+
+/** What the state of a run is called, in the table, in its filter and in the address. */
+export function stateWord(run: Stated): string {
+  if (isPruned(run)) return "pruned";
+  return run.state === "INTERRUPTED" && run.paused ? "paused" : run.state.toLowerCase();
+}
+
+export const stateTone = (run: Stated): Tone => (isPruned(run) ? "idle" : STATE_TONES[run.state]);
+
 /** The state of a run with its reason as a tooltip; shape and word say it too, not only the colour. */
-export function State({ run }: { run: Pick<Run, "state" | "reason" | "message" | "paused"> }) {
-  const word = run.state === "INTERRUPTED" && run.paused ? "paused" : run.state.toLowerCase();
-  const why = [run.reason.replaceAll("_", " "), run.message].filter(Boolean).join(": ");
+export function State({ run }: { run: Stated }) {
+  const why = isPruned(run) ? `given up early by sweep ${run.sweep}` : [run.reason.replaceAll("_", " "), run.message].filter(Boolean).join(": ");
+  const hollow = HOLLOW.includes(run.state) || isPruned(run);
   return (
-    <span class={`state tone-${STATE_TONES[run.state]} ${MOVING.includes(run.state) ? "moving" : ""} ${HOLLOW.includes(run.state) ? "hollow" : ""}`} title={why || undefined}>
-      {word}
+    <span class={`state tone-${stateTone(run)} ${MOVING.includes(run.state) ? "moving" : ""} ${hollow ? "hollow" : ""}`} title={why || undefined}>
+      {stateWord(run)}
     </span>
   );
 }

@@ -60,8 +60,8 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
     <>
       <section class="panel">
         <header>
-          <h2>{data.metric}</h2>
-          <span class="faint compare-what">IQM and 95 % band over the runs of each group</span>
+          <h2>{curves.data?.metric ?? data.metric}</h2>
+          <span class="faint compare-what">IQM and 95 % band over the runs of a group</span>
           <div class="actions">
             <MetricChoice groups={data.groups} metric={metric} />
             <Button kind="quiet" pressed={param("minimize") !== ""} label="Less of the metric is better" onClick={() => setParams({ minimize: param("minimize") ? "" : "1" })}>
@@ -76,27 +76,34 @@ function Compared({ groups }: { groups: readonly string[] }): JSX.Element {
           </div>
         </header>
         <div class="inside">
-          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={data.metric} curves={drawn} height={320} log={param("log") !== ""} legend />}
+          {curves.error ? <Failed error={curves.error} retry={curves.reload} /> : <Chart label={curves.data?.metric ?? data.metric} curves={drawn} height={320} log={param("log") !== ""} legend />}
         </div>
+        <Notes notes={curves.data?.notes ?? []} />
       </section>
       <section class="panel">
         <header>
           <h2>Statistics</h2>
-          <span class="faint">each run counts by its last value; intervals by bootstrap over runs</span>
+          <span class="faint">each run counts by its last {data.metric}; intervals by bootstrap over runs</span>
         </header>
         <Table comparison={data} onFirst={(group) => choose(refsOfAll([group, ...data.groups.filter((other) => other !== group)], groups))} onRemove={(group) => choose(refsOfAll(data.groups.filter((other) => other !== group), groups))} />
-        {data.notes.length > 0 && (
-          <ul class="notes">
-            {data.notes.map((note) => (
-              <li key={note}>
-                <Icon name="warning" size={14} /> {note}
-              </li>
-            ))}
-          </ul>
-        )}
+        <Notes notes={data.notes} />
       </section>
       <Differences groups={data.groups} />
     </>
+  );
+}
+
+/** What a reader should know before believing the picture or the numbers above it. */
+function Notes({ notes }: { notes: readonly string[] }): JSX.Element | null {
+  if (!notes.length) return null;
+  return (
+    <ul class="notes">
+      {notes.map((note) => (
+        <li key={note}>
+          <Icon name="warning" size={14} /> {note}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -118,7 +125,7 @@ function MetricChoice({ groups, metric }: { groups: readonly GroupResult[]; metr
   if (metric && !known.includes(metric)) known.unshift(metric);
   return (
     <select class="field" aria-label="Metric" value={metric} onChange={(event) => setParams({ metric: event.currentTarget.value })}>
-      <option value="">evaluation return</option>
+      <option value="">automatic</option>
       {known.map((name) => (
         <option key={name} value={name}>
           {name}
@@ -127,6 +134,13 @@ function MetricChoice({ groups, metric }: { groups: readonly GroupResult[]; metr
     </select>
   );
 }
+
+const NoSetting = (): JSX.Element => (
+  <span class="faint" title="not a setting of this group">
+    <span aria-hidden="true">–</span>
+    <span class="visually-hidden">not a setting of this group</span>
+  </span>
+);
 
 function Differences({ groups }: { groups: readonly GroupResult[] }): JSX.Element {
   const configs = useSignal<Config[] | null>(null);
@@ -177,7 +191,7 @@ function Differences({ groups }: { groups: readonly GroupResult[] }): JSX.Elemen
                   </th>
                   {values.map((value, index) => (
                     <td key={index} class={JSON.stringify(value) === JSON.stringify(values[0]) ? "mono soft" : "mono"}>
-                      {value === undefined ? <span class="faint">not a setting here</span> : flow(value as Json)}
+                      {value === undefined ? <NoSetting /> : flow(value as Json)}
                     </td>
                   ))}
                 </tr>

@@ -9,7 +9,7 @@ import type { Page, Run } from "../../api/types";
 import { href } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
-import { ago, number } from "../../ui/format";
+import { ago, measured } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 
 interface Group {
@@ -110,7 +110,7 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
                     <td class="number">{group.runs.length}</td>
                     <td class="hide-narrow">{group.algo}</td>
                     <td class="hide-narrow">{group.env}</td>
-                    <td class="number">{number(bestReturn(group.runs))}</td>
+                    <td class="number">{measured(bestReturn(group.runs))}</td>
                     <td class="soft hide-narrow">{ago(group.newest)}</td>
                     <td class="actions">
                       <Button icon="add" label={`Compare ${group.name}`} onClick={() => add(group.name)}>

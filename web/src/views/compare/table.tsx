@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { colourOf } from "../../chart/curve";
 import { href } from "../../router";
 import { Button } from "../../ui/button";
-import { number } from "../../ui/format";
+import { measured } from "../../ui/format";
 import type { Comparison, Estimate, GroupResult } from "./types";
 
 interface TableProps {
@@ -43,12 +43,12 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
                 <a href={href(["runs"], { q: group.name })}>{group.name}</a>
               </th>
               <td class="number">{group.n}</td>
-              <td class="number strong">{number(group.iqm?.value)}</td>
+              <td class="number strong">{measured(group.iqm?.value)}</td>
               <td class="soft">{interval(group.iqm)}</td>
               <td class="wide">
                 <Strip group={group} scale={scale} colour={colourOf(index + 1)} />
               </td>
-              <td class="number">{number(group.mean?.value)}</td>
+              <td class="number">{measured(group.mean?.value)}</td>
               <td class="soft">{interval(group.mean)}</td>
               <td>{index === 0 ? <span class="faint">what others are compared with</span> : <Probability estimate={group.improvement} />}</td>
               <td class="actions">
@@ -64,7 +64,7 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
 }
 
 /** One run has no interval. */
-const interval = (estimate: Estimate | null): string => (estimate?.low == null || estimate.high === null ? "–" : `${number(estimate.low)} to ${number(estimate.high)}`);
+const interval = (estimate: Estimate | null): string => (estimate?.low == null || estimate.high === null ? "–" : `${measured(estimate.low)} to ${measured(estimate.high)}`);
 
 type Scale = (value: number) => number;
 
@@ -82,7 +82,7 @@ function Strip({ group, scale, colour }: { group: GroupResult; scale: Scale; col
     <span class="strip" style={{ "--dot": colour }} role="group" aria-label={`Where the runs of ${group.name} ended`}>
       {iqm?.low != null && iqm.high !== null && <i class="range" style={{ left: `${scale(iqm.low)}%`, width: `${scale(iqm.high) - scale(iqm.low)}%` }} />}
       {group.runs.map((run) => (
-        <a key={run.id} class="end" href={href(["runs", run.id])} aria-label={`seed ${run.seed}: ${number(run.value)}`} title={`seed ${run.seed}: ${number(run.value)}`} style={{ left: `${scale(run.value)}%` }} />
+        <a key={run.id} class="end" href={href(["runs", run.id])} aria-label={`seed ${run.seed}: ${measured(run.value)}`} title={`seed ${run.seed}: ${measured(run.value)}`} style={{ left: `${scale(run.value)}%` }} />
       ))}
       {iqm?.value != null && <i class="middle" style={{ left: `${scale(iqm.value)}%` }} />}
     </span>

@@ -47,6 +47,8 @@ export interface GroupCurve {
 }
 
 export interface Curves {
+  /** What is drawn: the training return where there are too few evaluations for a curve, as a note then says. */
   metric: string;
   groups: GroupCurve[];
+  notes: string[];
 }

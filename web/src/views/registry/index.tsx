@@ -43,7 +43,7 @@ function List(): JSX.Element {
             <p>
               A model is a name for versions of trained policies. The first one is made by promoting a run, here or with <code>rlctl promote RUN --model NAME</code>.
             </p>
-            <a class="button" href={href(["runs"], { state: "COMPLETED" })}>
+            <a class="button" href={href(["runs"], { state: "completed" })}>
               Look at completed runs
             </a>
           </Blank>

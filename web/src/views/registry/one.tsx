@@ -8,7 +8,7 @@ import { href, param, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
 import { ask } from "../../ui/dialog";
-import { ago, clock, count, number } from "../../ui/format";
+import { ago, clock, count, measured } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { attempt } from "../../ui/toast";
@@ -134,7 +134,7 @@ function Versions({ versions, history, chosen }: { versions: readonly Version[];
               <td>
                 <StageChip stage={version.stage} />
               </td>
-              <td class="number">{number(verdict?.candidate.mean)}</td>
+              <td class="number">{measured(verdict?.candidate.mean)}</td>
               <td>{verdict === null ? <span class="faint">not judged</span> : <span class={`state tone-${verdict.promote ? "good" : "bad"}`}>{verdict.promote ? "promoted" : "refused"}</span>}</td>
               <td class="number">{count(version.step)}</td>
               <td>{version.run_id ? <a href={href(["runs", version.run_id])}>{version.run_id.slice(-4)}</a> : <span class="faint">imported</span>}</td>

@@ -1,7 +1,7 @@
 /* Every number that a promotion rests on: both sides, each look at the difference, each gate. */
 import type { JSX } from "preact";
 
-import { number } from "../../ui/format";
+import { measured, number } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import type { Summary, Verdict } from "./types";
 
@@ -52,11 +52,11 @@ function Side({ name, summary }: { name: string; summary: Summary }): JSX.Elemen
   return (
     <tr>
       <th scope="row">{name}</th>
-      <td class="number">{number(summary.mean)}</td>
+      <td class="number">{measured(summary.mean)}</td>
       <td class="soft">
-        {number(summary.ci_low)} to {number(summary.ci_high)}
+        {measured(summary.ci_low)} to {measured(summary.ci_high)}
       </td>
-      <td class="number">{number(summary.std)}</td>
+      <td class="number">{measured(summary.std)}</td>
     </tr>
   );
 }
@@ -79,7 +79,7 @@ function Looks({ verdict }: { verdict: Verdict }): JSX.Element {
             <i class="middle" style={{ left: `${place(look.mean)}%` }} />
           </span>
           <span>
-            difference {number(look.mean)} <span class="faint">[{number(look.lower)}, {number(look.upper)}]</span>
+            difference {measured(look.mean)} <span class="faint">[{measured(look.lower)}, {measured(look.upper)}]</span>
           </span>
         </li>
       ))}

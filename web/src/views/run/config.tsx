@@ -14,11 +14,22 @@ const setting = (value: unknown): string => (value === null || value === undefin
 const LINE = /^(\s*(?:- )?)([\w.-]+):(.*)$/;
 
 /** The configuration as it ran, what differs from the parent (or from `?against=`) beside it. */
+/** Says of each line in turn which field it is: `lr` below `train` is `train.lr`. */
+function fields(): (indent: number, key: string) => string {
+  const above: { indent: number; key: string }[] = [];
+  return (indent, key) => {
+    while ((above.at(-1)?.indent ?? -1) >= indent) above.pop();
+    above.push({ indent, key });
+    return above.map((one) => one.key).join(".");
+  };
+}
+
 export function ConfigTab({ run }: { run: RunDetail }) {
   const against = param("against") || (run.parent_id ? "parent" : "");
   const { data, error, reload } = useDocument<ConfigAnswer>(`/runs/${run.id}/config${query({ against })}`);
   if (!data) return error ? <Failed error={error} retry={reload} /> : <Loading what="the configuration" />;
-  const changed = new Set(data.changes?.map((change) => change.field.split(".").pop()));
+  const changed = new Set(data.changes?.map((change) => change.field));
+  const fieldOf = fields();
   return (
     <div class="config-split">
       <section class="panel">
@@ -33,9 +44,9 @@ export function ConfigTab({ run }: { run: RunDetail }) {
           {data.yaml.split("\n").map((line, index) => {
             const match = LINE.exec(line);
             if (!match) return `${line}\n`;
-            const [, indent, key, value] = match;
+            const [, indent = "", key = "", value] = match;
             return (
-              <span key={index} class={key && changed.has(key) ? "changed" : ""}>
+              <span key={index} class={changed.has(fieldOf(indent.length, key)) ? "changed" : ""}>
                 {indent}
                 <i>{key}</i>:{value}
                 {"\n"}
@@ -44,7 +55,7 @@ export function ConfigTab({ run }: { run: RunDetail }) {
           })}
         </pre>
       </section>
-      <section class="panel">
+      <section class="panel config-changes">
         <header>
           <h2>Changes</h2>
           <span class="faint">{against === "parent" ? "from the run it was forked from" : against ? `from ${against}` : "from no other run"}</span>

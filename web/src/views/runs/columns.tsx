@@ -1,9 +1,9 @@
-import type { Run, RunState } from "../../api/types";
+import type { Run } from "../../api/types";
 import { href } from "../../router";
-import { ago, count, number, short } from "../../ui/format";
+import { ago, count, measured, number, short } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { Sparkline } from "../../ui/sparkline";
-import { State, STATE_TONES } from "../../ui/state";
+import { State, stateTone, stateWord } from "../../ui/state";
 import type { Column } from "../../ui/table";
 import { drawnOf, type Group, mean, type Row, tally } from "./filter";
 import { sparkOf } from "./store";
@@ -47,10 +47,10 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
     { name: "name", title: "Name", width: "minmax(164px, 2.4fr)", sortable: true, cell: runName },
     column("state", "State", "98px", { run: (run) => <State run={run} />, group: groupStates }),
     column("curve", "Curve", "100px", { run: (run) => <Sparkline curves={[sparkOf(run)]} />, group: (group) => <Sparkline curves={drawnOf(group).map(sparkOf)} /> }, { sortable: false }),
-    column("eval", "Evaluation", "106px", { run: evaluation, group: (group) => <b title="Mean over the runs">{number(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
-    column("train", "Return", "66px", { run: (run) => number(run.train_return), group: (group) => number(mean(group.runs.map((run) => run.train_return))) }, { right: true }),
+    column("eval", "Evaluation", "106px", { run: evaluation, group: (group) => <b title="Mean over the runs">{measured(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
+    column("train", "Return", "66px", { run: (run) => measured(run.train_return), group: (group) => measured(mean(group.runs.map((run) => run.train_return))) }, { right: true }),
     column("steps", "Steps", "60px", { run: (run) => <span title={count(run.env_steps)}>{short(run.env_steps)}</span>, group: (group) => short(group.runs.reduce((sum, run) => sum + run.env_steps, 0)) }, { right: true }),
-    column("progress", "Progress", "68px", { run: progress }),
+    column("progress", "Progress", "68px", { run: (run) => progress([run]), group: (group) => progress(group.runs) }),
     column("algo", "Algo", "52px", { run: (run) => run.algo, group: (group) => same(group, (run) => run.algo) }),
     column("env", "Environment", "minmax(120px, 1fr)", { run: (run) => run.env_id, group: (group) => same(group, (run) => run.env_id) }),
     column("seed", "Seed", "48px", { run: (run) => run.seed }, { right: true }),
@@ -74,22 +74,24 @@ function NoteMark({ note }: { note: string }) {
 
 /** How many of a group are in which state: a bar in proportion, the numbers in words. */
 function groupStates(group: Group) {
-  const counts = tally(group.runs, (run) => [run.state]);
-  const words = counts.map(([state, n]) => `${n} ${state.toLowerCase()}`).join(", ");
+  const counts = tally(group.runs, (run) => [stateWord(run)]);
+  const tones = new Map(group.runs.map((run) => [stateWord(run), stateTone(run)]));
+  const words = counts.map(([word, n]) => `${n} ${word}`).join(", ");
   return (
     <span class="shares" title={words}>
-      {counts.map(([state, n]) => (
-        <i key={state} class={`tone-${STATE_TONES[state as RunState]}`} style={{ flexGrow: n }} />
+      {counts.map(([word, n]) => (
+        <i key={word} class={`tone-${tones.get(word)}`} style={{ flexGrow: n }} />
       ))}
       <span class="visually-hidden">{words}</span>
     </span>
   );
 }
 
-function progress(run: Run) {
-  const share = run.total_epochs ? Math.min(1, run.epoch / run.total_epochs) : 0;
+function progress(runs: readonly Run[]) {
+  const [done, all] = [runs.reduce((sum, run) => sum + run.epoch, 0), runs.reduce((sum, run) => sum + run.total_epochs, 0)];
+  const share = all ? Math.min(1, done / all) : 0;
   return (
-    <span class="progress" title={`epoch ${run.epoch} of ${run.total_epochs}`}>
+    <span class="progress" title={`${runs.length > 1 ? "in all, " : ""}epoch ${done} of ${all}`}>
       <i style={{ width: `${share * 100}%` }} />
       <span class="visually-hidden">{Math.round(share * 100)} %</span>
     </span>
@@ -100,8 +102,8 @@ function evaluation(run: Run) {
   if (run.eval_return === null) return <span class="faint">–</span>;
   const half = run.eval_interval ? (run.eval_interval[1] - run.eval_interval[0]) / 2 : null;
   return (
-    <span title={run.eval_interval ? `95 % interval ${number(run.eval_interval[0])} to ${number(run.eval_interval[1])}` : undefined}>
-      <b>{number(run.eval_return)}</b> {half !== null && <span class="faint">± {number(half, 2)}</span>}
+    <span title={run.eval_interval ? `95 % interval ${measured(run.eval_interval[0])} to ${measured(run.eval_interval[1])}` : undefined}>
+      <b>{measured(run.eval_return)}</b> {half !== null && <span class="faint">± {number(half, 2)}</span>}
     </span>
   );
 }
@@ -118,7 +120,7 @@ export function narrowRow(row: Row, toggle: (key: string) => void) {
             <Icon name={row.open ? "down" : "right"} size={13} />
             <span class="cut">{row.group.key}</span> <span class="faint">× {row.group.runs.length}</span>
           </button>
-          <b>{number(mean(row.group.runs.map((run) => run.eval_return)))}</b>
+          <b>{measured(mean(row.group.runs.map((run) => run.eval_return)))}</b>
         </div>
         <div class="toolbar soft" style="flex-wrap:nowrap; font-size:var(--size-s)">
           <span class="grow cut">

@@ -1,5 +1,6 @@
 /** Which runs the table shows, in which order and groups: all of it comes from the address. */
 import type { Run } from "../../api/types";
+import { stateWord } from "../../ui/state";
 import type { Sort } from "../../ui/table";
 
 export interface Filter {
@@ -13,7 +14,7 @@ export interface Filter {
 export const list = (text: string): string[] => text.split(",").filter(Boolean);
 
 export function matches(run: Run, filter: Filter, words: readonly string[]): boolean {
-  if (filter.states.length && !filter.states.includes(run.state.toLowerCase())) return false;
+  if (filter.states.length && !filter.states.includes(stateWord(run))) return false;
   if (filter.envs.length && !filter.envs.includes(run.env_id)) return false;
   if (filter.algos.length && !filter.algos.includes(run.algo)) return false;
   if (filter.tags.length && !filter.tags.every((tag) => run.tags.includes(tag))) return false;
@@ -30,7 +31,7 @@ export function filtered(runs: readonly Run[], filter: Filter): Run[] {
 type Sortable = string | number | null;
 
 const VALUES: Record<string, (run: Run) => Sortable> = {
-  state: (run) => run.state,
+  state: stateWord,
   name: (run) => run.name.toLowerCase(),
   algo: (run) => run.algo,
   env: (run) => run.env_id,

@@ -9,6 +9,7 @@ import { Button } from "../../ui/button";
 import { count } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Menu } from "../../ui/menu";
+import { stateWord } from "../../ui/state";
 import { type Sort, VirtualTable } from "../../ui/table";
 import { Bulk, compareRuns, noteRuns, stopRuns, tagRuns } from "./bulk";
 import { columnsOf, narrowRow, OPTIONAL } from "./columns";
@@ -141,7 +142,7 @@ function Filters({ runs, filter, group }: { runs: readonly Run[]; filter: Filter
   return (
     <div class="toolbar runs-bar" role="search">
       <input class="field" type="search" placeholder="Filter by name, tag, note …  ( / )" aria-label="Filter runs" value={filter.text} onInput={(event) => setParams({ q: event.currentTarget.value })} />
-      <Choice label="State" name="state" chosen={filter.states} options={tally(runs, (run) => [run.state.toLowerCase()])} />
+      <Choice label="State" name="state" chosen={filter.states} options={tally(runs, (run) => [stateWord(run)])} />
       <Choice label="Environment" name="env" chosen={filter.envs} options={tally(runs, (run) => [run.env_id])} />
       <Choice label="Algorithm" name="algo" chosen={filter.algos} options={tally(runs, (run) => [run.algo])} />
       <Choice label="Tag" name="tag" chosen={filter.tags} options={tally(runs, (run) => run.tags)} />

@@ -7,7 +7,7 @@ import { useDocument } from "../../api/document";
 import { useKeys } from "../../keys";
 import { go, href, param } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
-import { number } from "../../ui/format";
+import { measured } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import type { ViewProps } from "../../views";
@@ -77,7 +77,7 @@ function List(): JSX.Element {
                       <SweepState state={sweep.state} />
                     </td>
                     <td class="number">{sweep.planned ? `${sweep.trials} of ${sweep.planned}` : sweep.trials}</td>
-                    <td class="number">{number(sweep.best_value)}</td>
+                    <td class="number">{measured(sweep.best_value)}</td>
                     <td class="soft">{sweep.metric}</td>
                   </tr>
                 ))}

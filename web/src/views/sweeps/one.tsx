@@ -10,7 +10,7 @@ import { go, href, param, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
 import { confirm } from "../../ui/dialog";
-import { number, short } from "../../ui/format";
+import { measured, short } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { Menu } from "../../ui/menu";
@@ -185,7 +185,7 @@ function Facts({ sweep }: { sweep: SweepDocument }): JSX.Element {
   const best = sweep.trials.find((trial) => trial.number === sweep.best);
   const ended = sweep.trials.length - count("RUNNING");
   const facts: [string, string, string][] = [
-    ["Best", best ? number(best.value) : "none yet", best ? `trial ${best.number}, over ${sweep.seeds.length} ${sweep.seeds.length === 1 ? "seed" : "seeds"}` : `${sweep.metric}, ${sweep.direction}`],
+    ["Best", best ? measured(best.value) : "none yet", best ? `trial ${best.number}, over ${sweep.seeds.length} ${sweep.seeds.length === 1 ? "seed" : "seeds"}` : `${sweep.metric}, ${sweep.direction}`],
     ["Trials ended", `${ended} of ${Math.max(sweep.planned, sweep.trials.length)}`, `${count("RUNNING")} open${sweep.paused > 0 ? `, ${sweep.paused} ${sweep.paused === 1 ? "run waits" : "runs wait"} for a decision` : ""}`],
     ["Given up early", String(count("PRUNED")), `${sweep.pruner}${sweep.rungs.length > 0 ? ` at epoch ${sweep.rungs.join(", ")}` : ""} of ${sweep.epochs}`],
     ["Steps", short(sweep.env_steps), `${sweep.sampler} sampler`],

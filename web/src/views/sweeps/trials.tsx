@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 
 import { href, param, setParams } from "../../router";
-import { number } from "../../ui/format";
+import { measured } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { settingAxis } from "./axes";
 import type { Pointed } from "./plot";
@@ -95,8 +95,8 @@ function columnsOf(sweep: SweepDocument): Column[] {
     },
     { name: "state", title: "State", isNumber: false, value: (trial) => trial.state, cell: (trial) => <SweepState state={trial.state} why={trial.message} /> },
     { name: "epoch", title: "Epoch", isNumber: true, value: (trial) => trial.epoch, cell: (trial) => `${trial.epoch} of ${sweep.epochs}` },
-    { name: "value", title: sweep.metric, isNumber: true, value: (trial) => trial.value, cell: (trial) => number(trial.value) },
-    { name: "bound", title: "Bound", isNumber: true, value: (trial) => trial.bound, cell: (trial) => number(trial.bound) },
+    { name: "value", title: sweep.metric, isNumber: true, value: (trial) => trial.value, cell: (trial) => measured(trial.value) },
+    { name: "bound", title: "Bound", isNumber: true, value: (trial) => trial.bound, cell: (trial) => measured(trial.bound) },
     ...settings,
   ];
 }
@@ -116,6 +116,7 @@ export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Tri
         <h2>Trial {trial.number}</h2>
         <SweepState state={trial.state} why={trial.message} />
         {trial.number === sweep.best && <span class="chip tone-good">best</span>}
+        {trial.message && <span class="faint">{trial.message}</span>}
         <div class="actions">
           {run && (
             <a class="button quiet" href={href(["new"], { from: run })}>
@@ -156,7 +157,7 @@ export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Tri
                 <td>{seed}</td>
                 {epochs.map((epoch) => (
                   <td key={epoch} class="number">
-                    {number(trial.results[epoch]?.[String(seed)] ?? null)}
+                    {measured(trial.results[epoch]?.[String(seed)] ?? null)}
                   </td>
                 ))}
                 <td>{trial.runs[index] ? <a href={href(["runs", trial.runs[index]])}>{trial.runs[index].slice(-4)}</a> : "–"}</td>
@@ -164,7 +165,6 @@ export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Tri
             ))}
           </tbody>
         </table>
-        {trial.message && <p class="soft">{trial.message}</p>}
       </div>
     </section>
   );
