@@ -31,6 +31,8 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
   const hover = useSignal<Hover | null>(null);
   const prepared = useMemo(() => curves.map((curve) => prepare(curve, smoothing)), [curves, smoothing]);
 
+  const isBelow = useMemo(() => log && prepared.some(({ y }) => y.length > 0) && !prepared.some(({ y }) => y.some((value) => value > 0)), [prepared, log]);
+
   const reader = useRef(onRead);
   reader.current = onRead;
 
@@ -61,6 +63,7 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
   return (
     <figure class="chart" style="margin:0" aria-label={`${label}: ${summary(curves)}`}>
       <div class="plot" ref={element} style={{ height: `${height}px` }} />
+      {isBelow && <p class="nothing">No value above zero: a logarithmic axis has no place for the others.</p>}
       {children}
       {hover.value && <Readings hover={hover.value} xKind={xKind} />}
       {legend && (
@@ -85,6 +88,8 @@ function summary(curves: readonly Curve[]): string {
   return named.join(", ") + (curves.length > 4 ? ` and ${curves.length - 4} more curves` : "") || "no values yet";
 }
 
+const placeText = (x: number, xKind: "steps" | "seconds"): string => (xKind === "seconds" ? seconds(x) : short(x));
+
 function Readings({ hover, xKind }: { hover: Hover; xKind: "steps" | "seconds" }) {
   const { readings, nearest, left, width } = hover;
   if (!readings.length) return null;
@@ -93,7 +98,7 @@ function Readings({ hover, xKind }: { hover: Hover; xKind: "steps" | "seconds" }
   const style = left < width / 2 ? { left: `${left + 14}px` } : { left: "auto", right: `${width - left + 14}px` };
   return (
     <div class="reading" style={style}>
-      <div class="where">{xKind === "seconds" ? seconds(hover.x) : `step ${short(hover.x)}`}</div>
+      <div class="where">{xKind === "seconds" ? "" : "step "}{placeText(hover.x, xKind)}</div>
       <table>
         <tbody>
           {readings.slice(from, from + READ).map((reading) => (
@@ -101,6 +106,7 @@ function Readings({ hover, xKind }: { hover: Hover; xKind: "steps" | "seconds" }
               <td class="label">
                 <i class="dot" style={{ "--dot": colourOf(reading.curve.curve.colour) }} />
                 {reading.curve.curve.name}
+                {reading.isFar && <span class="faint"> at {placeText(reading.at, xKind)}</span>}
               </td>
               <td class="number">{number(reading.value)}</td>
             </tr>

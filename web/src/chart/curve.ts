@@ -106,8 +106,17 @@ export function extent(curves: readonly Prepared[]): [number, number] {
   return min <= max ? [min, max] : [0, 1];
 }
 
-/** Lowest and highest value between two places; with `positive` only values above zero, for a log axis. */
-export function heights(curves: readonly Prepared[], min: number, max: number, positive: boolean): [number, number] {
+export interface Sight {
+  min: number;
+  max: number;
+  /** Only values above zero, for a log axis. */
+  positive: boolean;
+  /** What was measured is drawn behind what was smoothed. */
+  raw: boolean;
+}
+
+/** Lowest and highest value that is drawn between two places. */
+export function heights(curves: readonly Prepared[], { min, max, positive, raw: behind }: Sight): [number, number] {
   let low = Infinity;
   let high = -Infinity;
   const floor = positive ? Number.MIN_VALUE : -Infinity;
@@ -118,9 +127,10 @@ export function heights(curves: readonly Prepared[], min: number, max: number, p
       if (value > high && value < Infinity) high = value;
     }
   };
-  for (const { x, y, low: bottom, high: top } of curves) {
+  for (const { x, y, raw, low: bottom, high: top } of curves) {
     const [from, to] = span(x, min, max);
     take(y, from, to);
+    if (behind) take(raw, from, to);
     if (bottom && top) {
       take(bottom, from, to);
       take(top, from, to);

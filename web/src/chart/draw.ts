@@ -72,7 +72,7 @@ function points({ context, toX, toY, ratio }: Frame, x: Float64Array, y: Float64
     if (drawn++) context.lineTo(lastX, lastY);
     else context.moveTo(lastX, lastY);
   }
-  if (drawn === 1) context.arc(lastX, lastY, 1.2 * ratio, 0, 7);
+  if (drawn === 1) context.arc(lastX, lastY, 1.8 * ratio, 0, 7);
 }
 
 function columns({ context, toX, toY }: Frame, x: Float64Array, y: Float64Array, from: number, to: number): void {

@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import { axis, seconds } from "../ui/format";
 import { COLOURS, extent, heights, nearest, type Prepared } from "./curve";
 import { drawBand, drawLine, type Frame } from "./draw";
+import { logTicks } from "./ticks";
 import type { Zoom } from "./zoom";
 
 export interface PlotOptions {
@@ -20,6 +21,8 @@ export interface PlotOptions {
 export interface Reading {
   at: number;
   value: number;
+  /** Too far from the pointer to be taken for its place. */
+  isFar: boolean;
   curve: Prepared;
 }
 
@@ -35,6 +38,8 @@ export interface Hover {
 const PAD = 0.06;
 const WHEEL = 1.0018;
 const TOUCHED_PX = 40;
+const CROWD = 12;
+const SPACE_PX = 28;
 /** The charts of the page: where the pointer is in one of them, all are read. */
 const plots = new Set<Plot>();
 
@@ -116,7 +121,7 @@ export class Plot {
       series: [{}, { show: true, paths: () => null, points: { show: false } }],
       axes: [
         { ...shared, size: 28, space: 70, values: (_u, ticks) => ticks.map((tick) => (time ? seconds(tick) : axis(tick))) },
-        { ...shared, size: 54, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : axis(tick))) },
+        { ...shared, size: 54, gap: 6, space: SPACE_PX, ...this.logAxis(), values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : axis(tick))) },
       ],
       hooks: {
         draw: [() => this.draw()],
@@ -126,18 +131,24 @@ export class Plot {
     };
   }
 
+  /** uPlot begins a logarithmic axis at its end, however that is written. */
+  private logAxis(): Partial<uPlot.Axis> {
+    if (!this.options.log) return {};
+    return { splits: (u, _axis, low, high) => logTicks(low, high, u.bbox.height / devicePixelRatio / SPACE_PX), filter: (_u, ticks) => ticks };
+  }
+
   /** Scales follow what is in sight: y fits the curves between the two ends of x. */
   private show(): void {
     let [min, max] = this.zoom ?? extent(this.curves);
     // A curve of one point stands in the middle.
     if (min === max) [min, max] = [min - (min / 2 || 1), max + (max / 2 || 1)];
     const { log } = this.options;
-    let [low, high] = heights(this.curves, min, max, log);
+    let [low, high] = heights(this.curves, { min, max, positive: log, raw: this.hasRaw });
     if (!(low <= high)) [low, high] = log ? [0.1, 1] : [0, 1];
     if (log) {
       [low, high] = low === high ? [low / 2, high * 2] : [low * 0.9, high * 1.1];
     } else {
-      const pad = (high - low || Math.abs(high) || 1) * PAD;
+      const pad = (high - low || Math.abs(high)) * PAD || 1; // a constant zero gets an axis up to one
       // A curve that never falls below zero does not get an axis that does.
       [low, high] = [low >= 0 && low - pad < 0 ? 0 : low - pad, high + pad];
     }
@@ -145,6 +156,11 @@ export class Plot {
       this.chart.setScale("x", { min, max });
       this.chart.setScale("y", { min: low, max: high });
     });
+  }
+
+  /** Whether what was measured is drawn behind what was smoothed: among many curves it would only be noise. */
+  private get hasRaw(): boolean {
+    return this.smoothed && this.curves.length <= CROWD;
   }
 
   private frame(context: CanvasRenderingContext2D): Frame {
@@ -170,12 +186,12 @@ export class Plot {
     ctx.rect(bbox.left - edge, bbox.top - edge, bbox.width + 2 * edge, bbox.height + 2 * edge);
     ctx.clip();
     for (const prepared of this.curves) drawBand(frame, prepared, this.colour(prepared));
-    const crowd = this.curves.length > 12;
+    const crowd = this.curves.length > CROWD;
     const chosen = this.curves.some(({ curve }) => curve.faint); // the others stand out
     for (const prepared of this.curves) {
       const { faint, dashed } = prepared.curve;
       const style = { colour: this.colour(prepared), dashed: dashed === true };
-      if (this.smoothed && !crowd) drawLine(frame, prepared.x, prepared.raw, { ...style, width: 1, opacity: 0.22 });
+      if (this.hasRaw) drawLine(frame, prepared.x, prepared.raw, { ...style, width: 1, opacity: 0.22 });
       drawLine(frame, prepared.x, prepared.y, { ...style, width: faint ? 1 : chosen ? 2.2 : crowd ? 1 : 1.6, opacity: faint ? 0.38 : 1 });
     }
     if (this.lit && this.curves.length > 1) drawLine(frame, this.lit.x, this.lit.y, { colour: this.colour(this.lit), dashed: false, width: 2.6, opacity: 1 });
@@ -192,7 +208,8 @@ export class Plot {
     let closest: Reading | undefined;
     for (const reading of readings) if (!closest || distance(reading) < distance(closest)) closest = reading;
     this.light(closest?.curve ?? null);
-    this.options.onHover({ x: closest?.at ?? x, left: left + (this.chart.over.offsetLeft || 0), width: this.chart.width, readings, nearest: closest });
+    const here = closest?.isFar === false ? closest : readings.find((reading) => !reading.isFar);
+    this.options.onHover({ x: here?.at ?? x, left: left + (this.chart.over.offsetLeft || 0), width: this.chart.width, readings, nearest: closest });
     for (const other of plots) if (other !== this && other.options.xKind === this.options.xKind) other.follow(x);
   }
 
@@ -224,8 +241,10 @@ export class Plot {
       if (index < 0) continue;
       const value = curve.y[index] as number;
       const at = curve.x[index] as number;
-      // A curve that ended long before this place has nothing to say here.
-      if (Number.isFinite(value) && Math.abs(this.chart.valToPos(at, "x") - left) < TOUCHED_PX) readings.push({ at, value, curve });
+      const isFar = Math.abs(this.chart.valToPos(at, "x") - left) >= TOUCHED_PX;
+      // Between two evaluations the nearer one is read; a curve that ended long before this place has nothing to say here.
+      const isBetween = x >= (curve.x[0] as number) && x <= (curve.x[curve.x.length - 1] as number);
+      if (Number.isFinite(value) && (isBetween || !isFar)) readings.push({ at, value, curve, isFar });
     }
     readings.sort((a, b) => b.value - a.value);
     this.drawDots(readings);

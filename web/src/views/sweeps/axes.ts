@@ -1,4 +1,5 @@
 /* Where a value stands on the axis of a setting or of the result: a share of its length, with round numbers beside it. */
+import { linearTicks, logTicks } from "../../chart/ticks";
 import { flow } from "../../experiment/values";
 import type { Json } from "../../experiment/fields";
 import type { Dimension, SweepDocument, Trial } from "./types";
@@ -48,30 +49,8 @@ export function numberAxis(name: string, low: number, high: number, log: boolean
   const from = scale(low);
   const length = scale(high) - from || 1;
   const at = (value: Json | undefined): number | null => (typeof value === "number" ? (scale(value) - from) / length : null);
-  const round = log ? logTicks(low, high) : linearTicks(low, high);
+  const round = log ? logTicks(low, high, MOST_TICKS) : linearTicks(low, high, MOST_TICKS);
   return { name, at, text: (value) => (typeof value === "number" ? settingText(value) : ""), ticks: round.map((value) => ({ at: at(value) ?? 0, label: settingText(value) })) };
-}
-
-export function linearTicks(low: number, high: number, most = MOST_TICKS): number[] {
-  const raw = (high - low) / most;
-  if (!(raw > 0) || !Number.isFinite(raw)) return [low];
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw) ?? raw;
-  const ticks: number[] = [];
-  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n++) ticks.push(Number((n * step).toPrecision(12)));
-  return ticks;
-}
-
-/** Powers of ten; in a narrow range also 2 and 5 times them. */
-export function logTicks(low: number, high: number): number[] {
-  const powers: number[] = [];
-  for (let n = Math.floor(Math.log10(low)); n <= Math.ceil(Math.log10(high)); n++) powers.push(n);
-  for (const factors of [[1], [1, 2, 5]]) {
-    const ticks = powers.flatMap((power) => factors.map((factor) => Number(`${factor}e${power}`)));
-    const inside = ticks.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
-    if (inside.length >= 2) return inside.filter((_, index) => index % Math.ceil(inside.length / MOST_TICKS) === 0);
-  }
-  return [low, high];
 }
 
 /** As people write settings: 0.05, 256, 3e-4. */
