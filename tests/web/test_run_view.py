@@ -33,6 +33,9 @@ def test_the_pointer_reads_every_curve_and_a_drag_zooms(page: Page, made_up: Pag
     reading = page.locator(".reading")
     expect(reading).to_contain_text("training return")
     expect(reading).to_contain_text("evaluation")
+    epoch = page.evaluate("document.querySelector('.u-over').clientWidth") / (made_up.epochs - 1)
+    plot.hover(position={"x": 9 * epoch, "y": 100})  # at the tenth, two from each evaluation
+    expect(reading).to_contain_text(re.compile(r"evaluation at \d"))
     expect(reading).to_have_count(1)
     other = page.locator(".charts .panel").filter(has=page.locator("figure[aria-label^='train/kl']"))
     expect(other.locator(".pointed")).to_have_text(re.compile(r"\d"))  # where the pointer is, not at the end
@@ -97,6 +100,45 @@ def test_a_run_is_forked_at_a_checkpoint_as_the_server_takes_it(page: Page, made
         "at": "8192",
         "overrides": ["train.lr=1e-4", "env.seed=3"],
     }
+
+
+def test_the_changed_lines_of_a_config_are_those_of_their_section(page: Page, made_up: PageServer) -> None:
+    changes = [{"field": "rollout.workers", "before": 1, "after": 2}]
+    yaml = "env:\n  workers: null\nrollout:\n  workers: 2\n"
+    path = f"/runs/{made_up.newest['id']}/config"
+    made_up.documents[path] = {"yaml": yaml, "config": {}, "changes": changes}
+    open_newest(page, made_up, "?tab=config&against=270f")
+    expect(page.get_by_role("row", name="rollout.workers 1 2")).to_be_visible()
+    expect(page.locator(".yaml .changed")).to_have_text("  workers: 2\n")
+    del made_up.documents[path]
+
+
+def test_films_stand_beside_the_curve_and_play_when_asked(page: Page, made_up: PageServer) -> None:
+    names = ("epoch-000004-best", "epoch-000004-worst", "epoch-000002-best")
+    films = [{"name": f"videos/{name}.mp4", "size": 9, "type": "video/mp4"} for name in names]
+    path = f"/runs/{made_up.newest['id']}/artifacts"
+    made_up.documents[path] = {"items": films}
+    page.route("**/*.mp4", lambda route: route.fulfill(status=200, content_type="video/mp4", body=b""))
+    open_newest(page, made_up)
+    expect(page.locator(".videos video")).to_have_count(2)
+    page.get_by_role("button", name="Play: Best episode, epoch 4").click()
+    expect(page.locator("video[controls]")).to_have_count(1)
+    expect(page.get_by_text("This browser cannot play the film")).to_be_visible()  # an empty file is none
+    page.get_by_role("button", name="All 3").click()
+    expect(page).to_have_url(re.compile("videos=all"))
+    expect(page.locator(".videos video")).to_have_count(3)
+    del made_up.documents[path]
+
+
+def test_an_incident_says_what_happened_why_and_what_helps(page: Page, made_up: PageServer) -> None:
+    incident = {"what": "train/kl is 396.7", "cause": "the learning rate is too high", "advice": "set train.lr=3e-4"}
+    event = {"seq": 1, "time": 1.77e9, "kind": "incident", "rule": "kl", **incident}
+    path = f"/runs/{made_up.newest['id']}/events"
+    made_up.documents[path] = {"items": [event], "next": 1}
+    open_newest(page, made_up, "?tab=events")
+    details = page.locator(".details p")
+    expect(details).to_have_text(["train/kl is 396.7: the learning rate is too high", "set train.lr=3e-4", "rule kl"])
+    del made_up.documents[path]
 
 
 def test_a_run_that_is_not_there_says_so(page: Page, made_up: PageServer, outside) -> None:

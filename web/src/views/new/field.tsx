@@ -19,6 +19,9 @@ export interface FieldProps {
   onRemove?: () => void;
 }
 
+/** A long name breaks between its words. */
+const breakable = (name: string): ComponentChildren => name.split(/(?<=_)/).flatMap((word, index) => (index ? [<wbr key={index} />, word] : [word]));
+
 export function FieldView(props: FieldProps): JSX.Element {
   const { shape } = props;
   if (isLine(shape) && !(shape.kind === "list" && shape.places.length > 0)) return <Row {...props} />;
@@ -55,7 +58,7 @@ function Row(props: FieldProps & { control?: (control: ControlProps) => JSX.Elem
   return (
     <div class={`setting ${value === undefined ? "" : "set"} ${problems.length > 0 ? "invalid" : ""}`} data-field={field}>
       <label for={id} class="mono">
-        {props.name ?? String(path.at(-1))}
+        {breakable(props.name ?? String(path.at(-1)))}
       </label>
       <div class="control">
         {props.control ? props.control(control) : <Control {...control} />}

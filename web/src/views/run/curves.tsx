@@ -9,7 +9,7 @@ import { useKeys } from "../../keys";
 import { param, setParams } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
 import { Button, Segments } from "../../ui/button";
-import { number } from "../../ui/format";
+import { measured, number } from "../../ui/format";
 import type { Curves, SeriesByName } from "./series";
 import { Videos } from "./videos";
 
@@ -91,9 +91,10 @@ export function CurveControls({ options }: { options: ViewOptions }) {
 export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: Curves; artifacts: readonly Artifact[] }) {
   const options = readOptions();
   const { series } = curves;
+  const start = useMemo(() => startOf(series ?? {}), [series]);
+  const fine = options.zoom && options.xKind === "steps" ? curves.detail : null;
+  const large = useMemo(() => largeCurves({ ...series, ...fine }, options.xKind, start), [series, fine, options.xKind, start]);
   if (!series) return curves.error ? <Failed error={curves.error} /> : <Loading what="curves" />;
-  const start = startOf(series);
-  const large = largeCurves(series, options.xKind, start);
   if (!large.length && !Object.keys(series).length)
     return (
       <Blank title="Nothing measured yet">
@@ -109,10 +110,10 @@ export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: 
           <section class="panel">
             <header>
               <h2>Return</h2>
-              <span class="faint">{run.eval_interval && run.eval_return !== null ? `last evaluation ${number(run.eval_return)}, 95 % interval ${number(run.eval_interval[0])} to ${number(run.eval_interval[1])}` : "no evaluation yet"}</span>
+              <span class="faint">{run.eval_interval && run.eval_return !== null ? `last evaluation ${measured(run.eval_return)}, 95 % interval ${measured(run.eval_interval[0])} to ${measured(run.eval_interval[1])}` : "no evaluation yet"}</span>
             </header>
             <div class="inside tight">
-              <Chart label="Return" curves={useSame(large)} height={videos.length > 0 ? BESIDE_VIDEOS : 300} legend {...chartOptions(options)} />
+              <Chart label="Return" curves={large} height={videos.length > 0 ? BESIDE_VIDEOS : 300} legend {...chartOptions(options)} />
             </div>
           </section>
         )}
@@ -124,12 +125,6 @@ export function CurvesTab({ run, curves, artifacts }: { run: RunDetail; curves: 
 }
 
 const chartOptions = (options: ViewOptions) => ({ smoothing: options.smoothing, log: options.log, xKind: options.xKind });
-
-/** The same array while its curves have the same points: the chart prepares them once. */
-function useSame(curves: Curve[]): Curve[] {
-  const print = curves.map((curve) => `${curve.name}:${curve.x.length}:${curve.x[0]}:${curve.x[curve.x.length - 1]}:${curve.y.length}`).join();
-  return useMemo(() => curves, [print]);
-}
 
 interface MetricsProps {
   series: SeriesByName;

@@ -82,7 +82,7 @@ export function EventsTab({ events, error }: { events: RunEvent[] | null; error:
         </Blank>
       ) : (
         <section class="panel gap-above scroll-x">
-          <table class="plain">
+          <table class="plain events">
             <thead>
               <tr>
                 <th scope="col">Time</th>
@@ -93,13 +93,15 @@ export function EventsTab({ events, error }: { events: RunEvent[] | null; error:
             <tbody>
               {shown.slice(0, 500).map((event) => (
                 <tr key={event.seq}>
-                  <td class="soft" style="white-space:nowrap">
+                  <td class="soft when">
                     {event.time === null ? "–" : clock(event.time)}
                   </td>
                   <td>
                     <span class={`chip tone-${GRAVE.test(event.kind) ? "bad" : isIncident(event) ? "warn" : "idle"}`}>{event.kind.replaceAll("_", " ")}</span>
                   </td>
-                  <td class="details">{details(event)}</td>
+                  <td class="details">
+                    <Details event={event} />
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -115,10 +117,27 @@ const LEFT_OUT = new Set(["seq", "time", "kind", "run", "run_id", "id", "boot_id
 const HASH = /\b([0-9a-f]{12})[0-9a-f]{20,}\b/g;
 const LONGEST = 240;
 
-/** What it says comes first, then its fields by their names. */
-function details({ message, ...event }: RunEvent): string {
-  const fields = Object.entries(event).filter(([name, value]) => !LEFT_OUT.has(name) && value !== "" && value !== null);
-  const parts = [message, ...fields.map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : flow(value as Json)}`)].filter(Boolean);
+/** What happened comes first, then why and what helps, then its other fields by their names. */
+function Details({ event }: { event: RunEvent }) {
+  const { message, what, cause, advice, ...others } = event;
+  const said = [message || what, cause].filter((part): part is string => typeof part === "string" && part !== "");
+  const fields = Object.entries(others).filter(([name, value]) => !LEFT_OUT.has(name) && value !== "" && value !== null);
+  const parts = fields.map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : flow(value as Json)}`);
   const text = parts.join(" · ").replace(HASH, "$1");
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
+  return (
+    <>
+      {said.length > 0 && (
+        <p>
+          {said[0]}
+          {said[1] && <span class="soft">: {said[1]}</span>}
+        </p>
+      )}
+      {typeof advice === "string" && advice && (
+        <p>
+          <b>{advice}</b>
+        </p>
+      )}
+      {text && <p class={said.length ? "faint" : "soft"}>{text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text}</p>}
+    </>
+  );
 }

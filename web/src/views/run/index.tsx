@@ -7,11 +7,11 @@ import { useKeys } from "../../keys";
 import { go, href, setParams } from "../../router";
 import { Failed, Loading } from "../../ui/blank";
 import { Button } from "../../ui/button";
-import { ago, count, number, seconds } from "../../ui/format";
+import { ago, count, measured, seconds } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { Menu } from "../../ui/menu";
-import { State } from "../../ui/state";
+import { State, stateTone, stateWord } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { downloadCsv, noteRuns, tagRuns } from "../runs/bulk";
 import { exportCheckpoint, forkRun, isResumable, removeRun, resumeRun, steer } from "./actions";
@@ -56,6 +56,11 @@ function LoadedRun({ run, reload }: { run: RunDetail; reload: () => void }) {
     <>
       <RunHeading run={run} reload={reload} />
       <Summary run={run} curves={curves} />
+      {run.message && (
+        <p class={`notice tone-${stateTone(run)}`}>
+          <b>{run.reason.replaceAll("_", " ") || stateWord(run)}</b> {run.message}
+        </p>
+      )}
       <Tabs
         label="Parts of the run"
         tabs={[
@@ -169,8 +174,8 @@ function Summary({ run, curves }: { run: RunDetail; curves: Curves }) {
   const share = run.total_epochs ? run.epoch / run.total_epochs : 0;
   return (
     <div class="summary">
-      <Fact title="Evaluation" value={number(run.eval_return)} detail={run.eval_interval ? `${number(run.eval_interval[0])} to ${number(run.eval_interval[1])}` : "none yet"} strong />
-      <Fact title="Training return" value={number(run.train_return)} detail="last epoch" />
+      <Fact title="Evaluation" value={measured(run.eval_return)} detail={run.eval_interval ? `${measured(run.eval_interval[0])} to ${measured(run.eval_interval[1])}` : "none yet"} strong />
+      <Fact title="Training return" value={measured(run.train_return)} detail="last epoch" />
       <Fact title="Steps" value={count(run.env_steps)} detail={speed === null ? "" : `${count(speed)} a second`} />
       <div class="fact">
         <span class="title">Epoch</span>
@@ -183,12 +188,6 @@ function Summary({ run, curves }: { run: RunDetail; curves: Curves }) {
         <span class="detail">{moving && left !== null ? `${seconds(left)} left` : `updated ${ago(run.updated_at)}`}</span>
       </div>
       <Fact title="Algorithm" value={run.algo} detail={`on ${run.env_id}, seed ${run.seed}`} words />
-      {run.message && (
-        <div class="fact wide">
-          <span class="title">{run.reason.replaceAll("_", " ") || "Message"}</span>
-          <span>{run.message}</span>
-        </div>
-      )}
       {(run.tags.length > 0 || run.note) && (
         <div class="fact wide">
           <span class="title">{run.note ? "Note" : "Tags"}</span>

@@ -1,7 +1,11 @@
-/** The best and the worst episode beside the curve; other videos below them. */
-import { signal } from "@preact/signals";
+/** The best and the worst episode beside the curve; `?videos=all` has the others below them. */
+import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import type { Artifact } from "../../api/types";
+import { param, setParams } from "../../router";
 import { Button } from "../../ui/button";
+import { Icon } from "../../ui/icon";
+import { toast } from "../../ui/toast";
 
 export const artifactUrl = (run: string, name: string): string => `api/v1/runs/${run}/artifacts/${name.split("/").map(encodeURIComponent).join("/")}`;
 
@@ -20,7 +24,32 @@ function titleOf(file: Artifact): string {
   return epoch ? `${which}, epoch ${epoch}` : which;
 }
 
-const more = signal(false);
+/** The picture stands alone until somebody plays it: the controls of a browser hide half of so small a one. */
+function Film({ run, file }: { run: string; file: Artifact }) {
+  const element = useRef<HTMLVideoElement>(null);
+  const begun = useSignal(false);
+  const title = titleOf(file);
+  const play = (): void => {
+    begun.value = true;
+    element.current?.play().catch((error: unknown) => {
+      if (error instanceof Error && error.name === "NotSupportedError") toast("This browser cannot play the film; the Checkpoints tab has it as a file", "bad");
+    });
+    element.current?.focus();
+  };
+  return (
+    <figure>
+      <div class="film">
+        <video ref={element} src={artifactUrl(run, file.name)} controls={begun.value} tabIndex={begun.value ? 0 : -1} loop muted playsInline preload="metadata" aria-label={title} />
+        {!begun.value && (
+          <button type="button" aria-label={`Play: ${title}`} onClick={play}>
+            <Icon name="play" size={18} />
+          </button>
+        )}
+      </div>
+      <figcaption class="soft">{title}</figcaption>
+    </figure>
+  );
+}
 
 export function Videos({ run, files }: { run: string; files: readonly Artifact[] }) {
   // The newest of each comes first: names carry the epoch.
@@ -29,14 +58,14 @@ export function Videos({ run, files }: { run: string; files: readonly Artifact[]
   const best = sorted.find((file) => rank(file) === 0);
   const worst = sorted.find((file) => rank(file) === 1);
   const first = [best, worst].filter((file): file is Artifact => file !== undefined);
-  const shown = more.value || !first.length ? sorted : first;
+  const shown = param("videos") === "all" || !first.length ? sorted : first;
   return (
     <section class="panel videos">
       <header>
         <h2>Episodes</h2>
         {shown.length < sorted.length && (
           <span class="actions">
-            <Button kind="quiet" onClick={() => (more.value = true)}>
+            <Button kind="quiet" onClick={() => setParams({ videos: "all" })}>
               All {sorted.length}
             </Button>
           </span>
@@ -44,10 +73,7 @@ export function Videos({ run, files }: { run: string; files: readonly Artifact[]
       </header>
       <div class="inside">
         {shown.map((file) => (
-          <figure key={file.name}>
-            <video src={artifactUrl(run, file.name)} controls loop muted playsInline preload="metadata" aria-label={titleOf(file)} />
-            <figcaption class="soft">{titleOf(file)}</figcaption>
-          </figure>
+          <Film key={file.name} run={run} file={file} />
         ))}
       </div>
     </section>

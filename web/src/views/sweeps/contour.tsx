@@ -38,7 +38,7 @@ export function Contour(props: { sweep: SweepDocument; at: Pointed; x: string; y
           <>
             <Landscape placed={placed} box={box} />
             <svg width={width} height={HEIGHT} aria-hidden="true" class="above">
-              <LeftAxis axis={up} box={box} />
+              <LeftAxis axis={up} box={box} grid={false} />
               <BottomAxis axis={across} box={box} grid={false} />
               {placed.map(({ trial, x, y, share: merits }) => (
                 <Mark key={trial.number} trial={trial} x={box.left + x * box.width} y={box.top + (1 - y) * box.height} colour={meritColour(merits)} at={at} best={trial.number === sweep.best} />

@@ -14,6 +14,7 @@ import type { SweepDocument, Trial } from "./types";
 
 const MOST = 48;
 const POINTS = 160;
+const WORDS = { COMPLETED: "completed", RUNNING: "open", PRUNED: "given up early", FAILED: "failed" } as const;
 const COLOURS = { best: 3, COMPLETED: 1, RUNNING: 2, PRUNED: 10, FAILED: 8 } as const;
 
 export function TrialCurves(props: { sweep: SweepDocument; at: Pointed; chosen: number | null; pruned: boolean }): JSX.Element {
@@ -31,10 +32,8 @@ export function TrialCurves(props: { sweep: SweepDocument; at: Pointed; chosen: 
     <>
       <Chart label={`${sweep.metric} of ${drawn.length} trials`} curves={lines} height={260} />
       <p class="trial-key faint">
-        <Key colour={COLOURS.best} of="best" />
-        <Key colour={COLOURS.COMPLETED} of="completed" />
-        <Key colour={COLOURS.RUNNING} of="open" />
-        {pruned && <Key colour={COLOURS.PRUNED} of="given up early" />}
+        {drawn.some((trial) => trial.number === sweep.best) && <Key colour={COLOURS.best} of="best" />}
+        {(["COMPLETED", "RUNNING", "PRUNED", "FAILED"] as const).map((state) => drawn.some((trial) => trial.state === state && trial.number !== sweep.best) && <Key key={state} colour={COLOURS[state]} of={WORDS[state]} />)}
         {withValue.length > MOST && <span>the {MOST} most telling of {withValue.length}</span>}
       </p>
     </>

@@ -60,7 +60,7 @@ export function BottomAxis(props: { axis: Axis; box: Box; grid?: boolean }): JSX
   );
 }
 
-export function LeftAxis(props: { axis: Axis; box: Box }): JSX.Element {
+export function LeftAxis(props: { axis: Axis; box: Box; grid?: boolean }): JSX.Element {
   const { axis, box } = props;
   return (
     <g class="axis">
@@ -68,7 +68,7 @@ export function LeftAxis(props: { axis: Axis; box: Box }): JSX.Element {
         const y = box.top + (1 - tick.at) * box.height;
         return (
           <g key={tick.at}>
-            <line x1={box.left} x2={box.left + box.width} y1={y} y2={y} />
+            {props.grid !== false && <line x1={box.left} x2={box.left + box.width} y1={y} y2={y} />}
             <text x={box.left - 7} y={y + 3.5} text-anchor="end">
               {tick.label}
             </text>
@@ -94,7 +94,7 @@ export function Mark(props: { trial: Trial; x: number; y: number; colour: string
     <g class={`mark ${isAt ? "at" : ""}`} {...events}>
       <circle cx={x} cy={y} r={10} fill="transparent" />
       {trial.state === "PRUNED" || trial.state === "FAILED" ? (
-        <path d={`M${x - 3} ${y - 3}l6 6m0-6l-6 6`} stroke={trial.state === "FAILED" ? "var(--bad)" : "var(--faint)"} stroke-width={isAt ? 2.5 : 1.5} />
+        <path class="cross" d={`M${x - 3} ${y - 3}l6 6m0-6l-6 6`} stroke={trial.state === "FAILED" ? "var(--bad)" : "var(--faint)"} stroke-width={isAt ? 2.5 : 1.5} />
       ) : (
         <circle cx={x} cy={y} r={isAt ? 6 : 4} fill={props.colour} class={trial.state === "RUNNING" ? "running" : ""} />
       )}
