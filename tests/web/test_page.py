@@ -30,6 +30,7 @@ PLACES = (
     "#/new?section=train",
     "#/new?side=yaml",
 )
+DIFFERENT_WHEN_NARROW = ("#/runs?group=name", "#/runs/270f?tab=events&events=all", "#/compare?runs=slow,fast", "#/new")
 TABS = ("checkpoints", "events", "system", "log", "lineage")
 MOST_BYTES = 150_000
 GRAVE = ("serious", "critical")
@@ -74,6 +75,13 @@ def test_nobody_is_kept_out(browser: Browser, made_up: PageServer, axe: str) -> 
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     found["keys"] = violations(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    for place in DIFFERENT_WHEN_NARROW:
+        page.goto("about:blank")  # without the dialog
+        page.goto(made_up.url + place)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        found[f"{place} at 390 px"] = violations(page)
     context.close()
     assert {place: grave for place, grave in found.items() if grave} == {}
 
