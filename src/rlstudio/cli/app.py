@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from rlstudio.cli import failures
+from rlstudio.cli.arguments.bare_options import with_values
 from rlstudio.cli.remote.place import ServerChoice, split_server
 from rlstudio.cli.screen.overview import OPTIONS, command_lines
 from rlstudio.cli.screen.runs_dir import given_runs_dir, in_runs_dir
@@ -169,7 +170,7 @@ def main(args: Sequence[str] | None = None, *, is_program: bool | None = None) -
     given = list(sys.argv[1:] if args is None else args)
     server = None
     try:
-        given, server = _at_server(given)
+        given, server = _at_server(with_values(given))
         # Only the module of the command that was given is imported, which keeps the start short.
         names = given[:1] if given and given[0] in COMMANDS else COMMANDS
         for argument in given:

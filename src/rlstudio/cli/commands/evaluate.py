@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from math import isnan
@@ -209,7 +210,12 @@ def _played(agent: Player, cfg: ExperimentConfig, episodes: int, seed: int) -> _
 
 def play(
     run: RunOrBundle,
-    video: Annotated[Path, typer.Option("--video", "-o", metavar="FILE", help="Where the film goes: .mp4 or .webp.")],
+    video: Annotated[
+        str,
+        typer.Option(
+            "--video", "-o", metavar="[FILE]", help="The film, .mp4 or .webp; by default the policy's name, .mp4."
+        ),
+    ] = "",
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=1000, help="Episodes to play.")] = 1,
     choose: Annotated[
         Literal["all", "best", "worst"], typer.Option("--choose", help="Film all of them, or only the best or worst.")
@@ -224,10 +230,12 @@ def play(
     from rlstudio.experiment.judging.video import SUFFIXES, film
     from rlstudio.storage.output_file import output_path
 
-    output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
+    if video:
+        output_path(video, SUFFIXES)  # refuse a wrong name before the seconds that importing torch takes
     loaded = load_policy(run, checkpoint, runs_dir, imports or ())
+    target = Path(video or re.sub(r"[^\w.-]+", "-", loaded.cfg.name) + ".mp4")
     used = loaded.cfg.env.seed if seed is None else seed
-    filmed = film(loaded.agent, loaded.cfg.eval_env, video, seed=used, episodes=episodes, choose=choose)
+    filmed = film(loaded.agent, loaded.cfg.eval_env, target, seed=used, episodes=episodes, choose=choose)
     out = stdout()
     if json:
         document = {"id": loaded.id, "checkpoint": loaded.env_steps, "seed": used, "path": str(filmed.path)}
