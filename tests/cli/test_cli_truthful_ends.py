@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from rlstudio.control.runs.start import start_session
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import LONGEST_MESSAGE, StorageError
 from rlstudio.core.host.process_exit import noticing_exits
+from rlstudio.core.parsing.names import Rule
 from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.run.session import Session
 from support.cli_scenario import Rlctl
@@ -122,16 +124,20 @@ def test_deleting_the_runs_folder_while_training_is_called_so(rlctl: Rlctl, monk
     assert "took the run" not in done.err
 
 
-def test_b7_a_policy_that_diverged_is_not_the_fault_of_the_environment(rlctl: Rlctl, place: Path) -> None:
+@pytest.mark.parametrize("ignored", [(), get_args(Rule)], ids=["found by its updates", "found by its rows"])
+def test_b7_a_policy_that_diverged_is_not_the_fault_of_the_environment(
+    rlctl: Rlctl, place: Path, ignored: tuple[str, ...]
+) -> None:
     (place / "wild.yaml").write_text(
         tiny_yaml(
             env={"id": "Pendulum-v1"},
             train={"epochs": 30, "lr": 10.0, "lr_schedule": "constant", "passes": 10, "max_grad_norm": 1e9},
-            guardrails={"max_rollbacks": 1},
+            guardrails={"max_rollbacks": 1, "ignore": list(ignored)},
         )
     )
     done = rlctl("launch", "-f", "wild.yaml", "-q")
     assert done.code == 6, done.err
+    assert ("of the rows have actions of the policy" in done.err) == bool(ignored)
     status = Workspace(Path("runs")).find("last").status
     assert (status.state, status.reason) == ("FAILED", "diverged")
     assert "environment" not in done.err
