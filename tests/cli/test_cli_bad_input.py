@@ -68,7 +68,7 @@ MISTAKES = {
     "plot nobody": "there are no runs",
     "play nobody --video a.mp4": "there are no runs",
     "play nobody --video a.txt": ".mp4 or .webp",
-    "play nobody": "--video",
+    "play nobody": "there are no runs",
     "plot nobody -o a.txt": ".png or .svg",
     "show ../../etc": "there are no runs",
     "ls --limit -1": "--limit",

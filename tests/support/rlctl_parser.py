@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from rlstudio.cli.app import COMMANDS, application
+from rlstudio.cli.arguments.bare_options import with_values
 
 SHELL = {"|", ">", ">>", "&&", ";", "&"}
 ACTING = {"--install-completion", "--show-completion"}
@@ -54,7 +55,7 @@ def problem(line: str, complete: bool = True) -> str | None:
     if ACTING & options() & set(words):
         return None
     try:
-        _parse(program(), ["ls" if word == "COMMAND" else word for word in words])
+        _parse(program(), with_values(["ls" if word == "COMMAND" else word for word in words]))
     except typer.Exit:  # --help and --version
         return None
     except TyperException as error:
