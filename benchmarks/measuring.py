@@ -101,13 +101,18 @@ def _nothing(*_: object, **__: object) -> None:
     pass
 
 
+def _nothing_measured(*_: object) -> dict[str, float]:
+    return {}
+
+
 def not_measuring() -> ExitStack:
     """While it is open, runs of this process learn and measure nothing."""
     stack, zero = ExitStack(), torch.zeros(())
     for module, name in LOSSES:
         stack.enter_context(patch.object(module, name, unmeasured(getattr(module, name))))
     stack.enter_context(patch.object(ppo, "explained_variance", lambda *_: zero))
-    stack.enter_context(patch.object(source, "replay_health", lambda *_: {}))
+    stack.enter_context(patch.object(ppo, "policy_change", _nothing_measured))
+    stack.enter_context(patch.object(source, "replay_health", _nothing_measured))
     stack.enter_context(patch.object(EpochClock, "take", lambda _: {}))
     stack.enter_context(patch.object(Position, "report", _bare_report))
     for owner, name in (

@@ -92,6 +92,7 @@ READING: dict[str, tuple[Part, ...]] = {
         Part("data.collect.reward_scale"),
         Part("ops.adam"),
         Part("ops.group"),
+        Part("models.policies.distributions", ("policy_change",)),
         Part("models.policies.masking"),
         Part("models.policies.policy_model"),
         Part("models.networks.normalizer"),

@@ -11,6 +11,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.models.build import build_model
 from rlstudio.models.config import NetworkConfig
+from rlstudio.models.policies.distributions import policy_change
 from rlstudio.models.policies.policy_value import PolicyValue
 
 OBS = Box((3,), "float32", (-1,), (1,))
@@ -76,12 +77,27 @@ def test_ppo_equals_a_slow_implementation(spaces, weighted, clip_value, seed):
         weights=(draws(seed + 7, 12) > -0.5).float() if weighted else None,
     )
     cfg = PPOConfig(entropy_coef=0.02, value_coef=0.7, clip_value=clip_value)
-    loss, metrics = ppo_loss(model, batch, cfg)
+    loss, log_ratios, _ = ppo_loss(model, batch, cfg)
+    metrics = policy_change([(log_ratios, batch.weights)], cfg.clip)
     expected = slow_ppo(model, batch, cfg)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
     assert torch.allclose(gradients(model, loss), gradients(model, expected), atol=2e-5)
     assert 0 <= metrics["clip_fraction"] <= 1
     assert metrics["kl"] >= 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_how_far_a_policy_moved_is_of_the_rows_of_all_minibatches(weighted):
+    """Of sequences, and of a last minibatch that is smaller, as of one."""
+    log_ratios = 0.3 * draws(1, 22)
+    weights = (draws(2, 22) > 0).float() if weighted else None
+    parts = [slice(0, 12), slice(12, 18), slice(18, 22)]
+    minibatches = [(log_ratios[part], weights[part] if weighted else None) for part in parts]
+    minibatches[0] = tuple(column if column is None else column.view(3, 4) for column in minibatches[0])
+    counted = log_ratios if weights is None else log_ratios[weights > 0]
+    change = policy_change(minibatches, clip=0.2)
+    assert change["kl"].item() == pytest.approx((counted.exp() - 1 - counted).mean().item(), rel=1e-5)
+    assert change["clip_fraction"].item() == pytest.approx(((counted.exp() - 1).abs() > 0.2).float().mean().item())
 
 
 def test_ppo_by_hand():
@@ -98,7 +114,8 @@ def test_ppo_by_hand():
         returns=torch.tensor([3.0, 1.0]),
         values=torch.zeros(2),
     )
-    loss, metrics = ppo_loss(model, batch, PPOConfig(clip=0.2, value_coef=0.5, entropy_coef=0.1))
+    loss, log_ratios, metrics = ppo_loss(model, batch, PPOConfig(clip=0.2, value_coef=0.5, entropy_coef=0.1))
+    metrics |= policy_change([(log_ratios, None)], clip=0.2)
     # Standardised advantages are +-1/sqrt(2); ratios 1 and 2: min(2 * -a, 1.2 * -a) = -2a.
     a = 1 / math.sqrt(2)
     policy_loss = -(a - 2 * a) / 2

@@ -20,6 +20,7 @@ from rlstudio.data.collect.turns import OpenDecisions, decisions
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
 from rlstudio.experiment.training.build import build_runtime, build_trainer
+from rlstudio.models.policies.distributions import policy_change
 from rlstudio.testing.trainers import as_loaded
 from support.experiments import tiny
 from support.runtimes import (
@@ -81,7 +82,8 @@ def test_rows_of_older_weights_are_weighed_by_what_the_present_ones_would_do():
         rollout = trainer.source.next()
         learned = trainer.with_advantages(rollout)
         assert torch.equal(learned.log_probs, rollout.behaviour_log_probs)
-        kls.append(float(ppo_loss(trainer.model, learned.flatten(), trainer.cfg)[1]["kl"]))
+        log_ratios = ppo_loss(trainer.model, learned.flatten(), trainer.cfg)[1]
+        kls.append(float(policy_change([(log_ratios, None)], trainer.cfg.clip)["kl"]))
         trainer.update(rollout)
     assert kls[0] < 1e-9 < kls[1]
 
@@ -107,7 +109,7 @@ class WholePasses:
     def train_step(self):
         learned = self.inner.with_advantages(self.source.next()).flatten()
         for _ in range(self.cfg.passes):
-            loss, metrics = ppo_loss(self.inner.model, learned, self.cfg)
+            loss, _, metrics = ppo_loss(self.inner.model, learned, self.cfg)
             metrics["grad_norm"] = self.inner.optimizer.step(loss)
         return metrics
 

@@ -185,8 +185,8 @@ def scaled(monkeypatch: Patch, factor: float = 1.001) -> None:
     loss = ppo.ppo_loss
 
     def changed(*args: Any) -> Any:
-        total, metrics = loss(*args)
-        return total * factor, metrics
+        total, *others = loss(*args)
+        return total * factor, *others
 
     monkeypatch.setattr(ppo, "ppo_loss", changed)
 

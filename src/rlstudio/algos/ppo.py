@@ -23,7 +23,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.data.collect.batcher import Batcher, check_sequences
 from rlstudio.models.build import PolicyValueModel
 from rlstudio.models.config import NetworkConfig
-from rlstudio.models.policies.distributions import entropy, log_prob
+from rlstudio.models.policies.distributions import entropy, log_prob, policy_change
 from rlstudio.ops.group import ALONE
 from rlstudio.ops.means import explained_variance, standardize, weighted_mean
 from rlstudio.ops.optimizer import Optimizer
@@ -93,17 +93,20 @@ class PPO(OnPolicy):
 
     def learn(self, rollout: Batch) -> Metrics:
         learned = self.with_advantages(rollout)
-        rows, stop = [], self.optimizer.never
+        rows, changes, stop = [], [], self.optimizer.never
         for batch in self.batcher(learned):
-            loss, row = ppo_loss(self.model, batch, self.cfg, self.group)
+            loss, log_ratio_N, row = ppo_loss(self.model, batch, self.cfg, self.group)
+            changes.append((log_ratio_N, batch.weights))
             if self.cfg.target_kl is not None:
-                stop = self.group.any(stop.logical_or(row["kl"] > self.cfg.target_kl))
+                is_far = policy_change(changes[-1:], self.cfg.clip)["kl"] > self.cfg.target_kl
+                stop = self.group.any(stop.logical_or(is_far))
             row["grad_norm"] = self.optimizer.step(loss, stop, batch.weights)
             rows.append(row)
             if stop.is_cpu and bool(stop):  # the same weights for less work; on a GPU asking would stall it
                 break
         means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
-        return means | {"explained_variance": explained_variance(learned.values, learned.returns, learned.weights)}
+        means["explained_variance"] = explained_variance(learned.values, learned.returns, learned.weights)
+        return means | policy_change(changes, self.cfg.clip)
 
     @torch.no_grad()
     def with_advantages(self, rollout: Batch) -> Batch:
@@ -115,15 +118,15 @@ class PPO(OnPolicy):
         advantages_TB, returns_TB = advantages(
             rollout, values_TB, next_values_TB, log_probs_TB, self.cfg.gamma, self.cfg.gae_lambda
         )
+        old_TB = rollout.get("behaviour_log_probs", log_probs_TB)
         return rollout.without("next_observations", "rewards", "terminated", "truncated").with_(
-            log_probs=rollout.get("behaviour_log_probs", log_probs_TB),
-            values=values_TB,
-            advantages=advantages_TB,
-            returns=returns_TB,
+            log_probs=old_TB, values=values_TB, advantages=advantages_TB, returns=returns_TB
         )
 
     def losses_of(self, rollout: Batch) -> Metrics:
-        return ppo_loss(self.model, self.with_advantages(rollout).flatten(), self.cfg, self.group)[1]
+        learned = self.with_advantages(rollout).flatten()
+        _, log_ratio_N, metrics = ppo_loss(self.model, learned, self.cfg, self.group)
+        return metrics | policy_change([(log_ratio_N, learned.weights)], self.cfg.clip)
 
     def stateful(self) -> dict[str, Stateful]:
         return {**super().stateful(), "batcher": self.batcher}
@@ -131,7 +134,8 @@ class PPO(OnPolicy):
 
 def ppo_loss(
     model: PolicyValueModel, batch: Batch, cfg: PPOConfig, group: Group = ALONE
-) -> tuple[torch.Tensor, Metrics]:
+) -> tuple[torch.Tensor, torch.Tensor, Metrics]:
+    """The loss, how far each row's log-probability is from the old one [N], and what to report."""
     policy, values_N = model(**batch.only(model.reads))
     log_ratio_N = log_prob(policy, batch.actions) - batch.log_probs
     ratio_N = log_ratio_N.exp()
@@ -142,12 +146,8 @@ def ppo_loss(
     value_loss = weighted_mean(value_errors(values_N, batch.returns, batch.values, cfg.clip_value), batch.weights)
     mean_entropy = weighted_mean(entropy(policy), batch.weights)
     loss = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * mean_entropy
-
-    with torch.no_grad():
-        kl = weighted_mean(ratio_N - 1 - log_ratio_N, batch.weights)  # Schulman's k3 estimator: never negative
-        clip_fraction = weighted_mean((ratio_N != clipped_N).float(), batch.weights)
     metrics = {"loss": loss, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": mean_entropy}
-    return loss, {name: value.detach() for name, value in metrics.items()} | {"kl": kl, "clip_fraction": clip_fraction}
+    return loss, log_ratio_N.detach(), {name: value.detach() for name, value in metrics.items()}
 
 
 if __name__ == "__main__":
