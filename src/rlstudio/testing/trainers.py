@@ -83,6 +83,9 @@ class TrainerContract:
             assert value.shape == ()
             assert not value.requires_grad
             assert torch.isfinite(value)
+        values = {name: value.item() for name, value in metrics.items()}
+        trainer.train_step()
+        assert {name: value.item() for name, value in metrics.items()} == values, "they are read some steps later"
 
     def test_the_same_seed_gives_the_same_bits_and_another_seed_others(self) -> None:
         hashes = []

@@ -15,11 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, isfinite
 
-import torch
-from torch import Tensor
-
 from rlstudio.algos.parts.config import RunLength
-from rlstudio.core.contracts import LimitsGradients, State, Trainer, WeighsItself
+from rlstudio.core.contracts import LimitsGradients, Metrics, State, Trainer, WeighsItself
 from rlstudio.core.errors import ConfigError, Diverged, EnvFault, RLStudioError, suggest
 from rlstudio.core.own_metrics import GROUP
 from rlstudio.core.spaces import Discrete, MultiDiscrete
@@ -27,7 +24,7 @@ from rlstudio.experiment.config.judging import GuardrailsConfig
 from rlstudio.experiment.judging.experience_watch import ExperienceWatch
 from rlstudio.experiment.judging.incidents import OF_THE_ENVIRONMENT, Incident, Symptom, incident_of
 from rlstudio.experiment.judging.update_watch import UpdateWatch
-from rlstudio.experiment.training.position import Position, Report
+from rlstudio.experiment.training.position import Position, Report, table_of
 
 LOOK = 8
 """Updates between two looks; a symptom is at most as old."""
@@ -45,7 +42,8 @@ class Guardrails:
         self._updates = UpdateWatch(getattr(train, "gamma", None))
         self._experience = ExperienceWatch()
         self._names: list[str] = []  # the metrics of the updates that were not looked at yet,
-        self._rows: list[Tensor] = []  # and their values
+        self._rows: list[Metrics] = []  # and their values,
+        self._earlier: list[list[float]] = []  # before them those that a checkpoint brought
         self._looked_at = self._weighed_at = 0  # gradient steps
         self._looks = 0
         self._skips = 0.0  # updates that were left out until then
@@ -54,23 +52,26 @@ class Guardrails:
     def follow(self, trainer: Trainer, position: Position, ends_epoch: bool) -> list[Incident]:
         """One more train step; the incidents that came with it, each rule once. Nothing is left to be looked at where
         an epoch ends: it may become a point that the run goes back to."""
-        row, incidents = position.row, []
-        if row is None:
+        metrics, incidents = position.latest, []
+        if metrics is None:
             return []
         if self._names != position.names:
             incidents = self._look(trainer, False)
             self._names = position.names
-        self._rows.append(row)
-        if ends_epoch or len(self._rows) >= LOOK or trainer.gradient_steps - self._looked_at >= LOOK:
+        self._rows.append(metrics)
+        if (
+            ends_epoch
+            or len(self._earlier) + len(self._rows) >= LOOK
+            or trainer.gradient_steps - self._looked_at >= LOOK
+        ):
             incidents += self._look(trainer, ends_epoch)
         return incidents
 
     def _look(self, trainer: Trainer, ends_epoch: bool) -> list[Incident]:
-        if not self._rows:
+        rows = self._values()
+        if not rows:
             return []
-        device = self._rows[-1].device  # those of a checkpoint are on the CPU
-        rows = torch.stack([row.to(device) for row in self._rows]).tolist()
-        self._rows, self._looked_at = [], trainer.gradient_steps
+        self._rows, self._earlier, self._looked_at = [], [], trainer.gradient_steps
         largest = self._experience.largest_reward
         symptoms = list(self._experience.look(trainer.source))
         if self._experience.largest_reward > 2 * largest:
@@ -90,6 +91,10 @@ class Guardrails:
         symptoms += of_updates
         self._limit_gradients(trainer)
         return list(self._incidents(symptoms, trainer))
+
+    def _values(self) -> list[list[float]]:
+        """Of the updates that were not looked at yet."""
+        return [*self._earlier, *(table_of(self._rows, self._names).tolist() if self._rows else [])]
 
     def weigh(self, trainer: Trainer) -> list[Symptom]:
         """Also asked for before the first update, to compare with."""
@@ -125,7 +130,7 @@ class Guardrails:
             "updates": self._updates.state_dict(),
             "experience": self._experience.state_dict(),
             "names": self._names,
-            "rows": [[value if isfinite(value) else str(value) for value in row.tolist()] for row in self._rows],
+            "rows": [[value if isfinite(value) else str(value) for value in row] for row in self._values()],
             "looked_at": [self._looked_at, self._weighed_at, self._looks, self._skips],
             "reported": self._reported,
             "incident": None if self.incident is None else self.incident.to_json(),
@@ -139,7 +144,7 @@ class Guardrails:
         self._experience.load_state_dict(meta["experience"])
         self._names = meta["names"]
         self._looked_at, self._weighed_at, self._looks, self._skips = meta["looked_at"]
-        self._rows = [torch.tensor([float(value) for value in row], dtype=torch.float64) for row in meta["rows"]]
+        self._rows, self._earlier = [], [[float(value) for value in row] for row in meta["rows"]]
         self._reported = list(meta["reported"])
         self.incident = None if meta["incident"] is None else Incident.from_json(meta["incident"])
         self._limit_gradients(trainer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 
@@ -15,6 +16,9 @@ from rlstudio.core.own_metrics import OWN_METRICS
 from rlstudio.experiment.curriculum.changes import NO_CHANGE, CurriculumOutcome
 from rlstudio.experiment.training.run_curriculum import RunCurriculum
 from rlstudio.ops.statistics import mean_given
+
+FOLD = 64
+"""Steps whose metrics are summed up at once: beside an update of a small network each operation counts."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,9 @@ class Position:
         self.epoch = 0
         self.names: list[str] = []  # the metrics of this epoch,
         self.sums: Tensor | None = None  # the sum of each
-        self.ticks = 0  # over this many steps
-        self.row: Tensor | None = None  # those of the last step, on its device; not part of the state
+        self.ticks = 0  # over this many steps,
+        self._pending: list[Metrics] = []  # of which the last ones are not in the sums yet
+        self.latest: Metrics | None = None  # those of the last step, on its device; not part of the state
         self.skipped = 0.0
         self.gradient_steps = 0
         self.bad_rows = 0
@@ -54,7 +59,7 @@ class Position:
 
     def report(self, trainer: Trainer) -> Report:
         """Close the epoch: the one place where numbers leave the device."""
-        env_steps, tally, warming = trainer.source.env_steps, trainer.source.take(), self.sums is None
+        env_steps, tally, warming = trainer.source.env_steps, trainer.source.take(), not self.ticks
         metrics = {f"train/{name}": value for name, value in self._means().items()}
         steps = trainer.gradient_steps - self.gradient_steps
         skipped, lr = trainer.skipped, trainer.lr
@@ -91,18 +96,31 @@ class Position:
         )
 
     def add(self, metrics: Metrics) -> None:
-        """One step's metrics, summed on the device: nothing leaves it before the epoch ends. Of teams that all
-        warm up there are none yet; those of one that begins in the midst of an epoch count from the next on."""
-        self.row = None
+        """One step's metrics: nothing leaves the device before the epoch ends. Of teams that all warm up there are none
+        yet; those of one that begins in the midst of an epoch count from the next on."""
+        self.latest = metrics or None
         if not metrics:
             return
-        if self.sums is None:
+        if not self.ticks:
             self.names = sorted(metrics)  # the order in which they are reported, also after a restore
-        row = self.row = torch.stack([metrics[name] for name in self.names]).double()
-        self.sums = row if self.sums is None else self.sums.to(row.device) + row
+        self._pending.append(metrics)
         self.ticks += 1
+        if len(self._pending) >= FOLD:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Add up in the order of the steps: the sum is the same to the last bit wherever it is folded."""
+        if not self._pending:
+            return
+        rows = table_of(self._pending, self.names)
+        self._pending = []
+        self.sums = rows[0].clone() if self.sums is None else self.sums.to(rows.device) + rows[0]
+        sums = self.sums.numpy() if rows.is_cpu else self.sums  # an operation of NumPy costs less
+        for row in rows[1:].numpy() if rows.is_cpu else rows[1:]:
+            sums += row
 
     def _means(self) -> dict[str, float]:
+        self._fold()
         if self.sums is None:
             return {}
         means = (self.sums / self.ticks).tolist()
@@ -110,6 +128,7 @@ class Position:
         return dict(zip(self.names, means, strict=True))
 
     def state_dict(self) -> State:
+        self._fold()
         return {
             "epoch": self.epoch,
             "skipped": self.skipped,
@@ -132,9 +151,16 @@ class Position:
         self.ticks = int(state["ticks"])
         self.names = list(state["names"])
         self.sums = torch.tensor(state["sums"], dtype=torch.float64) if state["sums"] else None
+        self._pending = []
         OWN_METRICS.start(state.get("own", {}))
         if self.curriculum is not None:
             self.curriculum.load_state_dict(state.get("curriculum", {}), self.env_steps)
+
+
+def table_of(steps: Sequence[Metrics], names: Sequence[str]) -> Tensor:
+    """Of each step a row with these metrics, on their device."""
+    values = torch.stack([metrics[name] for metrics in steps for name in names])
+    return values.double().view(len(steps), len(names))
 
 
 def _drawn(tally: Tally) -> dict[str, list[float]]:
