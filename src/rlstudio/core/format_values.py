@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
 
 def number(value: float | None) -> str:
     """About four digits; `-` where there is none."""
@@ -30,3 +32,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units, as disks are sold."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    power = min(int(math.log10(count) // 3), len(UNITS) - 1)
+    return f"{count / 1000**power:.1f} {UNITS[power]}"

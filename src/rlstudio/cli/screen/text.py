@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rlstudio.core.format_values import duration, interval, number, plural
+from rlstudio.core.format_values import duration, interval, number, plural, size
 
 __all__ = ["age", "cut", "cut_middle", "duration", "interval", "number", "plural", "safe", "size", "sparkline"]
 
-UNITS = ("B", "kB", "MB", "GB", "TB")
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -46,14 +45,6 @@ def age(moment: str) -> str:
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"
     return f"{max(seconds, 0):.0f}s"
-
-
-def size(count: float) -> str:
-    """Bytes in decimal units, as disks are sold."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    power = min(int(math.log10(count) // 3), len(UNITS) - 1)
-    return f"{count / 1000**power:.1f} {UNITS[power]}"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

@@ -10,6 +10,7 @@ from html import escape
 
 from rlstudio.control.report.content import ReportContent
 from rlstudio.control.report.html import card, facts, folded, section, table
+from rlstudio.core.format_values import size
 from rlstudio.experiment.metrics.description import RunDescription
 
 INCIDENTS = (
@@ -145,8 +146,12 @@ def _origin(origin: RunDescription) -> dict[str, object]:
         **{f"commit of {name}": _commit(value) for name, value in _mapping(lineage.get("code")).items()},
         "host": lineage.get("host"),
         "platform": _words(lineage.get("platform")),
-        **{f"hardware: {name}": _words(value) for name, value in _mapping(lineage.get("hardware")).items()},
+        **{f"hardware: {name}": _hardware(name, value) for name, value in _mapping(lineage.get("hardware")).items()},
     }
+
+
+def _hardware(name: str, value: object) -> str:
+    return size(value) if name == "memory" and isinstance(value, int) else _words(value)
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -27,7 +27,9 @@ def profile(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) 
         return
     speed = f"{measured.steps_per_second:,.0f} steps/s"
     out.line(f"{measured.env_steps:,} steps in {duration(measured.seconds)}, {speed}", "bold")
-    rows = [[name, f"{measured.share(name):.3f}", duration(seconds)] for name, seconds in measured.phases.items()]
+    # A clock of seconds would show a phase of a short run as 0:00.
+    in_all = duration if measured.seconds >= 600 else lambda seconds: f"{number(seconds)} s"
+    rows = [[name, f"{measured.share(name):.3f}", in_all(seconds)] for name, seconds in measured.phases.items()]
     out.table(["phase", "of a second", "in all"], rows)
     out.line()
     out.table(["median over epochs", ""], [[name, number(value)] for name, value in measured.marks.items()])
