@@ -4,6 +4,7 @@ experiments and sweeps inside bodies. Each field gets texts of four classes of b
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ BODIES: dict[str, dict[str, Any]] = {
 """What the other fields hold; an experiment and a sweep are only judged."""
 
 EXPERIMENT = tiny_data("ppo")
+SWEEP = {"name": "s", "trials": 1, "space": {"train.lr": {"choices": [0.1]}}, "experiment": EXPERIMENT}
 INSIDE: dict[str, Callable[[str], dict[str, Any]]] = {
     "name": lambda text: {"name": text},
     "imports": lambda text: {"imports": [text]},
@@ -56,6 +58,17 @@ INSIDE: dict[str, Callable[[str], dict[str, Any]]] = {
     "a key": lambda text: {text: {"_target_": text}},
 }
 """Places of an experiment that reach a name, a file, a module or an address."""
+
+IN_SWEEP: dict[str, Callable[[str], dict[str, Any]]] = {
+    "overrides, env.id": lambda text: {"overrides": [f"env.id={json.dumps(text)}"]},
+    "overrides, env": lambda text: {"overrides": [f"env={json.dumps({'id': text})}"]},
+    "overrides, hidden": lambda text: {"overrides": [f"env.id={json.dumps(text)}", "env.id=CartPole-v1"]},
+    "overrides, env.wrappers": lambda text: {"overrides": [f"env.wrappers={json.dumps([text])}"]},
+    "space, env.id": lambda text: {"space": {"env.id": {"choices": ["CartPole-v1", text]}}},
+    "space, env": lambda text: {"space": {"env": {"choices": [{"id": text}]}}},
+    "space, env.wrappers": lambda text: {"space": {"env.wrappers": {"choices": [[text]]}}},
+}
+"""Where a sweep says what differs from its experiment."""
 
 HARMLESS = ("name", "env.kwargs", "env.kwargs, deep", "env.kwargs, a key")
 """Those that may hold such a word: a name, and what an environment takes or refuses."""
@@ -94,8 +107,10 @@ class Field:
         if self.where in INSIDE:
             assert document is not None
             inside = {**EXPERIMENT, **INSIDE[self.where](text)}
-            sweep = {"name": "s", "trials": 1, "space": {"train.lr": {"choices": [0.1]}}, "experiment": inside}
-            document["config"] = sweep if self.body == "SweepBody" else inside
+            document["config"] = {**SWEEP, "experiment": inside} if self.body == "SweepBody" else inside
+        if self.where in IN_SWEEP:
+            assert document is not None
+            document["config"] = {**SWEEP, **IN_SWEEP[self.where](text)}
         return ask(app, self.method, target, ACT, b"" if document is None else document, headers)
 
 
@@ -114,7 +129,8 @@ def fields_of(app: Any) -> Iterator[Field]:
                     if "'string'" in str(schema):
                         yield Field(method.upper(), path, "body", key, name, "'array'" in str(schema))
                     if key == "config":
-                        yield from (Field(method.upper(), path, place, "", name) for place in INSIDE)
+                        places = [*INSIDE, *(IN_SWEEP if name == "SweepBody" else ())]
+                        yield from (Field(method.upper(), path, place, "", name) for place in places)
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -189,6 +205,7 @@ def test_the_document_has_the_fields_that_are_meant(world):
         "POST /api/v1/queue/order body ids",
         "POST /api/v1/experiments env.id ",
         "POST /api/v1/sweeps imports ",
+        "POST /api/v1/sweeps space, env.id ",
         "POST /api/v1/runs/{ref}/fork body overrides",
     ):
         assert label in labels
@@ -227,8 +244,8 @@ def test_s10_no_field_imports(world, monkeypatch):
     """An environment's id or a dotted path that is imported (S10); the modules lie where Python would find them."""
     monkeypatch.chdir(world.place)
     monkeypatch.syspath_prepend(str(world.place))
-    for field, text, answer in world.answers("evil:CartPole-v1", "evil", "evil.Evil", "this:CartPole-v1"):
-        if field.where in INSIDE and field.where not in HARMLESS:
+    for field, text, answer in world.answers("evil:Env", "evil:CartPole-v1", "evil", "evil.Evil", "this:Env"):
+        if field.where in IN_SWEEP or (field.where in INSIDE and field.where not in HARMLESS):
             refused = answer.status == 422 or answer.json["ok"] is False
             assert refused, (field.label, text, answer)
     assert not {"evil", "this"} & {*sys.modules}

@@ -11,7 +11,7 @@ from typing import Any
 from rlstudio.core.errors import ConfigError, RLStudioError, message_of
 from rlstudio.server.http.problems import RequestRefused, refusal_of
 
-PLACE = re.compile(r"(?P<source>[^:]*):(?P<line>\d+):(?P<column>\d+): (?P<field>[^\s:]+): (?P<message>.*)")
+PLACE = re.compile(r"(?P<source>[^:]*):(?P<line>\d+):(?P<column>\d+): (?:(?P<field>[^\s:]+): )?(?P<message>.*)")
 FIELD = re.compile(r"(?:(?:experiment|sweep|override [^:]*): )?(?P<field>[\w.\[\]-]+): (?P<message>.*)")
 
 
@@ -37,7 +37,7 @@ def problems_of(error: RLStudioError | RequestRefused) -> list[dict[str, object]
 def _problem(line: str) -> dict[str, object]:
     if placed := PLACE.fullmatch(line):
         place = {"line": int(placed["line"]), "column": int(placed["column"])}
-        return {"field": placed["field"], "message": placed["message"], **place}
+        return {"field": placed["field"] or "", "message": placed["message"], **place}
     if named := FIELD.fullmatch(line):
         return {"field": named["field"], "message": named["message"]}
     return {"field": "", "message": line}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,13 @@ from rlstudio.control.queue.service import ensure_worker
 from rlstudio.control.runs.adopt import known_run
 from rlstudio.control.runs.fences import DoneBefore, once, unchanged
 from rlstudio.control.sweep.background import resume_command, start_driver
+from rlstudio.control.sweep.config import SweepConfig
 from rlstudio.control.sweep.report import best_yaml, summary_of
 from rlstudio.control.sweep.search import SweepSearch, load_search
+from rlstudio.control.sweep.search import overrides as settings
 from rlstudio.control.sweep.sweeps import Sweeps, SweepState
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.config import apply_overrides, config_hash, to_yaml
+from rlstudio.core.config import apply_overrides, config_hash, parse, to_yaml
 from rlstudio.core.errors import ConfigError, RLStudioError
 from rlstudio.core.parsing.yaml_file import Document, read_text
 from rlstudio.core.parsing.yaml_text import write_text
@@ -100,14 +102,16 @@ class Tasks:
 
         named = [*_named(seed, name), *([] if priority is None else [f"resources.priority={priority}"])]
         changed = apply_overrides(read_text(text, SOURCE), [*overrides, *named], SOURCE)
-        refuse_places(changed, self._imports)
-        self._refuse_env(changed.data)
+        self._refuse_foreign(changed)
         first = experiment_from(changed, imports=self._imports)
         others = range(first.env.seed + 1, first.env.seed + seeds)
         more = [experiment_from(changed, overrides=[f"env.seed={other}"], imports=self._imports) for other in others]
         return [first, *more]
 
-    def _refuse_env(self, data: object) -> None:
+    def _refuse_foreign(self, experiment: Document) -> None:
+        """Places, and environments outside the catalog."""
+        refuse_places(experiment, self._imports)
+        data = experiment.data
         env = data.get("env") if isinstance(data, Mapping) else None
         env_id = env.get("id") if isinstance(env, Mapping) else None
         if isinstance(env_id, str):
@@ -163,10 +167,10 @@ class Tasks:
             data = {**data, "experiment": _shipped(data["experiment"])}
             document = Document(data, document.source, document.marks, document.overrides)
         experiment = data.get("experiment") if isinstance(data, dict) else None
-        refuse_places(Document(data, document.source, document.marks), self._imports)
+        refuse_places(document, self._imports)
         if isinstance(experiment, dict):
-            refuse_places(Document(experiment, document.source), self._imports)
-            self._refuse_env(experiment)
+            self._refuse_foreign(Document(experiment, document.source))
+        self._check_overrides(_changes(parse(SweepConfig, document)))
         return load_search(document, imports=self._imports)
 
     # -- runs -------------------------------------------------------------------------------------------------------
@@ -202,10 +206,16 @@ class Tasks:
         ensure_worker(self._workspace)
         return run.id
 
-    def _check_overrides(self, overrides: Sequence[str]) -> None:
-        changed = apply_overrides({}, overrides, SOURCE)
-        refuse_places(changed, self._imports)
-        self._refuse_env(changed.data)
+    def _check_overrides(self, overrides: Iterable[str]) -> None:
+        for change in overrides:  # one by one: a later one hides none of those before
+            self._refuse_foreign(apply_overrides({}, [change], SOURCE))
+
+
+def _changes(sweep: SweepConfig) -> Iterator[str]:
+    """What a sweep sets in its experiment: in all of its trials, or in those that choose it."""
+    yield from sweep.overrides
+    for path, dimension in sweep.space.items():
+        yield from (change for choice in dimension.choices or () for change in settings({path: choice}))
 
 
 def _shipped(file: str) -> object:
