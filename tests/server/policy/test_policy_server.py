@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import threading
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -142,6 +143,9 @@ def test_no_other_site_is_allowed(server, client):
         ([[1, 2, 3], [1, 2]], "observations: is not a regular array"),
         (["a", "b", "c"], "observations: must be numbers"),
         ([True, False, True], "observations: must be numbers"),
+        ([True, 0.5, 0.5], "observations: must be numbers"),
+        ([2**63, 0, 0], "observations: must be numbers of at most 64 bits"),
+        ([10**400, 0.5, 0], "observations: must be numbers of at most 64 bits"),
         ([None, 1, 2], "observations: must be numbers"),
         ({"a": 1}, "observations: must be numbers"),
         ([1e39, 0, 0], "observations: must be finite numbers that fit float32"),
@@ -156,6 +160,15 @@ def test_what_does_not_fit_is_422_and_names_the_field(client, observations, said
     assert client.act([0, 0, 0])[0] == 200  # the connection goes on
 
 
+def test_texts_take_no_more_memory_than_was_sent():
+    """Of texts NumPy would make an array in which each has the room of the longest: gigabytes of one request."""
+    tracemalloc.start()
+    with pytest.raises(BadInput, match="must be numbers"):
+        parse_request({"observations": ["a" * 50_000, *["b"] * 10_000]}, Box((3,), "float32", (-1.0,), (1.0,)), (), 16)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -163,6 +176,11 @@ def test_what_does_not_fit_is_422_and_names_the_field(client, observations, said
         (b"{", 400),
         (b"[" * 100_000, 400),
         (b'{"observations": [NaN, 0, 0]}', 400),
+        *(
+            (b'{"observations": ' + b"[" * deep + inner + b"]" * deep + b"}", 422)
+            for deep in (33, 65)
+            for inner in (b"", b"1")
+        ),
         (b'{"observations": [Infinity, 0, 0]}', 400),
         (b"\xff\xfe", 400),
         (b"[]", 422),

@@ -99,13 +99,19 @@ def _range(space: Leaf) -> tuple[int, int | np.ndarray]:
 
 def _numbers(given: object, field: str) -> np.ndarray:
     try:
-        numbers = np.asarray(given)
-    except (ValueError, OverflowError) as error:
+        # As objects first: of texts NumPy would make an array in which each has the room of the longest.
+        values = np.asarray(given, dtype=object)
+    except ValueError as error:
         raise BadInput(f"{field}: is not a regular array") from error
-    if numbers.dtype.kind not in "iuf" or not numbers.size:
-        what = "is empty" if not numbers.size else "must be numbers"
-        raise BadInput(f"{field}: {what}")
-    return numbers
+    if not values.size:
+        raise BadInput(f"{field}: is empty")
+    kinds = set(map(type, values.reshape(-1)))
+    if not kinds <= {int, float}:
+        raise BadInput(f"{field}: {'is not a regular array' if list in kinds else 'must be numbers'}")
+    try:
+        return values.astype(np.float64 if float in kinds else np.int64)
+    except OverflowError as error:
+        raise BadInput(f"{field}: must be numbers of at most 64 bits") from error
 
 
 def _rows(array: np.ndarray, space: Leaf, field: str) -> int | None:
