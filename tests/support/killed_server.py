@@ -314,5 +314,5 @@ CHANGES = {
         "POST", "/runs/trained/export", {"formats": []}, (202,), _operated_once, ("accepted", "spawned", "done"), True
     ),
     "add a token": Change("POST", "/tokens", {"name": "robot"}, (201, 409), _one_token, ("accepted", "done")),
-    "revoke a token": Change("DELETE", "/tokens/nobody", b"", (422,), points=("accepted", "done")),
+    "revoke a token": Change("DELETE", "/tokens/nobody", b"", (404,), points=("accepted", "done")),
 }

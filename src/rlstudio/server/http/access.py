@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
@@ -77,7 +76,7 @@ class Access:
         )
 
     def end_session(self, cookies: str | None) -> None:
-        self.sessions.end(self._cookie_value(cookies))
+        self.sessions.end(self.cookie_value(cookies))
 
     def _bearer(self, secret: str) -> Caller | None:
         # Looked up by its SHA-256, whose bits a caller cannot steer: no comparison tells how much of a guess was right.
@@ -90,7 +89,7 @@ class Access:
         return None if token is None else Caller(token.name, token.role)
 
     def _by_session(self, cookies: str | None) -> Caller | None:
-        value = self._cookie_value(cookies)
+        value = self.cookie_value(cookies)
         session = self.sessions.find(value)
         if session is None:
             return None
@@ -99,9 +98,11 @@ class Access:
             return None
         return Caller(session.name, session.role)
 
-    def _cookie_value(self, cookies: str | None) -> str:
-        try:
-            morsel = SimpleCookie(cookies or "").get(self.cookie)
-        except CookieError:
-            return ""
-        return "" if morsel is None else morsel.value[:LONGEST_CREDENTIAL]
+    def cookie_value(self, cookies: str | None) -> str:
+        """Of the cookie of this server. Others of this host name leave theirs beside it, and http.cookies gives up
+        all of them over one that it cannot read."""
+        for part in (cookies or "").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == self.cookie:
+                return value[:LONGEST_CREDENTIAL]
+        return ""

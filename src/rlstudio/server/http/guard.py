@@ -99,6 +99,7 @@ class Guard:
             self._check_site(scope, heads)
             caller = self._check_caller(scope, heads)
             scope.setdefault("state", {})["caller"] = caller
+            self._leave_own_cookie(scope, heads)
             body = await self._body(
                 scope, heads, receive, self._limits.public_body if caller is None else self._limits.body
             )
@@ -183,6 +184,13 @@ class Guard:
                 closes=True,
             )
         return caller
+
+    def _leave_own_cookie(self, scope: Scope, heads: Heads) -> None:
+        """What is below parses cookies of every request, and over 16 kB of backslashes for a second (CVE-2024-7592)."""
+        value = self._access.cookie_value(heads.one("Cookie"))
+        others = [pair for pair in scope["headers"] if pair[0] != b"cookie"]
+        own = [(b"cookie", f"{self._access.cookie}={value}".encode("latin-1"))] if value else []
+        scope["headers"] = others + own
 
     async def _body(self, scope: Scope, heads: Heads, receive: Receive, most: int) -> bytes:
         if scope["method"] in BODILESS:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlstudio.core.errors import UnknownName
 from rlstudio.server.http.callers import Actor, Reader
+from rlstudio.server.http.problems import RequestRefused
 from rlstudio.server.http.records.audit import AuditLog
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.tokens import MOST_DAYS, Tokens
@@ -70,7 +73,10 @@ def account_routes(prefix: str, tokens: Tokens, audit: AuditLog) -> APIRouter:
     @router.delete("/tokens/{name}", status_code=204)
     def revoke_token(caller: Actor, name: str) -> None:
         """From its next request on, the token is refused."""
-        tokens.revoke(name)
+        try:
+            tokens.revoke(name)
+        except UnknownName as error:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, str(error)) from error
 
     @router.get("/audit")
     def list_changes(caller: Reader, limit: Annotated[int, Query(ge=1, le=MOST_ITEMS)] = 200) -> AuditRows:
