@@ -161,6 +161,7 @@ def test_an_etag_is_sent_as_if_match():
         (problem(412, "run x: has changed"), errors.Conflict, "run x: has changed"),
         (problem(422, "metric: unknown", error="UnknownName"), errors.UnknownName, "metric: unknown"),
         (problem(422, "two\nlines"), UserError, "two lines"),
+        (problem(401, "Authorization: expected `Bearer TOKEN`"), NotAllowed, f"server {URL}: the token is not known"),
         (problem(403, "token t: has the role read, this needs act"), NotAllowed, "token t: has the role read"),
         (problem(507, "the disk is full"), errors.StorageError, "the disk is full"),
         (problem(500, "defect 4711"), errors.RLStudioError, "defect 4711"),

@@ -41,9 +41,12 @@ def refusal(status: int, body: bytes, server: str) -> RLStudioError:
     """The exception for an answer that is none of success."""
     problem = _problem(body)
     detail = problem.get("detail")
+    if status == HTTPStatus.UNAUTHORIZED:  # what the server says is for who writes requests by hand
+        return NotAllowed(
+            f"server {server}: the token is not known there, has expired or was revoked; who runs the server gives out"
+            " another"
+        )
     if not isinstance(detail, str) or not detail:
-        if status == HTTPStatus.UNAUTHORIZED:
-            return NotAllowed(f"server {server}: the token is not known there, has expired or was revoked")
         return ServerUnreachable(f"server {server}: answered {status}, and not as RLStudio does; is it the right port?")
     kind = _BY_NAME.get(str(problem.get("error"))) or _BY_STATUS.get(status)
     if kind is None:

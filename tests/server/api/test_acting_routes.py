@@ -66,6 +66,8 @@ def test_validate_only_says_what_is_wrong_by_field(api):
     assert bad.json["problems"] == [
         {"field": "train.clipp", "message": "unknown key; did you mean clip?", "line": 4, "column": 3}
     ]
+    twice = api.post("/experiments", {"yaml": "name: a\nname: b\n", "validate_only": True}).json["problems"]
+    assert twice == [{"field": "", "message": "duplicate key 'name'; first given on line 1", "line": 2, "column": 1}]
     launched = api.post("/experiments", {"config": experiment(nonsense=1)})
     assert launched.status == 422
     assert launched.json["problems"][0]["field"] == "nonsense"
@@ -103,6 +105,34 @@ def test_an_experiment_names_no_place_and_no_code(api):
             assert not answer.json["ok"], (section, value)
             assert answer.json["problems"][0]["field"].startswith(section), answer.json
     assert api.service.looking.count() == len(api.service.looking.entries())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("env.id", "NoSuchEnv-v0"),
+        ("env.id", "os:PathLike"),
+        ("env", {"id": "os:PathLike"}),
+        ("env.kwargs.file", "a/b"),
+        ("env.kwargs", {"xml_file": "/etc/passwd"}),
+        ("resources", {"backend": "ray", "address": "10.0.0.1:6379"}),
+    ],
+)
+def test_what_a_sweep_changes_names_no_place_either(api, field, value):
+    """In all of its trials, in some of them, or in none that is left."""
+    harmless = {"train.lr": {"choices": [0.1]}}
+    change = f"{field}={json.dumps(value)}"
+    for sweep in (
+        {"space": {field: {"choices": [value]}}},
+        {"space": harmless, "overrides": [change]},
+        {"space": harmless, "overrides": [change, f"{field}=null"]},
+    ):
+        whole = {"name": "s", "trials": 1, "experiment": experiment(), **sweep}
+        answer = api.post("/sweeps", {"config": whole, "validate_only": True})
+        assert answer.status == 200
+        assert not answer.json["ok"], sweep
+        reasons = "over HTTP", "catalog", "not allowed when the server was started"
+        assert any(reason in str(answer.json["problems"]) for reason in reasons), answer.json
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
@@ -161,6 +191,17 @@ def test_asking_again_with_the_key_is_no_conflict(api, store):
     assert api.ask("GET", f"/runs/{run.id}").status == 404
 
 
+def test_where_a_run_was_started_stays_with_the_server(api, store):
+    words = ["/usr/bin/rlctl", "launch", "-f", "/home/ada/work/x.yaml", "env.id=ALE/Pong-v5"]
+    code = {"rlstudio": {"root": "/home/ada/rlstudio"}}
+    run = store.create(request(lineage={"directory": "/home/ada/work", "command": words, "code": code}))
+    store.annotate(run.id, note="as in /data/old/run")  # what its user wrote stays as it is
+    shown = api.get(f"/runs/{run.id}")
+    assert shown["lineage"]["command"] == [".../rlctl", "launch", "-f", ".../x.yaml", "env.id=ALE/Pong-v5"]
+    assert shown["note"] == "as in /data/old/run"
+    assert "/home/ada" not in json.dumps(shown)
+
+
 def test_the_queue_takes_the_order_that_is_asked_for(api, store):
     ids = [store.create(request(name="ordered")).id for _ in range(3)]
     wanted = [ids[2], ids[0], ids[1]]
@@ -170,6 +211,16 @@ def test_the_queue_takes_the_order_that_is_asked_for(api, store):
         assert [row["position"] for row in rows] == list(range(1, len(rows) + 1))
     ended = in_state(store, S.COMPLETED)
     assert api.post("/queue/order", {"ids": [ended.id]}).status == 409
+
+
+def accepted(api, path, **asked):
+    """One of the two before it may not be quite gone yet."""
+    until = time.monotonic() + PATIENCE
+    while (answer := api.post(path, **asked)).status == 503:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert answer.status == 202, answer
+    return answer.json["id"]
 
 
 def ended(api, operation):
@@ -197,6 +248,15 @@ def test_a_promotion_is_judged_in_a_process_of_its_own(api, tmp_path):
     assert refused["state"] == "failed"
     assert refused["result"]["verdict"]["promote"] is False
     assert api.get("/models/toy")["production"] == 1
+    by_etag = {"body": {**asked, "what": "toy:2", "to": "staging"}, "Idempotency_Key": "by-etag"}
+    assert api.post("/models/toy/promote", If_Match='"0-1"', **by_etag).status == 412
+    assert api.post("/models/new/promote", {"what": "new:1"}, If_Match='"0-1"').status == 412
+    seen = f'"{api.get("/models/toy")["etag"]}"'
+    staged = accepted(api, "/models/toy/promote", If_Match=seen, **by_etag)
+    assert ended(api, staged)["result"]["stage"] == "staging"
+    assert api.get("/models/toy")["etag"] not in seen
+    assert accepted(api, "/models/toy/promote", If_Match=seen, **by_etag) == staged
+    assert api.post("/models/toy/promote", asked, If_Match=seen).status == 412
     assert api.post("/models/toy/rollback").status == 409
     assert api.post("/models/other/promote", asked).status == 422
     assert api.post("/models/toy/promote", {**asked, "settings": {"nonsense": 1}}).status == 422

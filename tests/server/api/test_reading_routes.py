@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import subprocess
@@ -12,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from rlstudio.cli.app import main
+from rlstudio.control.store.pages import SORTABLE
 from rlstudio.control.store.records import RunRequest
 from rlstudio.server.api.routers import PREFIX
 from rlstudio.server.api.routes.measured import metrics_csv, metrics_csv_of_runs
 from support.api_world import api_over, quoted
 from support.path_vectors import TEXTS
 from support.reading_world import tree
+
+NUMBERS = ("seed", "epoch", "env_steps", "eval_return", "train_return", "priority")
 
 
 def printed(capsys, *words):
@@ -145,6 +149,21 @@ def test_pages_neither_repeat_nor_miss_a_run_while_others_appear(api, world):
         assert known <= set(rows) if sort != "-id" else known == set(rows)
 
 
+def test_a_forged_cursor_is_refused(api):
+    def forged(*parts):
+        return quoted(base64.urlsafe_b64encode(json.dumps(parts).encode()).decode())
+
+    for sort in SORTABLE:
+        for value in (2**63, -(2**80), 1e308, float("nan"), float("inf"), True, [], {}):
+            assert api.ask("GET", f"/runs?sort={sort}&cursor={forged(sort, value, 'x')}").status == 422, (sort, value)
+        for word in ("a", "\ud800", "\0"):
+            answer = api.ask("GET", f"/runs?sort={sort}&cursor={forged(sort, word, word)}")
+            assert answer.status == (422 if sort in NUMBERS else 200), (sort, word)
+        assert api.ask("GET", f"/runs?sort={sort}&cursor={forged(sort, None, 3)}").status == 422
+        assert api.ask("GET", f"/runs?sort={sort}&cursor={forged(sort, None, 'x')}").status == 200
+        assert "sorted by 'age'" in api.ask("GET", f"/runs?sort={sort}&cursor={forged('age', 1, 'x')}").json["detail"]
+
+
 def test_filters_and_orders_agree_with_python(api, world):
     rows = api.get("/runs?limit=500")["items"]
     for query, keep in {
@@ -191,13 +210,35 @@ def test_a_series_goes_on_from_its_cursor(api, world):
     assert api.get(f"/runs/{run}/series?after=forged")["complete"]
 
 
-def test_problems_say_which_field(api):
+def test_a_piece_of_a_log_ends_with_a_whole_letter(api, world):
+    text = "a█é🙂" * 20
+    api.service.looking.folder(world.trained_folder_only).log_path.write_text(text)
+    for limit in (1, 4, 5, 6, 7, 100):
+        read, offset = "", 0
+        while (piece := api.get(f"/runs/{world.trained_folder_only}/log?offset={offset}&limit={limit}"))["text"]:
+            read, offset = read + piece["text"], piece["end"]
+        assert (read == text) == (limit >= 4), limit
+        assert offset == len(text.encode())
+    half = text.encode()[:-2]  # the run is in the middle of writing it
+    api.service.looking.folder(world.trained_folder_only).log_path.write_bytes(half)
+    piece = api.get(f"/runs/{world.trained_folder_only}/log?offset=0")
+    assert (piece["text"], piece["end"]) == (text[:-1], len(half) - 2)
+
+
+def test_problems_say_which_field(api, world):
     answer = api.ask("GET", "/runs?limit=0")
     assert answer.status == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json["problems"][0]["field"] == "limit"
-    for query in ("sort=colour", "state=asleep", "cursor=abc"):
-        answer = api.ask("GET", f"/runs?{query}")
+    series = f"/runs/{world.queued}/series"
+    for path, query in (
+        ("/runs", "sort=colour"),
+        ("/runs", "state=asleep"),
+        ("/runs", "cursor=abc"),
+        (series, "from=nan"),
+        (series, "to=inf"),
+    ):
+        answer = api.ask("GET", f"{path}?{query}")
         assert answer.status == 422
         assert query.partition("=")[0] in answer.json["detail"]
 

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, and_, false, func, or_, select
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.moves import EVERY_RUN
 from rlstudio.control.store.records import RunRow
-from rlstudio.control.store.schema import runs
+from rlstudio.control.store.schema import Words, runs
 from rlstudio.core.errors import UserError, suggest
 from rlstudio.core.run_state import OWNED
 
@@ -39,6 +39,7 @@ SORTABLE = (
 """Columns that a list may be sorted by."""
 
 Value = str | int | float | None
+LARGEST = 2**63
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,14 @@ class RunOrder:
 
     def __str__(self) -> str:
         return f"{'-' if self.descending else ''}{self.field}"
+
+    def takes(self, value: object) -> bool:
+        """Whether a run can have this value in the column that the list is sorted by."""
+        if value is None:
+            return True
+        if isinstance(runs.c[self.field].type, Words):
+            return isinstance(value, str)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST  # so no NaN
 
     def sorted(self, rows: Collection[Any], value: Any) -> list[Any]:
         """In Python what the database does, for runs that it does not have. `value(row)` gives a `RowPlace`."""

@@ -49,18 +49,18 @@ def _finite(value: object) -> object:
 
 def run_row(entry: Entry, references: References) -> Document:
     """A run as `rlctl ls --json` has it, with its handle and ETag."""
-    return {**entry_document(entry), "handle": references.handle(entry.id), "etag": etag_of(entry)}
+    document = entry_document(entry)
+    document["message"] = without_paths(document["message"])
+    return {**document, "handle": references.handle(entry.id), "etag": etag_of(entry)}
 
 
-def without_places(document: Mapping[str, Any]) -> Document:
-    """Where a file lies is the server's own business."""
-    return {
-        name: [without_places(inner) for inner in value]
-        if isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value)
-        else value
-        for name, value in document.items()
-        if name not in ("path", "log")
-    }
+def without_places(value: Any) -> Any:
+    """Where a file lies is the server's own business: of a path in a text its last part stays."""
+    if isinstance(value, Mapping):
+        return {name: without_places(inner) for name, inner in value.items() if name not in ("path", "log")}
+    if isinstance(value, list | tuple):
+        return [without_places(inner) for inner in value]
+    return without_paths(value) if isinstance(value, str) else value
 
 
 @contextmanager

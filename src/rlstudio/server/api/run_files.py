@@ -32,4 +32,16 @@ def log_piece(entry: Entry, offset: int, limit: int) -> Document:
     with folder.open(name) as file:
         file.seek(start)
         data = file.read(limit)
+    whole = _whole_letters(data)
+    data = whole if whole or len(data) < limit else data  # a limit of less than a letter goes on all the same
     return {"text": data.decode(errors="backslashreplace"), "offset": start, "end": start + len(data)}
+
+
+def _whole_letters(data: bytes) -> bytes:
+    """Without the first bytes of a letter whose others come with the next piece, or are not written yet."""
+    for back, byte in enumerate(reversed(data[-3:]), start=1):
+        if byte >= 0b1100_0000:  # the first of 2, 3 or 4
+            return data if back >= 2 + (byte >= 0b1110_0000) + (byte >= 0b1111_0000) else data[:-back]
+        if byte < 0b1000_0000:
+            break
+    return data

@@ -111,4 +111,5 @@ class RunWatch:
     def _more_log(self, offset: int) -> Iterator[Encoded]:
         start = offset if offset <= self._log_size else 0
         piece = log_piece(self._entry, start, MOST_LOG)
-        yield encode_event("log", encoded({"run": self.id, **piece})), int(piece["end"])
+        if piece["text"]:
+            yield encode_event("log", encoded({"run": self.id, **piece})), int(piece["end"])

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
+from pydantic import FiniteFloat
 
 from rlstudio.control.runs.looking.curve_documents import group_document
 from rlstudio.control.runs.looking.measured import measured_groups
@@ -54,8 +55,8 @@ def series(
     ref: Ref,
     names: Listed = "",
     points: Points = 500,
-    start: Annotated[float | None, Query(alias="from", description="First step, or second since 1970.")] = None,
-    to: Annotated[float | None, Query(description="Last step, or second.")] = None,
+    start: Annotated[FiniteFloat | None, Query(alias="from", description="First step, or second since 1970.")] = None,
+    to: Annotated[FiniteFloat | None, Query(description="Last step, or second.")] = None,
     x: Literal["env_steps", "time"] = "env_steps",
     after: Annotated[str, Query(max_length=100, description="`next` of an earlier answer: only what is new.")] = "",
 ) -> Response:

@@ -26,7 +26,7 @@ from rlstudio.server.api.routes.steering import IfMatch, wanted_etag
 from rlstudio.server.api.schemas import OperationSchema
 from rlstudio.server.api.service import Served, Service
 from rlstudio.server.api.work.bundles import tar_pieces
-from rlstudio.server.http.callers import Actor, Reader
+from rlstudio.server.http.callers import Actor, Caller, Reader
 
 router = APIRouter(tags=["models"])
 TAR: dict[int | str, dict[str, Any]] = {
@@ -99,7 +99,7 @@ class PromoteBody(Body):
 
 
 @router.post("/models/{name}/promote", status_code=HTTPStatus.ACCEPTED, response_model=OperationSchema)
-def promote(caller: Actor, service: Served, name: ModelName, body: PromoteBody) -> Response:
+def promote(caller: Actor, service: Served, name: ModelName, body: PromoteBody, if_match: IfMatch = None) -> Response:
     """Put a trained policy into a stage; into production only if it is better. An operation: its result is the version
     with every number of the verdict."""
     check_model(name)
@@ -113,7 +113,27 @@ def promote(caller: Actor, service: Served, name: ModelName, body: PromoteBody) 
     parse(PromotionConfig, body.settings, "settings")
     refuse_empty_reason(body.force)
     arguments = {**body.model_dump(), "what": what, "model": name}
+    etag = wanted_etag(if_match)
+    if etag is not None:
+        production = _seen_in_production(service, caller, name, etag)
+        if body.if_current is None:  # its process begins later, and looks again
+            arguments["if_current"] = production
     return begun(service, caller, "promote", arguments)
+
+
+def _seen_in_production(service: Service, caller: Caller, name: str, etag: str) -> int:
+    """The version that was in production in the state that the caller looked at; 0: none was."""
+    versions = [version for version in Releases(service.looking).versions() if version.model == name]
+    # As it was when this was first asked: a version that the same request has registered since is no reason.
+    now = f"{_in_production(versions)} {models_etag(versions) if versions else ''}"
+    production, _, seen = caller.remember(now).partition(" ")
+    if etag != seen:
+        raise Changed(f"model {name}: has changed since it was looked at")
+    return int(production)
+
+
+def _in_production(versions: list[Version]) -> int:
+    return next((version.version for version in versions if version.stage == Stage.PRODUCTION), 0)
 
 
 class RollbackBody(Body):

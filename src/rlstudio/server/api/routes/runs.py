@@ -77,11 +77,9 @@ def show_run(caller: Reader, service: Served, ref: Ref) -> Response:
 def whole_run(service: Service, entry: Entry) -> Document:
     lineage = lineage_document(service.looking, entry)
     document = whole_document(entry, service.listing.references())
-    return {
-        **without_places(document),
-        "etag": etag_of(entry),
-        **{part: lineage[part] for part in ("lineage", "relatives", "history")},
-    }
+    said = {name: document[name] for name in ("tags", "note")} if entry.run is not None else {}  # by its user
+    more = {part: lineage[part] for part in ("lineage", "relatives", "history")}
+    return {**without_places({**document, **more}), **said, "etag": etag_of(entry)}
 
 
 def _cursor(place: RowPlace | None, order: RunOrder) -> str | None:
@@ -99,8 +97,8 @@ def _place(cursor: str, order: RunOrder) -> RowPlace | None:
         sort, value, run_id = json.loads(text)
     except (binascii.Error, ValueError, TypeError, RecursionError):
         sort, value, run_id = None, None, None
-    if not isinstance(run_id, str) or not isinstance(value, str | int | float | None) or isinstance(value, bool):
-        raise UserError("cursor: is not a `next_cursor` of this list; leave it out to begin at the first page")
-    if sort != str(order):
+    if isinstance(run_id, str) and isinstance(sort, str) and sort != str(order):
         raise UserError(f"cursor: is of a list that is sorted by {sort!a}, not by {order}; begin at the first page")
+    if not isinstance(run_id, str) or not order.takes(value):
+        raise UserError("cursor: is not a `next_cursor` of this list; leave it out to begin at the first page")
     return RowPlace(value, run_id)
