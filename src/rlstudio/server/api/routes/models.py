@@ -115,19 +115,19 @@ def promote(caller: Actor, service: Served, name: ModelName, body: PromoteBody, 
     arguments = {**body.model_dump(), "what": what, "model": name}
     etag = wanted_etag(if_match)
     if etag is not None:
-        production = _seen_in_production(service, caller, name, etag)
+        production = _expected_production(service, caller, name, etag)
         if body.if_current is None:  # its process begins later, and looks again
             arguments["if_current"] = production
     return begun(service, caller, "promote", arguments)
 
 
-def _seen_in_production(service: Service, caller: Caller, name: str, etag: str) -> int:
+def _expected_production(service: Service, caller: Caller, name: str, etag: str) -> int:
     """The version that was in production in the state that the caller looked at; 0: none was."""
     versions = [version for version in Releases(service.looking).versions() if version.model == name]
     # As it was when this was first asked: a version that the same request has registered since is no reason.
     now = f"{_in_production(versions)} {models_etag(versions) if versions else ''}"
-    production, _, seen = caller.remember(now).partition(" ")
-    if etag != seen:
+    production, _, first = caller.remember(now).partition(" ")
+    if etag != first:
         raise Changed(f"model {name}: has changed since it was looked at")
     return int(production)
 

@@ -77,9 +77,9 @@ def show_run(caller: Reader, service: Served, ref: Ref) -> Response:
 def whole_run(service: Service, entry: Entry) -> Document:
     lineage = lineage_document(service.looking, entry)
     document = whole_document(entry, service.listing.references())
-    said = {name: document[name] for name in ("tags", "note")} if entry.run is not None else {}  # by its user
+    labels = {name: document[name] for name in ("tags", "note")} if entry.run is not None else {}  # by its user
     more = {part: lineage[part] for part in ("lineage", "relatives", "history")}
-    return {**without_places({**document, **more}), **said, "etag": etag_of(entry)}
+    return {**without_places({**document, **more}), **labels, "etag": etag_of(entry)}
 
 
 def _cursor(place: RowPlace | None, order: RunOrder) -> str | None:
