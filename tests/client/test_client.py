@@ -6,6 +6,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from rlstudio.cli.remote.releases import promote
 from rlstudio.client import Client, NotAllowed, ServerUnreachable
 from rlstudio.client.address import ServerAddress
 from rlstudio.client.events import parse_events
@@ -199,6 +200,19 @@ def test_what_an_operation_comes_to_is_waited_for_and_its_failure_is_raised():
     assert result == {"version": 2, "download": "/api/v1/operations/7/download"}
     with pytest.raises(errors.GateFailed, match="gate: 3 < 5"):
         server.client.finished(failed)
+
+
+def test_a_promotion_that_is_refused_ends_as_here_with_its_numbers(capsys):
+    begun = {"id": "7", "kind": "promote", "state": "running", "result": None, "error": None}
+    verdict = {"promote": False, "reason": "3 < 5"}
+    judged = {"name": "m:2", "stage": "none", "verdict": verdict}
+    refused = problem(409, "model m:2: not promoted: 3 < 5", error="GateFailed")[1]
+    server = Server((202, begun), (200, {**begun, "state": "failed", "result": judged, "error": refused}))
+    options = dict.fromkeys(("if_current", "min_return", "max_std", "worst_return", "force"))
+    with pytest.raises(errors.GateFailed, match="model m:2: not promoted: 3 < 5") as raised:
+        promote(server.client, "m:2", "", "production", "last", margin=0.0, alpha=0.05, budget=9, json=True, **options)
+    assert raised.value.exit_code == 7
+    assert json.loads(capsys.readouterr().out) == judged
 
 
 def test_a_run_is_waited_for_until_it_neither_runs_nor_waits():

@@ -29,7 +29,7 @@ EVERY = {
     for name, member in vars(group).items()
     if inspect.isfunction(member) and not name.startswith("_")
 }
-OTHERWISE = {"close", "stream", "finished", "download", "understood"}
+OTHERWISE = {"close", "stream", "ended", "finished", "download", "understood"}
 """They send nothing of their own, or do not end; `test_client.py` and the story have them."""
 
 

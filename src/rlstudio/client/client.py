@@ -146,6 +146,14 @@ class Client:
     def finished(self, operation: OperationDocument, seconds: float | None = None) -> dict[str, Any]:
         """The result of an operation, once there is one, with the `download` that it may have made; what it failed with
         is raised."""
+        operation = self.ended(operation, seconds)
+        if operation["state"] == "failed":
+            raise of_problem(operation.get("error") or {}, self.address)
+        made = {"download": operation["download"]} if "download" in operation else {}
+        return {**(operation.get("result") or {}), **made}
+
+    def ended(self, operation: OperationDocument, seconds: float | None = None) -> OperationDocument:
+        """An operation as it ended. A promotion that was refused has a `result` too: the numbers it rests on."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = FIRST_POLL
         while operation["state"] == "running":
@@ -156,10 +164,7 @@ class Client:
             self._connection.pause(pause)
             pause = min(pause * 1.5, LONGEST_POLL)
             operation = self.operation(operation["id"])
-        if operation["state"] == "failed":
-            raise of_problem(operation.get("error") or {}, self.address)
-        made = {"download": operation["download"]} if "download" in operation else {}
-        return {**(operation.get("result") or {}), **made}
+        return operation
 
     def download(self, path: str, target: Path) -> Path:
         """A file that an answer names by its path on the server (`download`)."""

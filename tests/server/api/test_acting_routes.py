@@ -70,7 +70,7 @@ def test_validate_only_says_what_is_wrong_by_field(api):
     assert twice == [{"field": "", "message": "duplicate key 'name'; first given on line 1", "line": 2, "column": 1}]
     launched = api.post("/experiments", {"config": experiment(nonsense=1)})
     assert launched.status == 422
-    assert launched.json["problems"][0]["field"] == "nonsense"
+    assert (launched.json["problems"][0]["field"], launched.json["error"]) == ("nonsense", "ConfigError")
     for body in (
         {},
         {"config": {}, "preset": "ppo/cartpole"},
@@ -245,7 +245,7 @@ def test_a_promotion_is_judged_in_a_process_of_its_own(api, tmp_path):
     assert done["state"] == "done", done
     assert done["result"]["stage"] == "production"
     refused = ended(api, api.post("/models/toy/promote", {**asked, "what": "toy:2"}).json["id"])
-    assert refused["state"] == "failed"
+    assert (refused["state"], refused["error"]["error"]) == ("failed", "GateFailed")
     assert refused["result"]["verdict"]["promote"] is False
     assert api.get("/models/toy")["production"] == 1
     by_etag = {"body": {**asked, "what": "toy:2", "to": "staging"}, "Idempotency_Key": "by-etag"}

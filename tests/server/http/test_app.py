@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi import APIRouter
 
+from rlstudio.client.refusals import refusal
 from rlstudio.core.errors import CheckpointError, Conflict, RunNotFound, StorageError, UserError
 from rlstudio.server.http.app import decisions
 from rlstudio.server.http.callers import PUBLIC, Actor, Reader
@@ -103,17 +104,20 @@ def test_every_route_and_method_has_a_decision_or_the_application_is_not_made(ap
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "detail"),
+    ("name", "status", "error", "detail"),
     [
-        ("user", 422, "train.lr: .../config.yaml is wrong"),
-        ("missing", 404, "no run x"),
-        ("conflict", 409, "run x: is COMPLETED"),
-        ("disk", 507, ".../x: the disk is full"),
-        ("checkpoint", 409, ".../model.safetensors: sha256 differs"),
+        ("user", 422, "UserError", "train.lr: .../config.yaml is wrong"),
+        ("missing", 404, "RunNotFound", "no run x"),
+        ("conflict", 409, "Conflict", "run x: is COMPLETED"),
+        ("disk", 507, "StorageError", ".../x: the disk is full"),
+        ("checkpoint", 409, "CheckpointError", ".../model.safetensors: sha256 differs"),
     ],
 )
-def test_errors_are_problem_documents_without_paths(app, name, status, detail):
+def test_errors_are_problem_documents_without_paths(app, name, status, error, detail):
     answer = ask(app, "GET", f"/api/v1/raise/{name}")
+    assert answer.json["error"] == error
+    told = refusal(answer.status, answer.body, "http://127.0.0.1:8710")  # the client raises what it is locally
+    assert (type(told).__name__, str(told)) == (error, detail)
     assert answer.headers["content-type"] == "application/problem+json"
     assert (answer.status, answer.json["status"], answer.json["detail"]) == (status, status, detail)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlstudio.cli.remote.selection import of_word
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.client import Client
-from rlstudio.core.errors import GateFailed, UnknownName, UserError
+from rlstudio.core.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
     from rlstudio.delivery.bundle import Bundle
@@ -70,11 +70,11 @@ def promote(
         force=force,
         settings=settings,
     )
-    release = client.finished(operation)
-    verdict = release.get("verdict")
-    if verdict is not None and not verdict["promote"]:
-        print_release(release, json, f"{release['name']} stays in stage {release['stage']}")
-        raise GateFailed(f"{release['name']}: not promoted: {verdict['reason']}")
+    ended = client.ended(operation)
+    refused = ended.get("result") if ended["state"] == "failed" else None
+    if refused is not None:  # judged and not promoted
+        print_release(refused, json, f"{refused['name']} stays in stage {refused['stage']}")
+    release = client.finished(ended)
     print_release(release, json, f"{release['name']} is in {release['stage']}")
 
 

@@ -11,7 +11,7 @@ from typing import NotRequired, TypedDict
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from rlstudio.core.errors import (
@@ -59,6 +59,7 @@ class ProblemDocument(BaseModel):
     status: int
     detail: str
     problems: list[dict[str, str | int]] = []
+    error: str = Field("", description="What it is called in Python and where commands have an exit code for it.")
 
 
 class RequestRefused(Exception):
@@ -72,15 +73,18 @@ class RequestRefused(Exception):
         *,
         closes: bool = False,
         headers: Mapping[str, str] | None = None,
+        error: str = "",
     ) -> None:
         super().__init__(detail)
+        self.error = error  # the class of ours that it is
         self.status, self.detail, self.problems, self.closes = HTTPStatus(status), detail, list(problems), closes
         self.headers = dict(headers or {})
 
     def document(self) -> dict[str, object]:
         listed: dict[str, object] = {"problems": self.problems} if self.problems else {}
         kind = {"type": "about:blank", "title": self.status.phrase, "status": int(self.status)}
-        return {**kind, "detail": _printable(self.detail)[:LONGEST_DETAIL], **listed}
+        named = {"error": self.error} if self.error else {}
+        return {**kind, "detail": _printable(self.detail)[:LONGEST_DETAIL], **listed, **named}
 
     def response(self) -> Response:
         headers = dict(self.headers)
@@ -104,7 +108,8 @@ def refusal_of(error: Exception) -> RequestRefused | None:
             return RequestRefused(error.status_code, str(error.detail), headers=error.headers)
         case RLStudioError():
             status = next(status for kind, status in STATUS_OF if isinstance(error, kind))
-            return RequestRefused(status, without_paths(str(error)))
+            name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == RLStudioError.__module__)
+            return RequestRefused(status, without_paths(str(error)), error=name)
         case _:
             return None
 

@@ -29,7 +29,7 @@ def main(runs_dir: Path, operation: str) -> None:
         ended = makers[asked["kind"]](workspace, folder, operation, names, **asked["arguments"])
     except (Exception, SystemExit) as error:
         refused = refusal(error)
-        ended = {"state": "failed", "error": problem(refused["status"], refused["detail"], refused["problems"])}
+        ended = {"state": "failed", "error": problem(**refused)}
     folder.replace(f"{operation}.json", encoded({**begun, **ended}))
 
 
@@ -64,7 +64,7 @@ def _promote(
         failed = refusal(refused)
         return {
             "state": "failed",
-            "error": problem(failed["status"], failed["detail"]),
+            "error": problem(**failed),
             "result": release_document(refused.version, refused.verdict),
         }
     return {"state": "done", "result": release_document(release.version, release.verdict)}

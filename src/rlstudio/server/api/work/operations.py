@@ -140,6 +140,6 @@ class Operations:
 _SOON = {"Retry-After": "2"}
 
 
-def problem(status: int, detail: str, problems: Sequence[object] = ()) -> dict[str, Any]:
+def problem(status: int, detail: str, problems: Sequence[object] = (), error: str = "") -> dict[str, Any]:
     """What failed, as the answer to a request would say it."""
-    return RequestRefused(status, detail, list(problems)).document()  # type: ignore[arg-type]
+    return RequestRefused(status, detail, list(problems), error=error).document()  # type: ignore[arg-type]

@@ -21,10 +21,15 @@ def refusal(error: BaseException) -> dict[str, Any]:
         refused = refusal_of(error)
         if refused is not None:
             problems = problems_of(error) if isinstance(error, ConfigError) else refused.problems
-            return {"status": int(refused.status), "detail": refused.detail, "problems": problems}
+            return {
+                "status": int(refused.status),
+                "detail": refused.detail,
+                "problems": problems,
+                "error": refused.error,
+            }
     traceback.print_exception(error, file=sys.stderr)
     detail = f"{type(error).__name__}: {message_of(error)}"
-    return {"status": int(HTTPStatus.UNPROCESSABLE_ENTITY), "detail": detail, "problems": []}
+    return {"status": int(HTTPStatus.UNPROCESSABLE_ENTITY), "detail": detail, "problems": [], "error": ""}
 
 
 def problems_of(error: RLStudioError | RequestRefused) -> list[dict[str, object]]:

@@ -67,7 +67,7 @@ class Workbench:
         if "refused" in reply:
             refused = reply["refused"]
             problems: list[FieldProblem] = refused["problems"]
-            raise RequestRefused(refused["status"], refused["detail"], problems)
+            raise RequestRefused(refused["status"], refused["detail"], problems, error=refused["error"])
         return reply["result"]
 
     def close(self) -> None:
