@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,7 @@ def test_logs_tell_events_and_epochs_in_order(rlctl: Rlctl, trained: Path) -> No
     assert [line.split(" steps")[0] for line in messages if " steps  return" in line] == ["64", "128", "192"]
     assert "eval" in next(line for line in messages if line.startswith("128 steps"))
     assert messages[-1].startswith("completed")
+    assert not re.search("[0-9a-f]{13}", " ".join(lines))  # digests by their beginning
 
 
 def test_logs_as_json_lines(rlctl: Rlctl, trained: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rlstudio.core.errors import ConfigError
 from rlstudio.experiment.config.experiment import load_experiment
-from rlstudio.experiment.config.presets import FOLDER, find_preset, locate, presets
+from rlstudio.experiment.config.presets import FOLDER, described_presets, find_preset, locate, presets
 
 
 @pytest.mark.parametrize("path", presets(), ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -53,3 +53,10 @@ def test_a_config_that_needs_a_dataset_says_how_it_comes_to_be():
         assert recorded[recorded.index("--dataset") + 1] == load_experiment(path).train.dataset
         assert expert.env.id == load_experiment(path).env.id
         assert locate(cloned[3]).samefile(path)
+
+
+def test_every_preset_says_what_it_is():
+    """Also the one whose text is that of the requirement document, without a comment."""
+    described = {preset.name: preset.summary for preset in described_presets()}
+    assert described["configs/ppo/cartpole_mvp.yaml"] == "PPO on CartPole-v1"
+    assert all(described.values())

@@ -52,7 +52,8 @@ def described_sweeps() -> list[ShippedSweep]:
 def _described(path: Path) -> Preset:
     text = path.read_text()
     data = read_text(text, str(path)).data
-    return Preset(shipped_name(path), data["policy"]["algo"], data["env"]["id"], _summary(text))
+    algo, env_id = data["policy"]["algo"], data["env"]["id"]
+    return Preset(shipped_name(path), algo, env_id, _summary(text) or f"{algo.upper()} on {env_id}")
 
 
 def _summary(text: str) -> str:

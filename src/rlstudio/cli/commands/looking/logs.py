@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -38,6 +39,7 @@ LINE_METRICS = {
 KIND_ONLY = ("created", "lineage")
 """Events printed without their fields, which are the whole status or the whole origin: `show` has them."""
 
+DIGEST = re.compile(r"[0-9a-f]{64}")
 LONGEST_LINE = 1 << 16
 """Bytes of a line of output; what is longer is printed as several."""
 
@@ -146,7 +148,12 @@ def write_lines(out: Terminal, events: list[dict[str, object]], records: list[Re
 def _event_line(event: dict[str, object]) -> str:
     kind = str(event.get("kind"))
     fields = {} if kind in KIND_ONLY else {name: event[name] for name in event if name not in ("ts", "kind")}
-    return "  ".join([kind, *(f"{name}={value}" for name, value in fields.items() if value not in ("", None))])
+    return "  ".join([kind, *(f"{name}={_brief(value)}" for name, value in fields.items() if value not in ("", None))])
+
+
+def _brief(value: object) -> object:
+    """Of a sha256 its beginning, as `show` has it; `--json` has all of it."""
+    return value[:12] if isinstance(value, str) and DIGEST.fullmatch(value) else value
 
 
 def _metrics_line(records: list[Record]) -> str:
