@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlstudio.core.catalog import SINKS
-from rlstudio.core.errors import UserError
+from rlstudio.core.errors import StorageError, UserError
 from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import RunState
 from rlstudio.experiment.config.experiment import ExperimentConfig
@@ -280,3 +280,14 @@ def test_what_a_sink_has_is_read_or_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / f"{file.name}.json").parent.mkdir(parents=True)
     (tmp_path / f"{file.name}.json").write_text(text)
     assert file.read() == Sent()
+
+
+@pytest.mark.parametrize("link", ["artifacts", "artifacts/sinks"])
+def test_nothing_is_made_where_a_link_leads(tmp_path: Path, link: str) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    (run / link).parent.mkdir(parents=True)
+    outside.mkdir()
+    (run / link).symlink_to(outside)
+    with pytest.raises(StorageError, match=rf"{link}: is no real folder"):
+        SentFile(run, MlflowConfig(kind="mlflow")).lock()
+    assert list(outside.iterdir()) == []

@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from rlstudio.core.errors import StorageError
 from rlstudio.experiment.config.sections import SinkConfig
 from rlstudio.experiment.metrics.reader import opened_files
 from rlstudio.experiment.metrics.records import Record, from_line, metric_files
-from rlstudio.storage.folder import Folder, ensure_directory
+from rlstudio.storage.folder import Folder
 from rlstudio.storage.jsonl import next_line
 
 FOLDER = "artifacts/sinks"
@@ -69,7 +70,7 @@ class SentFile:
 
     def lock(self) -> int | None:
         """None while another process sends the run to the same place."""
-        ensure_directory(self.run_dir / FOLDER)
+        own_folder(self.run_dir, FOLDER)
         return self.folder.lock(f"{self.name}.lock")
 
     def read(self) -> Sent:
@@ -84,6 +85,20 @@ class SentFile:
 
     def write(self, sent: Sent) -> None:
         self.folder.replace(f"{self.name}.json", json.dumps(asdict(sent)).encode(), durable=False)
+
+
+def own_folder(run_dir: Path, name: str) -> Path:
+    """A folder below that of the run, made where there is none. The run may be somebody else's: a link in place of one
+    of them would have it made, and written to, anywhere."""
+    folder, path = Folder(run_dir), ""
+    for part in name.split("/"):
+        path = f"{path}/{part}" if path else part
+        if folder.kind(path) is None:
+            with suppress(StorageError):  # another process makes it too; anything else is noticed now
+                folder.make(path)
+        if folder.kind(path) != "folder":
+            raise StorageError(f"{folder.path(path)}: is no real folder; remove it")
+    return folder.path(name)
 
 
 def records_from(folder: Folder, position: int, most: int) -> tuple[list[Record], int, int]:

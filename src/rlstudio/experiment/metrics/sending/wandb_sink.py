@@ -20,7 +20,8 @@ from rlstudio.experiment.folder.run_folder import LARGEST_FILE, STATUS
 from rlstudio.experiment.folder.status import parse_status
 from rlstudio.experiment.metrics.description import RunDescription
 from rlstudio.experiment.metrics.records import Record
-from rlstudio.storage.folder import Folder, ensure_directory
+from rlstudio.experiment.metrics.sending.sent import own_folder
+from rlstudio.storage.folder import Folder
 
 FOLDER = "artifacts/wandb"
 X_AXIS = "env_steps"
@@ -58,9 +59,8 @@ class WandbSink:
         for name in ("WANDB_ERROR_REPORTING", "WANDB_SILENT"):
             os.environ.setdefault(name, {"WANDB_SILENT": "true"}.get(name, "false"))
         wandb = self.extra.load("tracking", "wandb")
-        self._cfg, folder = cfg, run_dir.absolute() / FOLDER
+        self._cfg, folder = cfg, own_folder(run_dir.absolute(), FOLDER)
         status = parse_status(Folder(run_dir).read(STATUS, limit=LARGEST_FILE) or b"")
-        ensure_directory(folder)
         settings = wandb.Settings(
             console="off",
             silent=True,
