@@ -1,7 +1,8 @@
 """What the dashboard costs: `python -m benchmarks.dashboard` prints bytes, the time to the first view, frames a second.
 
 A real Chromium without a GPU opens the built page on loopback, against a server of made-up runs (tests/support), so
-that the numbers are those of the page and of no database. `--json` prints one document.
+that the numbers are those of the page and of no database; and once against `rlctl serve`, whose store has as many runs.
+`--json` prints one document.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,12 +22,15 @@ sys.path.insert(0, str(ROOT / "tests"))
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 from benchmarks.page import table  # noqa: E402
+from benchmarks.service import fill, started  # noqa: E402
+from rlstudio.control.workspace import Workspace  # noqa: E402
 from support.chromium import chromium  # noqa: E402
 from support.page_server import STATIC, PageServer  # noqa: E402
 
 RUNS = 10_000
 CURVES = 50
 POINTS = 1_000_000
+OF_ONE_RUN = 10_000
 LOADS = 5
 ZOOMS = 90
 
@@ -66,16 +71,31 @@ def compressed_bytes() -> int:
     return sum(len(gzip.compress(file.read_bytes(), 9)) for file in files)
 
 
-def first_view(browser: Browser, server: PageServer) -> list[float]:
+def first_view(browser: Browser, url: str, headers: dict[str, str] | None = None) -> list[float]:
     """Seconds, each with an empty cache."""
     taken = []
     for _ in range(LOADS):
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US")
+        context = browser.new_context(
+            viewport={"width": 1280, "height": 800}, locale="en-US", extra_http_headers=headers or {}
+        )
         page = context.new_page()
-        page.goto(server.url, wait_until="commit")
+        page.goto(url, wait_until="commit")
         taken.append(page.evaluate(READY) / 1000)
         context.close()
     return taken
+
+
+def served_view(browser: Browser) -> list[float]:
+    """The same of `rlctl serve`, whose store has that many runs."""
+    with tempfile.TemporaryDirectory() as place:
+        workspace = Workspace(Path(place) / "runs")
+        fill(workspace, RUNS, OF_ONE_RUN)
+        server, base, headers = started(workspace.runs_dir)
+        try:
+            return first_view(browser, base.removesuffix("api/v1"), headers)
+        finally:
+            server.terminate()
+            server.wait()
 
 
 def zoom_frames(browser: Browser, server: PageServer) -> list[float]:
@@ -98,12 +118,14 @@ def measure() -> dict[str, float]:
     server = PageServer(RUNS, crowd=(CURVES, POINTS // CURVES))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found.program, args=arguments, env=variables)
-        views, frames = first_view(browser, server), zoom_frames(browser, server)
+        views, frames = first_view(browser, server.url), zoom_frames(browser, server)
+        served = served_view(browser)
         browser.close()
     server.stop()
     return {
         "compressed_bytes": compressed_bytes(),
         "first_view_seconds": round(statistics.median(views), 3),
+        "first_view_of_rlctl_serve_seconds": round(statistics.median(served), 3),
         "frames_a_second": round(1000 / statistics.mean(frames), 1),
         "slowest_tenth_of_frames_ms": round(statistics.quantiles(frames, n=10)[-1], 1),
     }
@@ -119,6 +141,7 @@ def main() -> None:
     rows = [
         ["all views, compressed", f"{numbers['compressed_bytes'] / 1000:.0f} kB"],
         [f"first view with {RUNS:,} runs", f"{numbers['first_view_seconds']:.2f} s"],
+        ["the same of `rlctl serve`", f"{numbers['first_view_of_rlctl_serve_seconds']:.2f} s"],
         [f"zooming over {CURVES} curves of {POINTS:,} points", f"{numbers['frames_a_second']:.0f} frames a second"],
         ["slowest tenth of these frames", f"{numbers['slowest_tenth_of_frames_ms']:.0f} ms"],
     ]

@@ -4,6 +4,7 @@ import { startKeys } from "./keys";
 import { Shell } from "./shell";
 import "./styles/tokens.css";
 import "./styles/page.css";
+import "./styles/controls.css";
 import "./styles/parts.css";
 import "./styles/overlays.css";
 import "./styles/table.css";

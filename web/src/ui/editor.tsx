@@ -1,6 +1,7 @@
 /** YAML as text: line numbers, colours, and marks at the lines that have a problem. A plain text area underneath. */
 import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import "../styles/editor.css";
 
 export interface LineProblem {
   line: number;

@@ -23,6 +23,7 @@ import { LineageTab } from "./lineage";
 import { LogTab } from "./log";
 import { type Curves, useCurves } from "./series";
 import "./run.css";
+import "./tabs.css";
 
 const TABS = ["", "config", "checkpoints", "events", "system", "log", "lineage"];
 

@@ -31,11 +31,8 @@ const same = (group: Group, of: (run: Run) => string): string => {
 export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
   const runName = (row: Row): preact.ComponentChildren =>
     row.kind === "run" ? (
-      <span style={row.inside ? "padding-left:22px" : ""}>
-        <a class="name" href={href(["runs", row.run.id])}>
-          {row.run.name}
-        </a>{" "}
-        <span class="faint mono">{row.run.handle}</span> {row.run.note && <NoteMark note={row.run.note} />} {tags(row.run)}
+      <span style={row.below ? "padding-left:22px" : ""}>
+        <RunName run={row.run} below={row.below} /> {row.run.note && <NoteMark note={row.run.note} />} {tags(row.run)}
       </span>
     ) : (
       <button type="button" class="group-name" aria-expanded={row.open} onClick={() => toggle(row.group.key)}>
@@ -58,6 +55,25 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
     column("created", "Created", "88px", { run: (run) => <span title={run.created_at}>{ago(run.created_at)}</span> }),
     column("note", "Note", "minmax(120px, 1.2fr)", { run: (run) => <span title={run.note}>{run.note}</span> }, { sortable: false }),
   ];
+}
+
+/** Below a heading that says the name, the handle tells runs apart. */
+function RunName({ run, below }: { run: Run; below: string }) {
+  const place = href(["runs", run.id]);
+  if (run.name === below)
+    return (
+      <a class="name mono" href={place} title={run.name}>
+        {run.handle}
+      </a>
+    );
+  return (
+    <>
+      <a class="name" href={place}>
+        {run.name}
+      </a>{" "}
+      <span class="faint mono">{run.handle}</span>
+    </>
+  );
 }
 
 /** Columns that are left out until somebody asks for them: `?show=note`. */

@@ -69,7 +69,8 @@ const CURVES_OF_A_GROUP = 8;
 /** The runs of a group whose small curves lie over each other. */
 export const drawnOf = (group: Group): Run[] => group.runs.slice(0, CURVES_OF_A_GROUP);
 
-export type Row = { kind: "run"; run: Run; inside: boolean } | { kind: "group"; group: Group; open: boolean };
+/** `below`: the group that the run stands in; "" for none. */
+export type Row = { kind: "run"; run: Run; below: string } | { kind: "group"; group: Group; open: boolean };
 
 /** What the runs of a group share; a run of no sweep stands with those of its name. */
 const KEYS: Record<string, (run: Run) => string> = {
@@ -81,7 +82,7 @@ const KEYS: Record<string, (run: Run) => string> = {
 /** Groups in the order of their first run; a group of one stays a row. */
 export function grouped(runs: readonly Run[], by: string, open: ReadonlySet<string>): Row[] {
   const keyOf = KEYS[by];
-  if (!keyOf) return runs.map((run) => ({ kind: "run", run, inside: false }));
+  if (!keyOf) return runs.map((run) => ({ kind: "run", run, below: "" }));
   const groups = new Map<string, Group>();
   for (const run of runs) {
     const key = keyOf(run);
@@ -90,10 +91,10 @@ export function grouped(runs: readonly Run[], by: string, open: ReadonlySet<stri
     else groups.set(key, { key, runs: [run] });
   }
   return [...groups.values()].flatMap((group): Row[] => {
-    if (group.runs.length === 1) return [{ kind: "run", run: group.runs[0] as Run, inside: false }];
+    if (group.runs.length === 1) return [{ kind: "run", run: group.runs[0] as Run, below: "" }];
     const isOpen = open.has(group.key);
     const heading: Row = { kind: "group", group, open: isOpen };
-    return isOpen ? [heading, ...group.runs.map((run): Row => ({ kind: "run", run, inside: true }))] : [heading];
+    return isOpen ? [heading, ...group.runs.map((run): Row => ({ kind: "run", run, below: group.key }))] : [heading];
   });
 }
 
