@@ -106,6 +106,27 @@ export function extent(curves: readonly Prepared[]): [number, number] {
   return min <= max ? [min, max] : [0, 1];
 }
 
+const BLOCK = 128;
+type Blocks = readonly [low: Float64Array, high: Float64Array];
+const blocks = new WeakMap<Float64Array, Blocks>();
+
+/** Lowest and highest value of each whole block of a curve, found once: a zoom asks for heights with every frame. */
+function blocksOf(values: Float64Array): Blocks {
+  const known = blocks.get(values);
+  if (known) return known;
+  const count = Math.floor(values.length / BLOCK);
+  const made = [new Float64Array(count).fill(Infinity), new Float64Array(count).fill(-Infinity)] as const;
+  const [low, high] = made;
+  for (let i = 0; i < count * BLOCK; i++) {
+    const block = Math.floor(i / BLOCK);
+    const value = values[i] as number;
+    if (value < (low[block] as number)) low[block] = value;
+    if (value > (high[block] as number) && value < Infinity) high[block] = value;
+  }
+  blocks.set(values, made);
+  return made;
+}
+
 export interface Sight {
   min: number;
   max: number;
@@ -120,11 +141,22 @@ export function heights(curves: readonly Prepared[], { min, max, positive, raw: 
   let low = Infinity;
   let high = -Infinity;
   const floor = positive ? Number.MIN_VALUE : -Infinity;
-  const take = (values: Float64Array, from: number, to: number): void => {
+  const each = (values: Float64Array, from: number, to: number): void => {
     for (let i = from; i < to; i++) {
       const value = values[i] as number;
       if (value < low && value >= floor) low = value;
       if (value > high && value < Infinity) high = value;
+    }
+  };
+  const take = (values: Float64Array, from: number, to: number): void => {
+    if (positive || to - from < 4 * BLOCK) return each(values, from, to);
+    const [lows, highs] = blocksOf(values);
+    const [first, last] = [Math.ceil(from / BLOCK), Math.floor(to / BLOCK)];
+    each(values, from, first * BLOCK);
+    each(values, last * BLOCK, to);
+    for (let block = first; block < last; block++) {
+      if ((lows[block] as number) < low) low = lows[block] as number;
+      if ((highs[block] as number) > high) high = highs[block] as number;
     }
   };
   for (const { x, y, raw, low: bottom, high: top } of curves) {
