@@ -60,10 +60,11 @@ def test_hints_of_the_wheel_are_those_of_the_checkout(
 
 
 def test_version_and_changes_are_those_of_a_release(wheel: Path) -> None:
-    """The version stands in three places; the newest entry of the changes is dated."""
+    """The version stands in three places; the newest release of the changes is dated, below what is not released."""
     assert wheel.name == f"{PROJECT['name']}-{__version__}-py3-none-any.whl"
     assert PROJECT["version"] == __version__
-    newest = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    unreleased, newest = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:2]
+    assert unreleased == "Unreleased"
     assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", newest)
 
 
