@@ -76,8 +76,7 @@ class ProcessVecEnv:
             raise
 
     def _open(self, count: int) -> None:
-        for _ in range(count):
-            self._handles.append(WorkerHandle(self._memory_fd))
+        self._handles.extend(WorkerHandle(self._memory_fd) for _ in range(count))
         for handle in self._handles:
             self._greet(handle)
         probed = self._probe()
@@ -87,22 +86,15 @@ class ProcessVecEnv:
         os.ftruncate(self._memory_fd, size)
         shared = SharedRows(self._blocks, self.spaces, self._worlds, count, mmap.mmap(self._memory_fd, size))
         self._rows, self._progress = shared.rows, shared.progress
-        self._job = probed | {
-            "recipe": self._description,
-            "num_envs": self._worlds,
-            "workers": count,
-            "seed": self._seed,
-            "first_env": self._first_env,
-        }
+        layout = {"num_envs": self._worlds, "workers": count, "seed": self._seed, "first_env": self._first_env}
+        self._job = probed | {"recipe": self._description} | layout
         draw = self._recipe.draw
         self.episode_params = None if draw is None else EpisodeParams(draw, self._seed, self.num_envs, self._first_env)
         self._first_draw = draw  # of the steps that are played again
         self._journal = Journal(self._rows)
         self._believed = [False] * count  # not finite, and a fresh worker said the same
-        self._failures, self._lost = (
-            [0] * count,
-            [False] * count,
-        )  # lost: its envs are not replayed yet
+        self._failures = [0] * count
+        self._lost = [False] * count  # replaced, and its envs are not replayed yet
         self._quiet = self._rows.quiet_step()
         for worker, handle in enumerate(self._handles):
             handle.send(self._map_request(worker))
@@ -151,9 +143,8 @@ class ProcessVecEnv:
         np.copyto(rows.actions, by_env)
         self._ask(lambda worker: b"S")
         step, ended = rows.outcome(self._quiet)
-        if doubted := [
-            worker for worker in self._not_finite(step) if self._max_restarts and not self._believed[worker]
-        ]:
+        suspects = self._not_finite(step) if self._max_restarts else []
+        if doubted := [worker for worker in suspects if not self._believed[worker]]:
             for worker in doubted:
                 self._ask_anew(worker)
             step, ended = rows.outcome(self._quiet)
