@@ -33,6 +33,7 @@ ELSEWHERE = {
 
 SHORT = {
     '"env.max_episode_steps=200"': ", ".join(map(repr, ["env.max_episode_steps=20", *small("ppo")])),
+    '"configs/ipd/ppo.yaml", ': "".join(f"{word!r}, " for word in ["configs/ipd/ppo.yaml", *small("ppo")]),
     "train.epochs=60": "train.epochs=3",
     "run.rewind(20_000)": "run.rewind(64)",
     '"runs/RUN"': "newest",
