@@ -57,6 +57,22 @@ Tags = Annotated[
 ]
 SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
+ExperimentFile = Annotated[
+    str | None,
+    typer.Option("--file", "-f", metavar="FILE", help="The experiment.", autocompletion=completion.experiments),
+]
+PresetAlgo = Annotated[
+    str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
+]
+PresetEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        metavar="ENV",
+        help="Without a file: the environment, by its id or as FILE.py:Class.",
+        autocompletion=completion.envs,
+    ),
+]
 Imports = Annotated[
     list[str] | None,
     typer.Option(

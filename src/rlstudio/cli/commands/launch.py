@@ -10,7 +10,20 @@ import typer
 from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.command import command_words
 from rlstudio.cli.arguments.experiments import Chosen, ExperimentRequest, choose
-from rlstudio.cli.arguments.options import Algos, Envs, Imports, Json, Overrides, Quiet, RunsDir, States, Tags
+from rlstudio.cli.arguments.options import (
+    Algos,
+    Envs,
+    ExperimentFile,
+    Imports,
+    Json,
+    Overrides,
+    PresetAlgo,
+    PresetEnv,
+    Quiet,
+    RunsDir,
+    States,
+    Tags,
+)
 from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.run_output import OutputStyle
@@ -51,22 +64,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete conf
 
 def launch(
     overrides: Overrides = None,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="The experiment.", autocompletion=completion.experiments),
-    ] = None,
-    algo: Annotated[
-        str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(
-            "--env",
-            metavar="ENV",
-            help="Without a file: the environment, by its id or as FILE.py:Class.",
-            autocompletion=completion.envs,
-        ),
-    ] = None,
+    file: ExperimentFile = None,
+    algo: PresetAlgo = None,
+    env: PresetEnv = None,
     name: Name = None,
     seed: MasterSeed = None,
     seeds: Seeds = 1,

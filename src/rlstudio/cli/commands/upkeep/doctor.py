@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments import completion
 from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
-from rlstudio.cli.arguments.options import Imports, Json, Overrides, RunsDir
+from rlstudio.cli.arguments.options import ExperimentFile, Imports, Json, Overrides, PresetAlgo, PresetEnv, RunsDir
 from rlstudio.cli.arguments.own_env import import_typed
 from rlstudio.cli.screen import text
 from rlstudio.cli.screen.terminal import Cell, Terminal, stdout
@@ -27,22 +26,9 @@ STYLES = {"error": "red", "warning": "yellow"}
 
 def doctor(
     overrides: Overrides = None,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="The experiment.", autocompletion=completion.experiments),
-    ] = None,
-    algo: Annotated[
-        str | None, typer.Option("--algo", help="Without a file: the algorithm.", autocompletion=completion.algos)
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(
-            "--env",
-            metavar="ENV",
-            help="Without a file: the environment, by its id or as FILE.py:Class.",
-            autocompletion=completion.envs,
-        ),
-    ] = None,
+    file: ExperimentFile = None,
+    algo: PresetAlgo = None,
+    env: PresetEnv = None,
     trial: Annotated[
         bool, typer.Option("--trial/--no-trial", help="Train a few seconds, to say how long the run will take.")
     ] = True,
