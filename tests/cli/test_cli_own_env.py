@@ -270,3 +270,47 @@ def test_check_takes_a_file_its_settings_and_wrappers_and_says_how_much_it_playe
     assert (odd.code, "(1e+09) leaves its bounds; episode 0 (seed 11), step 0" in odd.out) == (0, True)
     refused = rlctl("check", "envs/drone_env.py:Drone", "env.kwargs.wint=3")
     assert (refused.code, "env.kwargs: drone_env:Drone refuses {'wint': 3}" in refused.out) == (5, True)
+
+
+TRIO = """\
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Trio(ParallelEnv):
+    metadata = {"name": "trio"}
+    possible_agents = ["a", "b", "c"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.left = list(self.possible_agents), 5
+        return self.everyone(np.zeros(1, np.float32)), self.everyone({})
+
+    def everyone(self, value):
+        return {agent: value for agent in self.possible_agents}
+
+    def step(self, actions):
+        self.left -= 1
+        if not self.left:
+            self.agents = []
+        each = self.everyone
+        return each(np.zeros(1, np.float32)), each(1.0), each(not self.left), each(False), each({})
+"""
+
+
+def test_three_agents_are_trained_by_defaults(rlctl: Rlctl, place: Path) -> None:
+    (place / "trio.py").write_text(TRIO)
+    words = ["launch", "--algo", "ppo", "--env", "trio.py:Trio", "--dry-run"]
+    for given, steps in [([], 2_064), (["train.total_steps=1000"], 1_008)]:
+        shown = rlctl(*words, *given)
+        assert shown.code == 0, shown.err
+        assert f"steps_per_epoch: {steps}" in shown.out
+    chosen = rlctl(*words[:-1], "train.steps_per_epoch=1000")
+    assert chosen.code == 2
+    assert "train.steps_per_epoch: 1000 is not a multiple of 24 (8 environments of 3 agents); 1008 is" in chosen.err

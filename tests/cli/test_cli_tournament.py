@@ -49,3 +49,31 @@ def test_what_cannot_meet_is_one_line(rlctl: Rlctl, place: Path, trained: Path) 
         refused = rlctl("tournament", *words)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused
         assert reason in refused.err
+
+
+def test_the_bundle_of_a_run_plays_as_the_run_does(rlctl: Rlctl, place: Path) -> None:
+    launched(rlctl, place)
+    assert rlctl("export", "game", "-o", "b", "--format", "bundle").code == 0
+    tables = [rlctl("tournament", policy, "--player", "random", "--json").document for policy in ("game", "b")]
+    assert tables[0] == tables[1]  # also where it chooses by its probabilities
+    by_run, by_bundle = (rlctl("eval", policy, "--episodes", 16, "--json").document for policy in ("game", "b"))
+    assert by_run["versus"] == by_bundle["versus"]
+    assert "random/seat_1/loss_rate" in by_bundle["versus"]
+
+
+def test_a_run_and_its_bundle_are_two_players(rlctl: Rlctl, place: Path) -> None:
+    launched(rlctl, place)
+    assert rlctl("export", "game", "-o", "b", "--format", "bundle").code == 0
+    players = rlctl("tournament", "game", "b", "--games", 4, "--json").document["players"]
+    names = [player["name"] for player in players]
+    assert len(names) == len(set(names)) == 2
+    assert names[1] == f"{names[0]} #2"
+
+
+def test_a_game_without_pictures_is_not_filmed(rlctl: Rlctl, place: Path) -> None:
+    launched(rlctl, place)
+    refused = rlctl("play", "game")
+    assert (refused.code, refused.err.count("\n")) == (2, 1), refused
+    assert "rlstudio/TicTacToe-v0 is a world of several agents that draws no pictures" in refused.err
+    (place / "game.yaml").write_text((place / "game.yaml").read_text().replace("name: game", "name: again"))
+    assert "rlctl play" not in rlctl("launch", "-f", "game.yaml").out

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rlstudio.core.parsing.yaml_file import Document
     from rlstudio.experiment.config.experiment import ExperimentConfig
 
+DEFAULTS = "defaults"
+"""The source of a document that is no file."""
+
 
 @dataclass(frozen=True)
 class ExperimentRequest:
@@ -51,6 +54,9 @@ def choose(request: ExperimentRequest) -> Chosen:
     document, origin = _document(request)
     overrides = request.all_overrides()
     first = experiment_from(document, overrides=overrides, imports=request.imports)
+    if document.source == DEFAULTS:
+        overrides = _steps_of_all_agents(first, overrides)
+        first = experiment_from(document, overrides=overrides, imports=request.imports)
     experiments = [first]
     for offset in range(1, request.seeds):
         seeded = [*overrides, f"env.seed={first.env.seed + offset}"]
@@ -81,7 +87,21 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
     if preset is not None:
         return read_file(preset), f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
     origin = f"defaults of {request.algo}; there is no preset for {env_id}"
-    return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, "defaults"), origin
+    return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, DEFAULTS), origin
+
+
+def _steps_of_all_agents(cfg: ExperimentConfig, overrides: list[str]) -> list[str]:
+    """The defaults of an algorithm know no agents: an epoch is rounded up to whole steps of all of them, unless its
+    length was given."""
+    if any(text.startswith(("train.steps_per_epoch=", "train.rollout_steps=")) for text in overrides):
+        return overrides
+    from rlstudio.experiment.training.environments import steps_of_all_agents
+
+    steps = steps_of_all_agents(cfg)
+    if steps == cfg.train.steps_per_epoch:
+        return overrides
+    others = [text for text in overrides if not text.startswith(("train.total_steps=", "train.epochs="))]
+    return [*others, f"train.epochs={cfg.train.epochs}", f"train.steps_per_epoch={steps}"]
 
 
 def read_experiment(file: str) -> Document:

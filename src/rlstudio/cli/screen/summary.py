@@ -87,6 +87,7 @@ def stopped_line(session: Session, signum: int) -> str:
 
 def advice(session: Session) -> list[str]:
     """What to try next, ready to be copied."""
+    from rlstudio.experiment.judging.video import has_pictures
     from rlstudio.experiment.run.continuation import EARLY_ENDS
 
     run = f"{session.folder.id}{in_runs_dir(session.folder.path.parent)}"
@@ -97,7 +98,7 @@ def advice(session: Session) -> list[str]:
         "try next",
         *activation(),
         f"  rlctl eval {run} --episodes 100",
-        f"  rlctl play {run} --video out.mp4",
+        *([f"  rlctl play {run} --video out.mp4"] if has_pictures(session.cfg.env) else []),
         f"  rlctl plot {run}",
         f"  rlctl show {run}",
         *([] if session.status.reason == Reason.COLLAPSED else [f"  rlctl {longer}"]),

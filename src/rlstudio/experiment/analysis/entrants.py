@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rlstudio.agents.agent import Agent
@@ -12,6 +13,20 @@ from rlstudio.envs.make import make_vec_env
 from rlstudio.envs.named_players import named_player
 from rlstudio.envs.seats.player import SeatPlayer
 from rlstudio.experiment.self_play.build import search_by, searchable
+
+
+def distinct(names: Sequence[str], ids: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """A label for each policy: its name, with its id where names repeat, with a number where that is not enough, as for
+    a run beside its own bundle. No label is one of those that are taken."""
+    labels = list(names)
+    if len({*names, *taken}) < len(names) + len({*taken}):
+        labels = [f"{name} {id}" for name, id in zip(names, ids, strict=True)]
+    counts = Counter[str]()
+    for place, label in enumerate(labels):
+        counts[label] += 1
+        if counts[label] > 1:
+            labels[place] = f"{label} #{counts[label]}"
+    return labels
 
 
 def entrants(

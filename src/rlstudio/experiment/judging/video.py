@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstudio.core.contracts import Array, Player, Step
-from rlstudio.core.errors import StorageError, UserError
+from rlstudio.core.errors import Incompatible, StorageError, UserError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_single
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
+from rlstudio.envs.worlds.catalog import exists_only_here, make_world
 from rlstudio.experiment.judging.evaluate import Evaluator
 from rlstudio.experiment.judging.play import each, play
 from rlstudio.storage.output_file import output_path, written_whole
@@ -66,6 +67,7 @@ def film(
     fps: float | None = None,
 ) -> Filmed:
     """Film all of `episodes` one after the other, or only the one of them with the highest or lowest return."""
+    _check_pictures(env_cfg)
     with Evaluator(env_cfg, episodes=episodes, seed=seed, vectorization="sync") as evaluator:
         # Agents of one world share its episode, which is filmed once.
         drawn = dict(zip(evaluator.seeds, evaluator.params, strict=True))
@@ -89,6 +91,7 @@ def film_seeds(
     """Film the episodes of these seeds (for example `evaluation.seeds[evaluation.best]`), with what was drawn for their
     `params`. `poll` is called for every picture, and ends the film by raising."""
     target = output_path(path, SUFFIXES)
+    _check_pictures(env_cfg)
     ffmpeg = _ffmpeg() if target.suffix.lower() == ".mp4" else None
     if ffmpeg is None:
         target = target.with_suffix(".webp")
@@ -140,6 +143,19 @@ def _joined(films: Sequence[_Film]) -> Iterator[Frame]:
         for frame in film.frames():
             yield frame
         yield from [frame] * round(film.fps / 2)
+
+
+def has_pictures(cfg: EnvConfig) -> bool:
+    """A film is of a Gymnasium or PettingZoo env; a world of several agents that exists only here is neither."""
+    return not exists_only_here(cfg) or make_world(cfg.id, cfg.kwargs).agents == 1
+
+
+def _check_pictures(cfg: EnvConfig) -> None:
+    if not has_pictures(cfg):
+        raise Incompatible(
+            f"{cfg.id} is a world of several agents that draws no pictures, so there is nothing to film;"
+            " `rlctl eval` and `rlctl tournament` say how a policy plays it"
+        )
 
 
 def _drawn(cfg: EnvConfig, params: Mapping[str, float]) -> _OneEnv | DrawnTeam:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 
 from rlstudio.core.errors import UserError
@@ -12,11 +13,20 @@ from rlstudio.envs.check_play import Amount
 from rlstudio.envs.check_report import EnvReport
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.extras import EXTRAS, EnvExtra
-from rlstudio.envs.make import EnvInfo, has_only_a_vector, known_envs, refuse_unknown, single_spaces
+from rlstudio.envs.make import (
+    EnvInfo,
+    agents_of,
+    has_only_a_vector,
+    known_envs,
+    refuse_unknown,
+    resolve_vectorization,
+    single_spaces,
+)
 from rlstudio.envs.own_modules import module_name
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
 from rlstudio.envs.python_envs import EnvObject, bind, given_env, refuse_elsewhere
 from rlstudio.envs.worlds.catalog import exists_only_here, has_equations
+from rlstudio.experiment.config.experiment import ExperimentConfig
 
 __all__ = [
     "EnvConfig",
@@ -34,6 +44,7 @@ __all__ = [
     "missing_extras",
     "refuse_elsewhere",
     "spaces_of",
+    "steps_of_all_agents",
     "template",
 ]
 
@@ -63,3 +74,10 @@ def check(cfg: EnvConfig, steps: int | None = None) -> EnvReport:
     """Shapes, bounds, finite numbers, seeding and replay of one environment, tried out; `steps`: how long to play."""
     refuse_unknown(cfg)  # it is not a line of the report
     return check_env(cfg) if steps is None else check_env(cfg, Amount.of_steps(steps))
+
+
+def steps_of_all_agents(cfg: ExperimentConfig) -> int:
+    """The steps of an epoch, rounded up to whole rollouts of all agents of all environments."""
+    agents = agents_of(cfg.env, resolve_vectorization(cfg.env))
+    at_once = cfg.env.num_envs * agents * (getattr(cfg.train, "rollout_steps", None) or 1)
+    return ceil(cfg.train.steps_per_epoch / at_once) * at_once

@@ -62,7 +62,8 @@ def tournament(
     if out is not None:
         output_path(out, SUFFIXES)
     loaded = [
-        load_policy(policy, checkpoint, runs_dir, imports or (), networks=simulations > 0)
+        # A bundle's graph only acts greedily; its network is asked for probabilities.
+        load_policy(policy, checkpoint, runs_dir, imports or (), networks=True)
         for policy in named_policies(Selection(runs, None, None, None, None), runs_dir)
     ]
     result = _played(loaded, player or (), games, simulations, loaded[0].cfg.env.seed if seed is None else seed)
@@ -81,7 +82,7 @@ def tournament(
 def _played(
     policies: Sequence[TrainedPolicy], names: Sequence[str], games: int, simulations: int, seed: int
 ) -> Tournament:
-    from rlstudio.experiment.analysis.entrants import entrants
+    from rlstudio.experiment.analysis.entrants import distinct, entrants
     from rlstudio.experiment.analysis.tournament import play_tournament
 
     first = policies[0]
@@ -89,10 +90,8 @@ def _played(
         if other.cfg.env.task != first.cfg.env.task:
             raise UserError(f"{other.id} was trained on {other.cfg.env.id} and {first.id} on {first.cfg.env.id}, or on"
                             " other settings of it; name runs of one game")  # fmt: skip
-    labels = {policy.id: policy.cfg.name for policy in policies}
-    if len(set(labels.values())) < len(labels):
-        labels = {policy.id: f"{policy.cfg.name} {policy.id[-4:]}" for policy in policies}
-    agents = {labels[policy.id]: policy.agent for policy in policies}
+    labels = distinct([policy.cfg.name for policy in policies], [policy.id[-4:] for policy in policies], names)
+    agents = {label: policy.agent for label, policy in zip(labels, policies, strict=True)}
     return play_tournament(entrants(agents, names, first.cfg.env, simulations), first.cfg.env, games, seed)
 
 
