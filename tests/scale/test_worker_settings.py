@@ -6,7 +6,7 @@ import pytest
 from rlstudio.cli.screen.summary import header
 from rlstudio.control.runs.looking.documents import run_document
 from rlstudio.core.config import config_hash
-from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.experiment.training.build import build
 from rlstudio.scale import ray_start
 from rlstudio.scale.workers import probe
@@ -64,6 +64,13 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
         build(with_workers("ppo", "ray"))
 
 
+@pytest.mark.parametrize(("address", "reason"), [("127.0.0.1:1", ".*refused"), ("head", "expected HOST:PORT.*")])
+def test_a_cluster_that_does_not_answer_is_refused_at_once(address, reason, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(UserError, match=rf"^rollout\.backend: no Ray answers at {address} \({reason}\); start it"):
+        build(with_workers("ppo", "ray"))
+
+
 def test_hashes_of_older_configs_stay_and_the_backend_is_not_part_of_one():
     plain = config_hash(tiny("ppo"))
     assert config_hash(tiny("ppo", rollout={"workers": None, "backend": "auto", "mode": "sync"})) == plain
@@ -84,6 +91,10 @@ def test_a_slice_is_a_stretch_of_environments():
         (2e-5, Work(4, 2, 1), 2, "local"),  # the exchange costs more than the step
         (5e-3, Work(4, 8, 64, "auto"), 2, "ray"),
         (2e-5, Work(4, 2, 1, "auto"), 2, "local"),
+        (2e-3, Work(1, 1, 1), 2, "local"),
+        (2e-3, Work(1, 1, 1, ahead=True), 2, "process"),  # it acts while the run learns
+        (2e-3, Work(1, 1, 1, ahead=True), 1, "local"),
+        (5e-5, Work(1, 1, 1, ahead=True), 2, "local"),
     ],
 )
 def test_auto_takes_what_is_expected_to_be_fastest(seconds, work, cores, backend):
@@ -98,7 +109,7 @@ def test_auto_keeps_a_fast_world_in_the_training_process_and_the_run_says_so(tmp
         facts = session.folder.rollout_workers()
         lines = [*header(session, "a test"), str(run_document(session.status, session.folder)["rollout_workers"])]
     assert (facts["workers"], facts["backend"]) == (2, "local")
-    assert facts["reason"].startswith("auto, a rollout is expected to take: local ")
+    assert facts["reason"].startswith("auto, the run is expected to wait for a rollout: local ")
     assert f"workers     2, local ({facts['reason']})" in lines
     assert str(facts) in lines
 

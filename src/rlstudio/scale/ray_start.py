@@ -8,9 +8,11 @@ joined as it is: its address and its token are its owner's affair (`RAY_AUTH_MOD
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import logging
 import os
 import secrets
+import socket
 import sys
 from types import ModuleType
 
@@ -24,8 +26,14 @@ RAY_ADDRESS = "RAY_ADDRESS"
 PLACED_BY = "RLSTUDIO_RAY_ADDRESS"
 """The variable that a run in a cluster has of it: its workers and ranks that are to be in Ray are in the same one."""
 
+CONNECT_SECONDS = 5.0
+
 OBJECT_STORE = 256 << 20
 """Bytes of a Ray of our own: some rollouts and the newest weights."""
+
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray replaces a loopback address by that of the network card, where nothing listens, unless this says that the machine
+can have no cluster. The variable is named after the systems where that is so by default."""
 
 ALWAYS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -33,9 +41,7 @@ ALWAYS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker that asks for no GPU sees what this process sees
 }
 OWN = {
-    # Ray takes the address of the network card unless it believes that this machine can have no cluster. The variable
-    # is named after the systems where that is so by default.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    LOOPBACK_VARIABLE: "0",
     "RAY_AUTH_MODE": "token",
     "RAY_worker_niceness": "0",  # at Ray's 15 whatever else runs here comes first, and the learner waits
 }
@@ -83,6 +89,9 @@ def start_ray(
 ) -> ModuleType:
     """Ray, running: the one that this process has already, the cluster at `address` (`auto`: the one that runs on this
     host), or else a new one of our own with so many `cpus` to give away."""
+    if address is not None:
+        require_ray(field)
+        _reach(field, address)
     ray = import_ray(field, address)
     if ray.is_initialized():
         return ray
@@ -94,8 +103,36 @@ def start_ray(
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"{field}: no Ray answers at {address} ({message_of(error)}); start one (docs/howto/cluster.md), or"
-            " give another address"
-        ) from error
+        raise _nobody_at(field, address, message_of(error)) from error
     return ray
+
+
+def is_loopback(address: str) -> bool:
+    """Whether HOST:PORT can be this machine alone."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _reach(field: str, address: str) -> None:
+    """Refuse an address where nothing listens: Ray itself would try for minutes. `auto` names a file that Ray reads."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise _nobody_at(field, address, "expected HOST:PORT of the cluster's head")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, UnicodeError) as error:  # nothing listens there, or there is no such host
+        raise _nobody_at(field, address, message_of(error)) from error
+    if is_loopback(address):
+        os.environ[LOOPBACK_VARIABLE] = "0"
+
+
+def _nobody_at(field: str, address: str, reason: str) -> UserError:
+    return UserError(
+        f"{field}: no Ray answers at {address} ({reason}); start it there (docs/howto/cluster.md), or give another"
+        " address"
+    )

@@ -1,5 +1,5 @@
-"""Runs in a real Ray of two nodes: spread, stopped, cancelled, and resumed when a node or the worker is killed. These
-tests are run by `test_ray_runs.py`."""
+"""In a real Ray of two nodes: rollout workers, and runs that are spread, stopped, cancelled, and resumed when a node or
+the worker is killed. These tests are run by `test_ray_runs.py`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from rlstudio.control.sweep.actions import begin_sweep
 from rlstudio.control.sweep.driver import Driver
 from rlstudio.control.sweep.search import load_search
 from rlstudio.control.workspace import DATABASE_VARIABLE, Workspace
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.host.process import this_process
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.config.imports import import_modules
+from rlstudio.experiment.training.build import build
 from rlstudio.testing import LauncherContract
+from support import worker_runs
 from support.deadlines import PATIENCE
 from support.patient_runs import MODULE, PATIENT, go, patient, until
 from support.ray_nodes import RayNodes
@@ -76,6 +79,17 @@ def running_at(workspace: Workspace, steps: int) -> list[str]:
     """Runs that are so far, by what their folders say."""
     rows = workspace.store.runs(states={RunState.RUNNING})
     return [run.id for run in rows if (workspace.folder_facts(run).get("env_steps") or 0) >= steps]  # type: ignore[operator]
+
+
+def test_rollout_workers_of_two_nodes_give_the_bits_of_one_process(
+    nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", nodes.address)
+    there, here = (worker_runs.with_workers("ppo", backend) for backend in ("ray", "local"))
+    assert worker_runs.run(there).state_hash == worker_runs.run(here).state_hash
+    too_many = worker_runs.with_workers("ppo", "ray", workers=4)
+    with pytest.raises(Incompatible, match=r"4 workers ask for a CPU each, and .* has 2; use 2 or fewer"):
+        build(too_many)
 
 
 def test_a_sweep_over_two_nodes_ends_as_a_local_one_though_a_node_dies(

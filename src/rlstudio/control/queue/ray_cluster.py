@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import tempfile
 import threading
 from collections.abc import Iterable
@@ -12,13 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from rlstudio.control.runs.place import ADDRESS_VARIABLE, is_loopback
-from rlstudio.core.errors import UserError
 from rlstudio.core.resources import ResourcesConfig
-from rlstudio.scale.ray_start import start_ray
+from rlstudio.scale.ray_start import RAY_ADDRESS, start_ray
 
 FIELD = "resources.address"
-CONNECT_SECONDS = 5.0
 OBJECT_STORE = 80 << 20
 """Bytes of a Ray of our own, about the least that Ray accepts: runs write to their folders, not to it."""
 
@@ -68,7 +64,7 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
 def running_cluster() -> str | None:
     """The address that `auto` means: what RAY_ADDRESS names, or the cluster that `ray start` began on this machine;
     None where there is neither."""
-    given = os.environ.get(ADDRESS_VARIABLE)
+    given = os.environ.get(RAY_ADDRESS)
     if given:
         return given
     file = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
@@ -86,11 +82,6 @@ def is_known(address: str) -> bool:
 def connect(address: str) -> ModuleType:
     """Ray, running: the cluster at `address`, or, for `auto` where none is known, one of this process's own."""
     where = running_cluster() if address == "auto" else address
-    if where is not None:
-        _refuse_silent(where)
-        if is_loopback(where):
-            # Ray would replace it by the address of the network card, where nothing listens (see `ray_start`).
-            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     in_main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -98,18 +89,6 @@ def connect(address: str) -> ModuleType:
     finally:
         if in_main_thread:  # Ray has put its own there, which would leave without a word
             signal.signal(signal.SIGTERM, handler)
-
-
-def _refuse_silent(address: str) -> None:
-    """Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{FIELD}: no Ray answers at {address} ({error}); start it there (docs/howto/cluster.md), or give another"
-            " address"
-        ) from error
 
 
 def nodes(ray: ModuleType) -> list[Node]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 from typing import NoReturn
@@ -11,9 +10,9 @@ from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.extras import Extra
 from rlstudio.core.resources import ResourcesConfig
+from rlstudio.scale.ray_start import RAY_ADDRESS, is_loopback
 
 RAY = Extra("ray", "ray")
-ADDRESS_VARIABLE = "RAY_ADDRESS"
 
 
 def check_place(workspace: Workspace, resources: ResourcesConfig) -> None:
@@ -25,7 +24,7 @@ def check_place(workspace: Workspace, resources: ResourcesConfig) -> None:
         return
     if not RAY.installed:
         raise UserError(f"resources.backend: ray needs the package ray; {RAY.remedy}")
-    address = os.environ.get(ADDRESS_VARIABLE, "auto") if resources.address == "auto" else resources.address
+    address = os.environ.get(RAY_ADDRESS, "auto") if resources.address == "auto" else resources.address
     if workspace.store_file is not None and address != "auto" and not is_loopback(address):
         refuse_file(str(workspace.store_file), f"the Ray cluster at {address} is not on this machine alone")
 
@@ -45,12 +44,3 @@ def refuse_file(file: str, reason: str) -> NoReturn:
         f"{file}: resources.backend: {reason}, and a SQLite file is safe on one machine only; set"
         " RLSTUDIO_DB=postgresql://user@host/name, or use a cluster of one node"
     )
-
-
-def is_loopback(address: str) -> bool:
-    """Whether HOST:PORT can be this machine alone."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

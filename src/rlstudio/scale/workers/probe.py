@@ -1,15 +1,16 @@
 """Which backend is the fastest here, by a short probe. All give the same bits, so a clock may decide.
 
 One slice acts in this process for a fraction of a second. With t seconds for a vector step of a slice, W workers on C
-cores and T steps a rollout, a rollout takes about
+cores and T steps a rollout, the run waits for a synchronous rollout for about
 
     local    W T t
     process  ceil(W / C) T t + W * 0.3 ms
-    ray      ceil(W / C) T t + W * 2.5 ms
+    ray      T t + W * 2.5 ms
 
-The last terms are rough estimates of what a rollout costs besides acting. Ray is considered only
-where a cluster is named, since on one machine it never beats processes; its cores are not known, so it is taken to have
-one for each worker.
+The last terms are rough estimates of the exchange. Asynchronous workers act while the run learns, unless they are in
+its own process: there W T t stays, and of the other two only the exchange. A single core does one after the other, so
+nothing is faster than `local` on it. Ray is considered only where a cluster is named, since on one machine it never
+beats processes; its cores are not known, so it is taken to have one for each worker.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Work(NamedTuple):
     workers: int
     steps: int  # vector steps of a rollout
     cluster: str | None = None  # where a Ray is that others started
+    ahead: bool = False  # whether workers act while the run learns
 
 
 def choose(job: RolloutJob, work: Work, cores: int | None = None) -> BackendChoice:
@@ -52,16 +54,14 @@ def choose(job: RolloutJob, work: Work, cores: int | None = None) -> BackendChoi
 def fastest(seconds: float, work: Work, cores: int) -> BackendChoice:
     """By the model above, from the seconds of a vector step."""
     acting = work.steps * seconds
-    expected = {
-        "local": work.workers * acting,
-        "process": -(-work.workers // cores) * acting + work.workers * EXCHANGE["process"],
-    }
+    waits_here = 0.0 if work.ahead and cores > 1 else -(-work.workers // cores) * acting
+    expected = {"local": work.workers * acting, "process": waits_here + work.workers * EXCHANGE["process"]}
     if work.cluster is not None:
-        expected["ray"] = acting + work.workers * EXCHANGE["ray"]
+        expected["ray"] = (0.0 if work.ahead else acting) + work.workers * EXCHANGE["ray"]
     best = min(expected, key=lambda name: expected[name])
     name = best if expected[best] < CLEARLY * expected["local"] else "local"
     times = ", ".join(f"{name} {1e3 * time:.3g} ms" for name, time in expected.items())
-    return BackendChoice(name, f"auto, a rollout is expected to take: {times}")
+    return BackendChoice(name, f"auto, the run is expected to wait for a rollout: {times}")
 
 
 def step_seconds(job: RolloutJob, work: Work) -> float:

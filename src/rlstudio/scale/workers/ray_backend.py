@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import message_of
+from rlstudio.core.errors import Incompatible, message_of
 from rlstudio.core.host.process import PULSE, Owner, is_here, is_stopped, send, this_process
 from rlstudio.envs.gym.worker_handle import WorkerDown, fault_from
 from rlstudio.scale.ray_start import start_ray
@@ -61,6 +61,8 @@ class RayBackend:
         """At `address`, where each worker asks for a CPU, or in a Ray of our own, which may be from an earlier run of
         this process with fewer of them."""
         self._ray = start_ray(FIELD, address, cpus=workers)
+        if address is not None:
+            self._refuse_too_many(workers, address)
         self._ray.method(concurrency_group="requests")(RayWorker.answer)  # one after the other,
         self._ray.method(concurrency_group="beats")(RayWorker.beat)  # and meanwhile these
         groups = {"requests": 1, "beats": 1}
@@ -68,6 +70,15 @@ class RayBackend:
         self._actor = self._ray.remote(**options)(RayWorker)
         self._ahead = ahead
         self.weights: dict[int, Any] = {}  # by version
+
+    def _refuse_too_many(self, workers: int, address: str) -> None:
+        """Ray would wait for nodes that nobody promised."""
+        cpus = int(self._ray.cluster_resources().get("CPU", 0))
+        if cpus < workers:
+            raise Incompatible(
+                f"rollout.workers: {workers} workers ask for a CPU each, and the Ray cluster at {address} has {cpus};"
+                f" use {max(cpus, 1)} or fewer, or add nodes"
+            )
 
     def start(self) -> RayHost:
         return RayHost(self._ray, self._actor.remote(), self)
@@ -130,7 +141,8 @@ class RayHost:
                 elif now - asked >= SILENT and owner is not None and is_here(owner) and is_stopped(owner.pid):
                     raise WorkerDown(f"hung: stopped by a signal, no heartbeat for {SILENT:g} s")
                 if now - since >= timeout:
-                    raise WorkerDown(f"hung: no answer within {timeout:g} s")
+                    where = "" if owner is not None else "; perhaps no node has a free CPU (rlctl cluster status)"
+                    raise WorkerDown(f"hung: no answer within {timeout:g} s{where}")
             return self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             raise WorkerDown(f"died: {message_of(error)[:300]}") from None

@@ -63,7 +63,8 @@ def workers_runtime(
     if rounds is not None:
         choice = BackendChoice("local", "the fragments of a log are collected one after the other")
     elif cfg.rollout.backend == "auto":
-        work = Work(len(spans[0]), len(spans), _steps(cfg), os.environ.get(RAY_ADDRESS))
+        steps, cluster = _steps(cfg), os.environ.get(RAY_ADDRESS)
+        work = Work(len(spans[0]), len(spans), steps, cluster, ahead=cfg.rollout.mode == "async")
         choice = choose(job, work, max(len(os.sched_getaffinity(0)) // group.size, 1))
     timeout, restarts = cfg.rollout.step_timeout, cfg.rollout.max_restarts
     ahead = _lookahead(cfg)
