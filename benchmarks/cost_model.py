@@ -52,8 +52,7 @@ class Costs(NamedTuple):
 
 
 def clocked(call: Callable[[], object], times: int = 50) -> float:
-    """The second that one of ten calls stays below, after one that is not counted: what others do on the machine is
-    not part of the cost."""
+    """Seconds: the 10th percentile of so many calls after the first, so that what other programs take counts little."""
     call()
     seconds = []
     for _ in range(times):

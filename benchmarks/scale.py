@@ -1,13 +1,17 @@
-"""How much faster rollout workers are: `python -m benchmarks.scale [--seconds S] [--backends process,ray]`.
+"""What rollout workers gain: `python -m benchmarks.scale [--seconds S] [--backends process,ray] [--only TABLE]`.
 
-On environments that sleep in every step: two workers beside one, PPO and SAC, small and wide layers, SAC also with
-asynchronous workers; one asynchronous worker of SAC beside a synchronous one, with the returns that both reach; PPO
-over Ray beside processes with rollouts of 1 MB; what `auto` chooses beside the rates of all backends. Steps per second
-over S seconds after the first train steps, one thread each. On a busy machine the numbers are worth little: every line
-is measured in turns with what it is compared to, and the median of three counts.
+speed       two workers beside one, with environments that sleep in every step: PPO and SAC, small and wide layers,
+            synchronous and asynchronous
+actor       SAC: one asynchronous worker beside a synchronous one, and the returns that both reach
+megabyte    PPO over Ray beside processes, with rollouts of 1 MB
+auto        what `auto` chooses, beside the rates of all backends
+
+Rates are environment steps per second over S seconds after the first train steps, one thread each. What is compared is
+measured in turns, three times; the middle one counts. All tables together take a quarter of an hour, `--only` measures
+one of them.
 
     --model         the costs from which docs/scaling.md predicts, and predictions beside measurements
-    --soak          kill workers instead (`benchmarks/soak.py`), --kills times
+    --soak          kill workers instead (`benchmarks/soak.py`), --kills times on each of the backends
     --learning      what is learned by two learners, and by two asynchronous workers (`benchmarks/scale_learning.py`)
     --peer rllib    PPO with two workers beside RLlib's, in one run (`benchmarks/scale_peer.py`)
 """
@@ -71,8 +75,8 @@ def experiment(setup: Setup) -> ExperimentConfig:
 
 
 def rate(setup: Setup, seconds: float) -> float:
-    """Environment steps per second, after the warm-up: that which nine of ten windows of a second stay below. Others
-    may work on the machine too, and what they take is not what is asked for."""
+    """Environment steps per second, after the warm-up: the 90th percentile of windows of a second, so that what other
+    programs take of the machine counts little."""
     cfg = experiment(setup)
     built = build(cfg)
     try:
@@ -161,37 +165,50 @@ def print_rows(header: list[str], rows: Iterator[list[str]]) -> None:
         print("| " + " | ".join(row) + " |", flush=True)
 
 
-def tables(backends: list[str], seconds: float) -> None:
+def speed_table(backends: list[str], seconds: float) -> None:
     print("5 ms a step, 4 environments, environment steps per second:\n")
     print_rows(
         ["algorithm", "layers", "mode", "backend", "1 worker", "2 workers", "ratio"], speedups(backends, seconds)
     )
-    print("\nSAC, one worker, one environment of 2 ms, layers 64 and 64:\n")
+
+
+def actor_table(backends: list[str], seconds: float) -> None:
+    print("SAC, one worker, one environment of 2 ms, layers 64 and 64:\n")
     print_rows(["", "sync", "async", "ratio"], free_actor(seconds, 6000, 2))
+
+
+def megabyte_table(backends: list[str], seconds: float) -> None:
     if "ray" in backends:
-        print("\nPPO on a native world, two workers with rollouts of 1 MB each:\n")
+        print("PPO on a native world, two workers with rollouts of 1 MB each:\n")
         big = Setup("ppo", workers=2, envs=16, pause=None, train=BIG)
-        row = beside(big, big._replace(backend="ray"), seconds)
-        print_rows(["process", "ray", "ratio"], iter([row]))
-    print("\nWhat `auto` takes, two workers, steps per second:\n")
+        print_rows(["process", "ray", "ratio"], iter([beside(big, big._replace(backend="ray"), seconds)]))
+
+
+def auto_table(backends: list[str], seconds: float) -> None:
+    print("What `auto` takes, two workers, steps per second:\n")
     print_rows(["algorithm", "environment", "auto", "local", *backends], choices(backends, seconds))
+
+
+TABLES = {"speed": speed_table, "actor": actor_table, "megabyte": megabyte_table, "auto": auto_table}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--backends", default="process,ray")
+    parser.add_argument("--only", choices=TABLES)
     parser.add_argument("--model", action="store_true")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--learning", action="store_true")
     parser.add_argument("--seeds", type=int, default=5, help="of --learning")
     parser.add_argument("--peer", choices=["rllib"])
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of --peer")
     given = parser.parse_args()
     if given.soak:
         from benchmarks.soak import report
 
-        return report(given.kills)
+        return report(given.kills, given.backends.split(","))
     if given.learning:
         from benchmarks.scale_learning import report as report_learning
 
@@ -199,12 +216,15 @@ def main() -> None:
     if given.peer is not None:
         from benchmarks.scale_peer import compare
 
-        return compare(given.peer, given.seconds, REPEATS)
+        return compare(given.peer, given.seconds, given.repeats)
     if given.model:
         from benchmarks.cost_model import model
 
         return model(given.seconds)
-    tables(given.backends.split(","), given.seconds)
+    for name, print_table in TABLES.items():
+        if given.only in (None, name):
+            print_table(given.backends.split(","), given.seconds)
+            print()
 
 
 if __name__ == "__main__":

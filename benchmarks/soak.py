@@ -1,6 +1,6 @@
 """Are workers that die replaced without a trace? `python -m benchmarks.scale --soak [--kills 50]`.
 
-PPO, synchronous and asynchronous, and asynchronous SAC train with two worker processes that are killed (SIGKILL),
+PPO, synchronous and asynchronous, and asynchronous SAC train with two workers that are killed (SIGKILL),
 stopped (SIGSTOP), exit by themselves, die while weights are published, or die all at once, in turns. After each kill
 the run is watched until fresh workers gave a fragment. PPO must end with the bits of a run that nobody disturbed, so no
 fragment came twice and none is missing; SAC, where the clock decides which fragments come first, must have as many rows
@@ -16,6 +16,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,10 +123,10 @@ class Assailant:
             os.kill(self._crew._hosts[own].pid, number)  # type: ignore[attr-defined]
 
 
-def soak(algo: str, mode: str, kills: int) -> Soaked:
+def soak(algo: str, mode: str, kills: int, backend: str = "process") -> Soaked:
     with tempfile.TemporaryDirectory() as place:
         ask = Path(place) / "go"
-        built = build(experiment(algo, mode, "process", ask))
+        built = build(experiment(algo, mode, backend, ask))
         try:
             assailant = Assailant(built, kills, ask)
             position, steps, restarts = Position(), 0, 0
@@ -213,18 +214,20 @@ def evaluation_values(path: Path) -> list[float]:
 RUNS = (("ppo", "sync"), ("ppo", "async"), ("sac", "async"))
 
 
-def report(kills: int) -> None:
-    """Tables of all kills, divided among the runs, and of learning while workers crash."""
+def report(kills: int, backends: Sequence[str]) -> None:
+    """Tables of all kills, on each backend divided among the runs, and of learning while workers crash."""
     is_met = True
-    print(table(["run", "kind", "kills", "back after, median", "longest"], []))
-    for number, (algo, mode) in enumerate(RUNS):
-        soaked = soak(algo, mode, kills * (number + 1) // len(RUNS) - kills * number // len(RUNS))
+    print(table(["backend", "run", "kind", "kills", "back after, median", "longest"], []))
+    for backend, number in product(backends, range(len(RUNS))):
+        algo, mode = RUNS[number]
+        soaked = soak(algo, mode, kills * (number + 1) // len(RUNS) - kills * number // len(RUNS), backend)
+        run = f"| {backend} | {algo}, {mode}"
         for kind in KINDS:
             seconds = sorted(kill.seconds for kill in soaked.kills if kill.kind == kind)
             if seconds:
                 middle, longest = f"{seconds[len(seconds) // 2]:.1f} s", f"{seconds[-1]:.1f} s"
-                print(f"| {algo}, {mode} | {kind} | {len(seconds)} | {middle} | {longest} |", flush=True)
-        print(f"| {algo}, {mode} | as if undisturbed: {'yes' if soaked.whole else 'NO'} | {len(soaked.kills)} | | |")
+                print(f"{run} | {kind} | {len(seconds)} | {middle} | {longest} |", flush=True)
+        print(f"{run} | as if undisturbed: {'yes' if soaked.whole else 'NO'} | {len(soaked.kills)} | | |", flush=True)
         is_met = is_met and soaked.whole and max(kill.seconds for kill in soaked.kills) <= BACK_SECONDS
     learned = learn_while_crashing()
     print(
