@@ -106,6 +106,7 @@ HOWTO = (
     "reproduce",
     "rewind",
     "self-play",
+    "workers",
 )
 PAGES = [f"docs/howto/{name}.md" for name in (*HOWTO, "queue", "registry", "resume", "sweeps")] + [
     "docs/tutorial.md",
