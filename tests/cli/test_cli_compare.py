@@ -85,6 +85,13 @@ def test_few_evaluations_draw_the_training_return_and_say_so(rlctl: Rlctl, place
     assert (asked.err, asked.out.splitlines()[0]) == ("", "eval/return_mean")
 
 
+def test_a_single_point_is_a_line_of_text_and_no_empty_chart(rlctl: Rlctl, place: Path) -> None:
+    measured_run(RUNS, "point", 0, {"eval/return_mean": [(0, 9.0), (64, 12.0)], "rollout/return_mean": [(64, 20.0)]})
+    assert rlctl("plot", "point").out.startswith("eval/return_mean\n")  # two evaluations are more than one epoch
+    lone = rlctl("plot", "point", "--metric", "rollout/return_mean")
+    assert lone.out.splitlines() == ["rollout/return_mean", "point (n=1): 20.00 at 64 steps"]
+
+
 def test_runs_of_one_name_and_different_settings_are_different_curves(rlctl: Rlctl, place: Path) -> None:
     for seed, lr in ((0, 1e-3), (1, 1e-3), (0, 1e-4)):
         measured_run(RUNS, "cartpole", seed, learning(50.0, seed), lr=lr)
@@ -159,7 +166,7 @@ def test_what_makes_groups_hard_to_compare_is_said(rlctl: Rlctl, place: Path) ->
         f"note: moon: 1 of 2 without eval/return_mean, left out: {empty}",
         "note: environments differ, so the values do not compare (pole: CartPole-v1; moon: Moon-v0)",
         "note: the last values are of different steps, from 4,000 to 10,000",
-        "note: 1 of 3 runs did not come to their end (1 FAILED)",
+        "note: 1 of 3 runs are not COMPLETED (1 FAILED)",
         "note: pole: several runs of seed 0, which are not independent",
         "note: pole: intervals from fewer than 5 runs are too narrow; launch more seeds",
     ]
@@ -244,8 +251,9 @@ def test_send_says_what_went_where_and_sends_nothing_twice(rlctl: Rlctl) -> None
     [
         ((), "--to: name the sink, one of csv, mlflow, tensorboard, wandb"),
         (("--to", "mlflo"), "unknown sink 'mlflo'; did you mean mlflow?"),
-        (("--to", "mlflow", "--set", "urri=x"), "sinks[0].urri: unknown key; did you mean uri?"),
-        (("--to", "wandb", "--set", "mode=live"), "sinks[0].mode: expected"),
+        (("--to", "mlflow", "--set", "urri=x"), "--set urri=x: mlflow.urri: unknown key; did you mean uri?"),
+        (("--to", "mlflow", "--set", "uri"), "--set uri: expected KEY=VALUE, for example --set artifacts=false"),
+        (("--to", "wandb", "--set", "mode=live"), "--set mode=live: wandb.mode: expected"),
     ],
 )
 def test_send_refuses_a_mistake_in_one_line(rlctl: Rlctl, arguments: tuple[str, ...], reason: str) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rlstudio.cli.commands.again.reproduce import lines
+from rlstudio.experiment.analysis.compare_runs import compare_metrics
+from rlstudio.experiment.analysis.repeat.comparison import Verdict
 from support.cli_scenario import Rlctl
 from support.known_once import commit_asked_anew
 
@@ -49,3 +52,11 @@ def test_a_run_that_is_not_there(rlctl: Rlctl, run_here: str) -> None:
     refused = rlctl("reproduce", "nothing")
     assert refused.code == 2
     assert refused.err.count("\n") == 1
+
+
+def test_a_run_that_measured_nothing_is_not_called_the_same(tmp_path: Path) -> None:
+    """Newcomer: an environment that raises in its first episode was `identical: 0 metric values`."""
+    nothing = compare_metrics(tmp_path, tmp_path)
+    verdict = Verdict("a", "b", 0, True, nothing, (), first=None, changes=(), reasons=())
+    ((line, _),) = lines(verdict)
+    assert line == "identical, as far as can be said: the run had measured nothing when it ended"

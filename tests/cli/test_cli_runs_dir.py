@@ -58,3 +58,9 @@ def test_what_rooms_below_say_to_type_works_as_it_stands(rlctl: Rlctl, trained: 
     line = re.search(r"go on with: rlctl (.*)\n", shown)
     assert line is not None, shown
     assert rlctl(*shlex.split(line[1]), "-q").code == 0
+
+
+def test_doctor_says_that_a_folder_holds_no_runs(rlctl: Rlctl, place: Path) -> None:
+    """A misspelt folder was `all is in order`, and nothing else."""
+    done = rlctl("doctor", "--runs-dir", "rnus")
+    assert done.out.splitlines()[0] == "no runs in rnus yet: looked at the packages"

@@ -12,15 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rlstudio
 from rlstudio import orchestrator
 from rlstudio.control.report.axes import axes_around, round_ticks, short
 from rlstudio.control.report.content import content_of_runs, content_of_sweep
 from rlstudio.control.report.html import table
 from rlstudio.control.report.page import page_text, write_page
+from rlstudio.control.report.record_section import INCIDENTS
 from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.process import this_process
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.run_folder import RunFolder
 from support.experiments import tiny_data
 from support.measured_runs import learning, measured_run
@@ -158,9 +161,35 @@ def test_a_curve_of_very_many_points_stays_small(tmp_path: Path) -> None:
 
 
 def test_a_run_that_measured_nothing_has_a_page_that_says_so(tmp_path: Path) -> None:
-    measured_run(tmp_path / "runs", "empty", 0, {})
-    with pytest.raises(UserError, match="no metric has been written yet"):
-        page_of(tmp_path / "runs", "empty")
+    for seed in range(2):
+        measured_run(tmp_path / "runs", "empty", seed, {}, state=RunState.FAILED)
+    run_id, _ = sorted(folder.name for folder in (tmp_path / "runs").glob("2*"))
+    for word in (run_id, "empty"):
+        page = parsed(page_of(tmp_path / "runs", word))
+        assert "Nothing has been measured yet." in page.text
+        assert "failed" in page.text
+    with pytest.raises(UserError, match="no metric 'train/kl'; no metric has been written"):
+        page_of(tmp_path / "runs", "empty", metric="train/kl")
+
+
+def test_a_group_has_one_colour_in_every_picture_and_one_run_no_interval(tmp_path: Path) -> None:
+    only_second = {"train/q": [(0, 1.0), (100, 2.0)]}
+    measured_run(tmp_path / "runs", "first", 0, learning(400, 0))
+    measured_run(tmp_path / "runs", "second", 0, {**learning(100, 0), **only_second}, lr=1e-5)
+    text = page_of(tmp_path / "runs", "first", "second")
+    (picture,) = re.findall(r"<h3>Values of actions</h3>.*?</ul>", text, re.DOTALL)
+    assert re.findall(r'<g class="(\w+)"><path', picture) == ["s1"]
+    assert '<li class="s1"><i></i>second</li>' in picture
+    page = parsed(text)
+    assert "nan" not in page.text
+    assert "[-, -]" not in page.text
+
+
+def test_what_is_out_of_the_ordinary_is_an_incident() -> None:
+    """A new kind of event is in the one list or in the other."""
+    sources = (path.read_text() for path in (Path(rlstudio.__file__).parent).rglob("*.py"))
+    written = {kind for source in sources for kind in re.findall(r"\.event\(\s*\"(\w+)\"", source)}
+    assert written - set(INCIDENTS) == {"checkpointed", "extended", "migrated", "registered"}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Learning curves as pictures and as terminal text: what is drawn, what is refused, what never breaks."""
 
 import errno
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -151,6 +152,14 @@ def test_runs_that_never_overlap_have_no_band_but_are_drawn(tmp_path: Path) -> N
     assert plot_runs([Curve("apart", runs)], tmp_path / "c.png").exists()
 
 
+@pytest.mark.parametrize(("end", "ticks"), [(3.0, {"0.5", "2"}), (3000.0, {"500", "2k"}), (4e6, {"500k", "1M"})])
+def test_ticks_are_short_and_never_milli(tmp_path: Path, end: float, ticks: set[str]) -> None:
+    drawn = plot_runs([Curve("a", [([0.0, end], [0.0, 1.0])])], tmp_path / "c.svg").read_text()
+    texts = set(re.findall(r"<!-- (.*?) -->", drawn))
+    assert ticks <= texts
+    assert not any(text.endswith("m") for text in texts)
+
+
 # -- metric choice --------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +182,7 @@ def test_unknown_metric_suggests() -> None:
         choose_metric(["eval/return_mean", "loss"], "eval/return_meen")
     with pytest.raises(UnknownName, match="there are: loss"):
         choose_metric(["loss"], "zzz")
-    with pytest.raises(UserError, match="no metric has been written yet"):
+    with pytest.raises(UserError, match="no metric has been written: no run of these"):
         choose_metric([])
 
 

@@ -81,4 +81,4 @@ def test_one_run_has_no_variance_and_unfinished_ones_are_noted(tmp_path: Path) -
         state = RunState.FAILED if seed else RunState.COMPLETED
         measured_run(tmp_path / "two", "half", seed, {"eval/return_mean": [(1, float(seed))]}, state=state)
     (group,) = measured_groups(Workspace(tmp_path / "two").entries())
-    assert "1 of 2 runs did not come to their end" in seed_variance(group).notes
+    assert "1 of 2 runs are not COMPLETED" in seed_variance(group).notes

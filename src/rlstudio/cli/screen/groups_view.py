@@ -22,6 +22,8 @@ def print_curves(
     out: Terminal, curves: Sequence[Curve], metric: str, x_label: str = "environment steps", unit: str = "steps"
 ) -> None:
     """One chart for all curves, and below it what each is and where it ended."""
+    import numpy as np
+
     from rlstudio.cli.screen.chart import ChartLine, chart
     from rlstudio.experiment.analysis.curves import INTERVAL, band_of, finite_points, legend_label
     from rlstudio.experiment.analysis.groups import amount
@@ -37,9 +39,12 @@ def print_curves(
         last = [f"{text.number(float(ys[-1]))}{ends} at {amount(float(xs[-1]))} {unit}" for xs, ys in series]
         legend.append([Cell(f"{letter} " if several else "", style), Cell(legend_label(curve))])
         legend[-1].append(Cell(f": {', '.join(last) or 'no value yet'}"))
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
-    for row in chart(lines, width=width, title=metric, x_label=x_label):
-        out.pieces(row)
+    if any(np.size(line.xs) > 1 for line in lines):
+        width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
+        for row in chart(lines, width=width, title=metric, x_label=x_label):
+            out.pieces(row)
+    else:  # a point is no curve: its value below says all of it
+        out.line(metric)
     for row in legend:
         out.pieces(row)
     if any(len(curve.runs) > 1 for curve in curves):

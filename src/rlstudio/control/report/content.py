@@ -10,7 +10,8 @@ from rlstudio.control.sweep.report import SweepSummary, summary_of
 from rlstudio.control.workspace import Entry, Workspace
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.analysis.compare_groups import GroupComparison, compare_groups
-from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun, curve_metric, curves_of
+from rlstudio.experiment.analysis.curves import EVALUATION_RETURN
+from rlstudio.experiment.analysis.groups import MeasuredGroup, MeasuredRun, MetricChoice, curve_metric, curves_of
 from rlstudio.experiment.metrics.description import RunDescription, describe
 
 BEST_TRIALS = 6
@@ -63,9 +64,10 @@ def _content(
     metric: str | None,
     sweep: SweepSummary | None = None,
 ) -> ReportContent:
-    chosen, notes = curve_metric(groups, metric)
-    more = curves_of(groups, chosen)[1] if sweep is None else []
-    several = sum(len(group.runs) for group in groups) > 1
+    is_empty = metric is None and not any(run.series for group in groups for run in group.runs)
+    chosen, notes = MetricChoice(EVALUATION_RETURN, []) if is_empty else curve_metric(groups, metric)
+    more = curves_of(groups, chosen)[1] if sweep is None and not is_empty else []
+    several = sum(len(group.runs) for group in groups) > 1 and not is_empty
     minimize = sweep is not None and sweep.sign < 0
     comparison = compare_groups(groups, None if metric is None else chosen, minimize=minimize) if several else None
     with_folder = [entry for entry in entries if entry.has_folder]

@@ -69,7 +69,8 @@ def estimate_text(estimate: IntervalEstimate | None) -> str:
 
 
 def share_text(estimate: IntervalEstimate | None) -> str:
-    """A probability with its interval."""
+    """A probability with its interval; one run has none."""
     if estimate is None:
         return "-"
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    ends = "" if isnan(estimate.low) else f" [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return f"{estimate.value:.2f}{ends}"

@@ -58,7 +58,7 @@ def curves(content: ReportContent) -> str:
         caption = f"{INTERVAL}; thin lines are single runs."
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in content.notes)
     picture = line_chart(lines, width=WIDE[0], height=WIDE[1], x_label="environment steps", name=title)
-    names = legend(lines) if len(lines) > 1 else ""
+    names = legend(lines) if len(content.groups) > 1 else ""
     below = f'<p class="caption">{escape(caption)}</p>' if caption else ""
     return section(title, card(picture, names, below, notes, kind="wide"))
 
@@ -117,10 +117,10 @@ def _small(content: ReportContent, metric: str) -> str:
         return ""
     title = TITLES.get(metric, metric)
     picture = line_chart(lines, width=SMALL[0], height=SMALL[1], x_label="", name=title)
-    names = legend(lines) if len(lines) > 1 else ""
+    names = legend(lines) if len(content.groups) > 1 else ""
     return card(f"<h3>{escape(title)}</h3>", picture, names)
 
 
 def _lines(groups: Sequence[MeasuredGroup], metric: str) -> list[ReportLine]:
     curves = [Curve(group.label, [run.points(metric) for run in group.runs]) for group in groups]
-    return [line for curve in curves if (line := line_of(curve)) is not None]
+    return [line for place, curve in enumerate(curves) if (line := line_of(curve, place)) is not None]

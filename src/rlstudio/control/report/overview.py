@@ -93,8 +93,8 @@ def _of_groups(content: ReportContent) -> list[str]:
     parts = []
     for group in comparison.groups[:3] if comparison is not None else ():
         value = number(group.iqm.value) if group.iqm is not None else "-"
-        ends = group.iqm and f"IQM {interval((group.iqm.low, group.iqm.high))}, {plural(group.n, 'run')}"
-        parts.append(tile(group.name, value, ends or ""))
+        ends = f"IQM {interval((group.iqm.low, group.iqm.high))}, " if group.iqm is not None and group.n > 1 else ""
+        parts.append(tile(group.name, value, f"{ends}{plural(group.n, 'run')}"))
     steps = sum(run.status.env_steps for run in content.runs)
     done = sum(run.status.state == RunState.COMPLETED for run in content.runs)
     parts.append(tile("runs completed", f"{done} of {len(content.runs)}"))

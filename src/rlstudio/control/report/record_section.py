@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from html import escape
@@ -29,11 +30,13 @@ INCIDENTS = (
     "metrics_missing",
     "notify_failed",
     "observations_outside",
+    "quarantined",
     "rank_lost",
     "replay_emptied",
     "resumed",
     "rolled_back",
     "sink_failed",
+    "video_failed",
 )
 """Events that are out of the ordinary; the rest is how every run goes."""
 
@@ -141,7 +144,7 @@ def _origin(origin: RunDescription) -> dict[str, object]:
         "config hash": status.config_hash,
         "state hash": status.state_hash or "",
         "exact resume": "yes" if status.exact else f"no, {status.exact_reason}",
-        "command": _words(lineage.get("command")),
+        "command": _command(lineage.get("command")),
         **{f"{name} version": value for name, value in _mapping(lineage.get("versions")).items()},
         **{f"commit of {name}": _commit(value) for name, value in _mapping(lineage.get("code")).items()},
         "host": lineage.get("host"),
@@ -156,6 +159,11 @@ def _hardware(name: str, value: object) -> str:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _command(value: object) -> str:
+    """As it can be typed."""
+    return shlex.join(map(str, value)) if isinstance(value, list) else _words(value)
 
 
 def _words(value: object) -> str:

@@ -151,7 +151,7 @@ def _doubts(results: Sequence[GroupResult]) -> list[str]:
     states = Counter(str(run.state) for run in runs if run.state != RunState.COMPLETED)
     if states:
         counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-        notes.append(f"{states.total()} of {len(runs)} runs did not come to their end ({counts})")
+        notes.append(f"{states.total()} of {len(runs)} runs are not COMPLETED ({counts})")
     for result in results:
         twice = [str(seed) for seed, count in Counter(run.seed for run in result.runs).items() if count > 1]
         if twice:

@@ -111,12 +111,12 @@ def choose_metric(available: Iterable[str], wanted: str | None = None) -> str:
     if wanted is not None:
         if wanted in names:
             return wanted
-        listing = f"; there are: {', '.join(names)}" if names else "; no metric has been written yet"
+        listing = f"; there are: {', '.join(names)}" if names else "; no metric has been written"
         raise UnknownName(f"no metric {wanted!r}{suggest(wanted, names) or listing}")
     for name in (*DEFAULT_METRICS, *(name for name in names if "return" in name), *names):
         if name in names:
             return name
-    raise UserError("no metric has been written yet; wait for the first epoch")
+    raise UserError("no metric has been written: no run of these has come to the end of its first epoch")
 
 
 def plot_runs(
@@ -132,7 +132,6 @@ def plot_runs(
     target = output_path(path, SUFFIXES)
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
 
     below = (len(curves) + 1) // 2 if len(curves) > INSIDE else 0  # rows of a legend in two columns
     with mpl.rc_context(DARK if dark else STYLE):
@@ -146,7 +145,7 @@ def plot_runs(
         axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", pad=12)
         axes.set_xlabel(x_label)
         axes.set_ylabel(metric)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.xaxis.set_major_formatter(_tick_text)
         axes.grid(axis="y", linewidth=0.8)
         axes.margins(x=0.02, y=0.08)
         shades = [INTERVAL] * ("band" in drawn) + [ROUGHLY] * ("dense" in drawn)
@@ -194,6 +193,14 @@ def resampling() -> np.random.Generator:
 
 def legend_label(curve: Curve) -> str:
     return f"{curve.label} (n={len(curve.runs)})"
+
+
+def _tick_text(x: float, _: int | None = None) -> str:
+    """`0.5`, `20`, `1.5k`, `300k`, `2M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(x) >= size:
+            return f"{x / size:.6g}{unit}"
+    return f"{x:.6g}"
 
 
 def _draw(axes: Axes, curve: Curve, index: int) -> Literal["", "line", "dense", "band"]:

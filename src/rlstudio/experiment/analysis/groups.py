@@ -57,13 +57,14 @@ class MetricChoice(NamedTuple):
 
 def curve_metric(groups: Sequence[MeasuredGroup], wanted: str | None = None) -> MetricChoice:
     """What is drawn: `wanted`; else the evaluation return; else, where a group has too few evaluations for a curve and
-    all have a training return, that one."""
+    all have a training return with more points, that one."""
     metric = choose_metric(_names(groups), wanted)
     if wanted is not None or metric != EVALUATION_RETURN or not _all_have(groups, TRAINING_RETURN):
         return MetricChoice(metric, [])
     counts = {group.label: max(len(run.points(metric)[0]) for run in group.runs) for group in groups}
     few = {label: count for label, count in counts.items() if count < FEWEST_EVALUATIONS}
-    if not few:
+    longest = max(len(run.points(TRAINING_RETURN)[0]) for group in groups for run in group.runs)
+    if not few or longest <= max(counts.values()):
         return MetricChoice(metric, [])
     most = max(few.values())
     return MetricChoice(

@@ -142,5 +142,5 @@ def _notes(runs: Sequence[MeasuredRun], values: Floats) -> list[str]:
         notes.append("all runs have the same result: the metric has reached its limit, or the seed decides nothing")
     unfinished = sum(run.status.state != RunState.COMPLETED for run in runs)
     if unfinished:
-        notes.append(f"{unfinished} of {len(runs)} runs did not come to their end")
+        notes.append(f"{unfinished} of {len(runs)} runs are not COMPLETED")
     return notes

@@ -74,7 +74,9 @@ def lines(verdict: Verdict) -> Iterator[tuple[str, str]]:
     same, first = verdict.metrics.same_values, verdict.first
     extent = "" if verdict.is_whole else f", up to step {verdict.env_steps:,}"
     equal = sum(one.same for one in verdict.hashes)
-    if first is None:
+    if first is None and not same and not equal:
+        yield "identical, as far as can be said: the run had measured nothing when it ended", "yellow"
+    elif first is None:
         states = f" and the state hashes of {plural(equal, 'checkpoint')}" if equal else ""
         yield f"identical: {plural(same, 'metric value')}{states}{extent}", "green"
     else:

@@ -74,7 +74,7 @@ def _inspect(runs_dir: Path, json: bool) -> None:
         stdout().document(state.to_json())
     else:
         counts = ", ".join(text.plural(count, name.removesuffix("s")) for name, count in state.looked_at.items())
-        stdout().line(f"looked at {counts or 'the installed packages'}", "dim")
+        stdout().line(f"looked at {counts}" if counts else f"no runs in {runs_dir} yet: looked at the packages", "dim")
         _print_advice(stdout(), state.advice, "all is in order")
     if not state.ok:
         raise StorageError(f"{runs_dir}: not everything that is stored is whole; see above")

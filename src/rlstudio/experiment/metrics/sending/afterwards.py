@@ -38,9 +38,16 @@ def send(run_dir: Path, kind: str, settings: Sequence[str] = (), tags: Sequence[
 
 
 def sink_of(run_dir: Path, kind: str, settings: Sequence[str]) -> SinkConfig:
+    for setting in settings:
+        if "=" not in setting:
+            raise UserError(f"--set {setting}: expected KEY=VALUE, for example --set artifacts=false")
     overrides = [f"sinks.0.{setting}" for setting in settings]
-    document = apply_overrides({"sinks": [{**_own_settings(run_dir, kind), "kind": kind}]}, overrides, "--to")
-    (sink,) = parse(TrackingConfig, document).chosen_sinks()
+    try:
+        document = apply_overrides({"sinks": [{**_own_settings(run_dir, kind), "kind": kind}]}, overrides, "--to")
+        (sink,) = parse(TrackingConfig, document).chosen_sinks()
+    except ConfigError as error:  # in the words of the command line
+        text = str(error).replace("override sinks.0.", "--set ").replace("sinks[0].", f"{kind}.")
+        raise ConfigError(text) from error
     return sink
 
 
