@@ -60,6 +60,11 @@ def frozen(block: dict[str, np.ndarray], env: int = 1) -> dict[str, np.ndarray]:
     return block
 
 
+def wide(block: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Of twice as many environments."""
+    return {name: np.concatenate([array, array], 1) for name, array in block.items()}
+
+
 HEALTHY = [columns(seed=seed) for seed in range(20)]
 
 
@@ -106,6 +111,23 @@ def test_rewards_of_another_unit() -> None:
     larger["rewards"] *= np.float32(1e6)
     (found,) = looks(*HEALTHY, larger)
     assert found.startswith("reward_scale: env 0: rewards of ")
+
+
+def test_another_unit_is_noticed_where_it_begins_within_a_look() -> None:
+    """At its end most environments have it; in one environment the next look has, for it was not taken for usual."""
+    newest, limit = wide(columns()), wide(columns())
+    newest["rewards"][-1] *= np.float32(1e6)
+    before = [wide(block) for block in HEALTHY]
+    (found,) = looks(*before, newest)
+    assert found.startswith("reward_scale: env 0: rewards of ")
+    one, then = columns(), columns()
+    one["rewards"][-STEPS // 3 :, 1] *= np.float32(1e6)
+    then["rewards"][:, 1] *= np.float32(1e6)
+    assert [text.split(":")[0] for text in looks(*HEALTHY, one)] == ["reward_outliers"]
+    assert "reward_scale: env 1" in looks(*HEALTHY, one, then)[-1]
+    limit["rewards"][-1] *= np.float32(1e6)
+    limit["truncated"][-1] = True  # a bonus at the time limit, which all reach at once
+    assert not [text for text in looks(*before, limit) if text.startswith("reward_scale")]
 
 
 def test_rare_large_rewards_are_told_unless_they_end_an_episode() -> None:

@@ -195,7 +195,7 @@ def legend_label(curve: Curve) -> str:
     return f"{curve.label} (n={len(curve.runs)})"
 
 
-def _tick_text(x: float, _: int | None = None) -> str:
+def _tick_text(x: float, _: float = 0.0) -> str:
     """`0.5`, `20`, `1.5k`, `300k`, `2M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(x) >= size:

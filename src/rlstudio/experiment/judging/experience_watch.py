@@ -5,7 +5,8 @@
                     before or the others move
     stuck_reward    its reward stays the same number for as long while its observations change, although rewards were
                     all different before
-    reward_scale    most rewards of one environment are over `NEW_SCALE` times as large as any before
+    reward_scale    most rewards of one environment are over `NEW_SCALE` times as large as any before, or
+                    the newest one of most environments
     reward_outliers rewards over `OUTLIER` times as large as any before, in few rows that end no episode
 
 Worlds with one observation, one reward or a bonus at the goal are healthy; each rule says what it needs to have seen
@@ -35,6 +36,9 @@ MOVED = 3
 """Looks in which something changed, before it can stand still."""
 
 NEW_SCALE, HALF = 1e4, 0.5
+MANY_ENVS = 4
+"""So many that one step of most of them is no accident."""
+
 OUTLIER, FEW = 20.0, 0.2
 SETTLED_ROWS = 1000
 MOST_OUTLIERS = 3
@@ -146,11 +150,13 @@ class ExperienceWatch:
         settled = self.rows >= SETTLED_ROWS and before > 0.0
         self.rows += sizes.size
         if settled:
-            share = (inner > NEW_SCALE * before).mean(0)
+            is_new = inner > NEW_SCALE * before
+            share, newest = is_new.mean(0), is_new[-1] & ~block.dones[-1]
             env = int(share.argmax())
-            if share[env] > HALF:
+            if share[env] > HALF or (len(newest) >= MANY_ENVS and newest.mean() > HALF):
                 clip = f"guardrails.reward_clip={before:.4g}"
-                what = f"env {env}: rewards of {np.median(inner[:, env]):.4g}, where {before:.4g} was the largest"
+                size = np.median(inner[is_new[:, env], env])
+                what = f"env {env}: rewards of {size:.4g}, where {before:.4g} was the largest"
                 yield Symptom("reward_scale", what, (clip,))
                 return  # not to be taken for usual
             far = inner > OUTLIER * before
@@ -164,6 +170,7 @@ class ExperienceWatch:
                     yield Symptom("reward_outliers", f"{what}; {self.outliers} of {self.rows:,} rows", settings)
                 inner = np.where(far, 0.0, inner)
                 sizes = np.where(far, 0.0, sizes)
+            inner = np.where(is_new, 0.0, inner)  # perhaps the first ones of another unit: the next look says so
         self.typical = max(before, float(inner.max()))
         self.largest_reward = max(self.largest_reward, float(sizes.max()))
 

@@ -87,7 +87,7 @@ class Guardrails:
             symptoms = list(self._experience.look(trainer.source, at_once=True))
             if self._experience.largest_reward > 2 * largest:  # no fault: a reward was found that nobody knew
                 self._updates.begin_anew()
-                of_updates = [symptom for symptom in of_updates if symptom.rule != "spike"]
+                of_updates = [symptom for symptom in of_updates if symptom.rule not in ("spike", "q_scale")]
         symptoms += of_updates
         self._limit_gradients(trainer)
         return list(self._incidents(symptoms, trainer))

@@ -85,7 +85,8 @@ def _settings(rule: Rule, train: RunLength | None) -> tuple[str, ...]:
         return ()
     usual = {name: info.default for name, info in type(train).model_fields.items()}
     settings = [f"train.lr={usual['lr'] if lr > 2 * usual['lr'] else lr / 10:.3g}"]
-    if rule == "q_scale" and getattr(train, "target_every", inf) < usual.get("target_every", 0):
+    is_hard_copy = getattr(train, "tau", 1.0) == 1.0  # averaged targets follow at every update, and slowly
+    if is_hard_copy and getattr(train, "target_every", inf) < usual.get("target_every", 0):
         settings.append(f"train.target_every={usual['target_every']}")
     return tuple(settings)
 
