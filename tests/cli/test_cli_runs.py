@@ -117,6 +117,9 @@ def test_show_for_a_person(rlctl: Rlctl, trained: Path) -> None:
         assert words in out
     assert "numerics      native, fingerprint 1-" in out
     assert "\x1b" not in out
+    checkpoints = [line for line in out.splitlines() if "checkpoints/step-" in line]
+    assert checkpoints
+    assert max(map(len, checkpoints)) <= 80
 
 
 def test_logs_tell_events_and_epochs_in_order(rlctl: Rlctl, trained: Path) -> None:

@@ -226,6 +226,8 @@ def test_bad_input_is_told(monkeypatch: pytest.MonkeyPatch, made: list[FakeVecEn
     monkeypatch.setattr(evaluation, "LONGEST", 5)
     with pytest.raises(ConfigError, match=r"env\.max_episode_steps.*Fake-v0.*within 5 steps"):
         evaluate(FakeAgent(), CFG, episodes=20, seed=0)
+    longer = CFG.model_copy(update={"max_episode_steps": 1_000})
+    assert len(evaluate(FakeAgent(), longer, episodes=20, seed=0).returns) == 20, "asked for, so it may take longer"
     assert all(env.closed for env in made)
 
 

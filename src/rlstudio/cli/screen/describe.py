@@ -51,6 +51,11 @@ def _curriculum(standing: dict[str, Any] | None) -> str | None:
     return None if standing is None else standing_text(standing)
 
 
+def _in_folder(checkpoint: str, folder: str | None) -> str:
+    """From the folder of the run, which stands above: a line of the table fits a terminal."""
+    return checkpoint.removeprefix(f"{folder}/")
+
+
 def print_run(out: Terminal, run: Mapping[str, Any], curve: str = "") -> None:
     """`curve`: its returns so far, in one line. A server does not say where a run lies: then there is no path."""
     path = run.get("path")
@@ -95,7 +100,7 @@ def print_run(out: Terminal, run: Mapping[str, Any], curve: str = "") -> None:
                 str(entry["epoch"]),
                 text.size(entry["size"]),
                 entry["state_hash"][:12],
-                entry.get("path", ""),
+                _in_folder(entry.get("path", ""), path),
             ]
             for entry in run["checkpoints"]
         ]

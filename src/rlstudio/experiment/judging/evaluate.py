@@ -38,8 +38,9 @@ Purpose = Literal["selection", "report"]
 WIDTH = 16
 """Environments that step together: enough to share the cost of acting, few enough to start quickly."""
 
-LONGEST = 1_000_000
-"""Steps after which an episode is taken to have no end."""
+LONGEST = 100_000
+"""Steps after which an episode is taken to have no end, unless `env.max_episode_steps` is larger: some of minutes that
+somebody waits who forgot the time limit of an environment of their own."""
 
 
 @dataclass(frozen=True)
@@ -193,10 +194,10 @@ class Evaluator:
         environment -> number; an environment may be beyond its last, which does not count."""
         left = self.episodes
         for played in play(agent, *self._restart()):
-            if played.lengths.max() > LONGEST:
+            if played.lengths.max() > max(LONGEST, self.env_cfg.max_episode_steps or 0):
                 raise ConfigError(
-                    f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST} steps;"
-                    " set a limit"
+                    f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST:,} steps of"
+                    " the evaluation; set a limit, for example env.max_episode_steps=1000"
                 )
             numbers = played.ended + self.num_envs * played.rounds[played.ended]
             ended = zip(played.ended.tolist(), numbers.tolist(), strict=True)
