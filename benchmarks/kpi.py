@@ -144,6 +144,22 @@ def _stored(name: str, text: Callable[[dict[str, Any]], str]) -> Callable[[], Va
     return value
 
 
+def _promise(*names: str) -> Callable[[], Value | None]:
+    """How many cases of these lines of the test plan passed, and when the oldest of them were run."""
+
+    def value() -> Value | None:
+        result = read_result("promises")
+        lines = [] if result is None else [result["measurements"].get(name) for name in names]
+        if not lines or None in lines:
+            return None
+        cases = f"{sum(line['passed'] for line in lines):,} cases of {', '.join(names)} passed"
+        failed = [name for name, line in zip(names, lines, strict=True) if line["failed"]]
+        worse = f", {' and '.join(failed)} FAILED" if failed else ""
+        return Value(f"{cases}{worse}", min(line["date"] for line in lines))
+
+    return value
+
+
 def _algorithm_size() -> Value:
     sizes = {file.stem: len(file.read_text().splitlines()) for file in ALGORITHMS.glob("[!_]*.py")}
     longest = max(sizes, key=lambda name: sizes[name])
@@ -164,6 +180,11 @@ def _forecast(measured: dict[str, Any]) -> str:
 
 STORED: dict[str, Callable[[], Value | None]] = {
     "exact-resume kills passed": _kills,
+    "kill points passed": _promise("R1"),
+    "corruption detected": _promise("R4"),
+    "seed reproducibility": _promise("R18"),
+    "signal exit time": _promise("R15"),
+    "bad input": _promise("R12"),
     "learning IQM": _learning,
     "seeds solved": _seeds_solved,
     "defaults": _defaults,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from benchmarks.records import read_result, write_result
 
-from benchmarks import kpi
+from benchmarks import kpi, promises
 
 PAGE = kpi.PAGE.read_text()
 
@@ -50,3 +52,24 @@ def test_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(capsys.readouterr().out)
     assert {"section", "name", "command", "goal", "value", "date"} == rows[0].keys()
     assert sum(bool(row["value"]) for row in rows) >= 10
+
+
+def test_a_line_of_the_test_plan_is_a_value_once_it_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "write_result", lambda name, result: write_result(name, result, tmp_path))
+    for module in (promises, kpi):
+        monkeypatch.setattr(module, "read_result", lambda name: read_result(name, tmp_path))
+    assert kpi.STORED["kill points passed"]() is None
+    promises.keep("R4", 1, 7)
+    promises.keep("R1", 0, 1234)
+    value = kpi.STORED["kill points passed"]()
+    assert value is not None
+    assert value.text == "1,234 cases of R1 passed"
+    failed = kpi.STORED["corruption detected"]()
+    assert failed is not None
+    assert failed.text == "7 cases of R4 passed, R4 FAILED"
+
+
+def test_a_line_that_is_not_in_the_test_plan_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        promises.main(["R99"])
+    assert "no line R99 in docs/reliability.md" in capsys.readouterr().err

@@ -28,7 +28,9 @@ def test_decisions_are_carried_out_by_a_resume(rlctl: Rlctl, sources: Callable[[
     done = rlctl("replay", "last", "quarantine", "1")
     assert done.code == 0, done.err
     assert sources()[1] == "quarantined: by the user (from the next resume on)"
-    assert rlctl("resume", "last", "train.epochs=2").code == 0
+    *remedy, longer = done.out.splitlines()[-1].removeprefix("carried out with: rlctl ").split()
+    assert longer == "train.epochs=2"  # the run has completed its one epoch
+    assert rlctl(*remedy, longer).code == 0
     assert sources()[1] == "quarantined: by the user"
     assert rlctl("show", "last", "--json").document["exact"] is False
     assert rlctl("replay", "last", "purge", "1").code == 0

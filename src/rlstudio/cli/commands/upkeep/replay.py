@@ -13,6 +13,7 @@ from rlstudio.cli.arguments.options import Imports, Json, Run, RunsDir
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import UserError
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def replay(
         bad = f", {one.bad_rows:,} bad" if one.bad_rows else ""
         stdout().line(f"{one.number:4}  {one.name:12} {one.rows:9,} rows, mean reward {mean}{bad}  {one.standing}")
     if action is not None:
-        stdout().line(f"carried out with: rlctl resume {folder.id}{in_runs_dir(runs_dir)}", "dim")
+        status = folder.read_status()
+        longer = f" train.epochs={2 * status.total_epochs}" if status.state == RunState.COMPLETED else ""
+        stdout().line(f"carried out with: rlctl resume {folder.id}{longer}{in_runs_dir(runs_dir)}", "dim")
 
 
 def _refuse(rows: ReplayRows, action: Action, source: int) -> None:
