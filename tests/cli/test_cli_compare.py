@@ -139,15 +139,20 @@ def test_twenty_runs_of_two_groups_are_compared_by_name_in_one_command(
     assert less["groups"][1]["improvement"]["value"] == 1.0
 
 
-def test_long_names_are_told_apart_by_their_ends(rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_do_not_fit_are_letters_in_the_table_and_stand_below_it(
+    rlctl: Rlctl, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     names = [f"a-long-name-of-a-group-of-runs-with-{end}" for end in ("lr1e-3", "lr1e-4")]
     for name in names:
         for seed in (0, 1):
             measured_run(RUNS, name, seed, learning(9.0, seed))
-    header, first, second = rlctl("compare", *names).out.splitlines()[1:4]
-    assert header.endswith("P(better than a-long-nam…th-lr1e-3)")
-    assert [line.split()[0][-6:] for line in (first, second)] == ["lr1e-3", "lr1e-4"]
+    header, first, second, *below = rlctl("compare", *names).out.splitlines()[1:]
+    assert header.endswith("P(better than A)")
+    assert [line.split()[:2] for line in (first, second)] == [["A", "2"], ["B", "2"]]
+    assert below[:2] == [f"A  {names[0]}", f"B  {names[1]}"]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert rlctl("compare", *names).out.splitlines()[1].endswith(f"P(better than {names[0]})")
 
 
 def test_the_picture_and_the_table_have_the_same_interval(rlctl: Rlctl, two_groups: dict[str, list[str]]) -> None:

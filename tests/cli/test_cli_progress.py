@@ -63,7 +63,7 @@ def test_the_return_shown_is_the_last_there_was() -> None:
     for value in (5.0, 7.0, math.nan):
         progress.close_epoch(report(1, rollout__return_mean=value), None)
     assert progress.last_return == 7.0
-    assert "return 7.000" in progress.line()
+    assert "train 7.000" in progress.line()
 
 
 def test_key_losses_of_known_and_unknown_algorithms() -> None:

@@ -126,7 +126,7 @@ def test_logs_tell_events_and_epochs_in_order(rlctl: Rlctl, trained: Path) -> No
     lines = rlctl("logs", "last", "--runs-dir", trained).out.splitlines()
     messages = [line.split(maxsplit=1)[1] for line in lines]
     assert messages[0] == "created"
-    assert [line.split(" steps")[0] for line in messages if " steps  return" in line] == ["64", "128", "192"]
+    assert [line.split(" steps")[0] for line in messages if " steps  train" in line] == ["64", "128", "192"]
     assert "eval" in next(line for line in messages if line.startswith("128 steps"))
     assert messages[-1].startswith("completed")
     assert not re.search("[0-9a-f]{13}", " ".join(lines))  # digests by their beginning
@@ -154,7 +154,7 @@ def test_logs_of_damaged_files(rlctl: Rlctl, place: Path) -> None:
     )
     result = rlctl("logs", "last")
     assert result.code == 0
-    assert "3 steps  return -" in result.out
+    assert "3 steps  train -" in result.out
     assert "odd" in result.out
 
 

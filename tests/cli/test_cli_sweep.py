@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,24 @@ def test_from_a_file_to_the_best_config(rlctl: Rlctl, file: Path) -> None:
     assert removed.out.count(": removed") == 4
     assert (rlctl("ls", "--json").document, rlctl("sweep", "ls", "--json").document) == ([], [])
     assert rlctl("eval", "pole:staging", "--episodes", 1).code == 0  # a version holds what it needs
+
+
+def test_a_sweep_tells_once_how_it_ended_and_its_given_up_runs_are_called_pruned(rlctl: Rlctl, file: Path) -> None:
+    done = rlctl("sweep", "-f", file, "--deterministic", "--notify", "tee -a told")
+    assert done.code == 0, done.err
+    end = json.loads(Path("told").read_text())
+    document = rlctl("sweep", "show", "mine", "--json").document
+    assert (end["event"], end["sweep"], end["trials"]) == ("completed", "mine", 3)
+    assert end["best"] == {"trial": document["best"], "params": document["trials"][document["best"]]["params"]}
+    states = [row["state"] for row in document["trials"]]
+    listed = {row["name"]: row for row in rlctl("ls", "--json").document}
+    for number, state in enumerate(states):
+        assert listed[f"mine-{number}"].get("at_rung") == ("pruned" if state == "PRUNED" else None)
+    assert rlctl("ls").out.count("INTERRUPTED: pruned") == states.count("PRUNED") == 2
+    one = next(number for number, state in enumerate(states) if state == "PRUNED")
+    assert "INTERRUPTED: pruned" in rlctl("show", f"mine-{one}").out
+    broken = rlctl("sweep", "--resume", "mine", "--notify", "sh -c 'echo no network >&2; exit 3'")
+    assert (broken.code, "sweep mine: --notify sh: ended with 3: no network" in broken.err) == (0, True)
 
 
 def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

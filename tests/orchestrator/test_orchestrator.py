@@ -208,7 +208,8 @@ def test_one_line_of_progress(runs_dir: Path) -> None:
     run = orchestrator.run(TINY, runs_dir=runs_dir, progress=False)
     line = describe(run.status)
     assert line.startswith("tiny  " + "█" * 20)
-    assert "epoch 3/3  192 steps" in line
+    returns = f"train {run.status.train_return:.4g}  eval {run.status.eval_return:.4g}"  # two returns, two names
+    assert f"epoch 3/3  192 steps  {returns}" in line
     assert line.endswith("completed")
 
 

@@ -85,6 +85,7 @@ def fork(
     seed: int | None = None,
     name: str | None = None,
     imports: Sequence[str] = (),
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Run:
     """A child in the queue: of a run, from one of its checkpoints (`at`), or of a bundle or `MODEL:production`, from
@@ -97,10 +98,10 @@ def fork(
     workspace = _workspace(runs_dir)
     bundle = named_bundle(str(what), workspace.runs_dir)
     if bundle is None:
-        return get(str(what), runs_dir=runs_dir).fork(*overrides, at=at, seed=seed, name=name)
+        return get(str(what), runs_dir=runs_dir).fork(*overrides, at=at, seed=seed, name=name, notify=notify)
     version = str(what) if is_reference(str(what)) else None
     changes = [*overrides, *named_settings(seed, name)]
-    child = fork_bundle_later(workspace, bundle, changes, imports=imports, version=version)
+    child = fork_bundle_later(workspace, bundle, changes, imports=imports, version=version, notify=notify)
     ensure_worker(workspace)
     return Run(workspace, child.id)
 
@@ -111,10 +112,11 @@ def sweep(
     max_concurrent: int | None = None,
     deterministic: bool = False,
     resume: bool = False,
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> SweepSummary:
     """Search the settings of an experiment, until all trials are done: `.best.params`, `.trials`, `.document()`.
-    `resume`: `config` is the name of a sweep to go on with."""
+    `resume`: `config` is the name of a sweep to go on with. `notify`: a command that gets how it ended."""
     from rlstudio.control.sweep.actions import begin_sweep, drive, resume_sweep
     from rlstudio.control.sweep.report import summary_of
     from rlstudio.control.sweep.search import load_search
@@ -125,7 +127,7 @@ def sweep(
     else:
         changes = {"deterministic": True} if deterministic else {}
         driver = begin_sweep(workspace, load_search(config, changes=changes), max_concurrent)
-    drive(workspace, driver)
+    drive(workspace, driver, notify=notify)
     return summary_of(workspace.store, driver.sweep.name)
 
 
@@ -150,12 +152,13 @@ def resume(
     run_id: str,
     *overrides: str,
     env: EnvObject = None,
+    notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
     """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it. `env`: of a run that was
     started with an environment of Python, the same one."""
-    return get(run_id, runs_dir=runs_dir).resume(*overrides, env=env, progress=progress)
+    return get(run_id, runs_dir=runs_dir).resume(*overrides, env=env, notify=notify, progress=progress)
 
 
 def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:

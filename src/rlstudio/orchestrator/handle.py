@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -225,40 +225,47 @@ class Run:
         """Take it out of the queue, or end it for good."""
         return self._end(Desired.CANCEL)
 
-    def resume(self, *overrides: str, env: EnvObject = None, progress: bool = True) -> Run:
+    def resume(self, *overrides: str, env: EnvObject = None, notify: Sequence[str] = (), progress: bool = True) -> Run:
         """Go on with it here, until it is done; `train.epochs=N` extends it. A paused run goes back to its place in
-        the queue instead: `run.resume().wait()`. `env`: as in `session`."""
+        the queue instead: `run.resume().wait()`. `env`, `notify`: as in `session`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import requeue
 
         known = known_run(self._workspace, self.id)
         if known.is_paused:
-            requeue(self._workspace, known, overrides)
+            requeue(self._workspace, known, overrides, notify=notify)
             ensure_worker(self._workspace)
             return self
-        return train(self.session(*overrides, env=env), self._workspace, progress)
+        return train(self.session(*overrides, env=env, notify=notify), self._workspace, progress)
 
-    def session(self, *overrides: str, env: EnvObject = None) -> Session:
+    def session(self, *overrides: str, env: EnvObject = None, notify: Sequence[str] = ()) -> Session:
         """Go on with it here, in a loop of your own: `with run.session() as session: for tick in session`. `env`: of a
-        run that was started with an environment of Python, the same one, if this process does not have it yet."""
+        run that was started with an environment of Python, the same one, if this process does not have it yet.
+        `notify`: a command that gets how it ended, in place of the one it was launched with."""
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import resume_session
         from rlstudio.experiment.training.environments import bind
 
         if env is not None:
             bind(env, self.status.env_id, self.id)
-        return resume_session(self._workspace, known_run(self._workspace, self.id), overrides)
+        return resume_session(self._workspace, known_run(self._workspace, self.id), overrides, notify=notify)
 
-    def fork(self, *overrides: str, at: str = "last", seed: int | None = None, name: str | None = None) -> Run:
+    def fork(
+        self,
+        *overrides: str,
+        at: str = "last",
+        seed: int | None = None,
+        name: str | None = None,
+        notify: Sequence[str] = (),
+    ) -> Run:
         """A child from one of its checkpoints, in the queue; called by its parent's name and `-fork` without `name`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.fork import fork_later
 
-        child = fork_later(
-            self._workspace, known_run(self._workspace, self.id), at, [*overrides, *named_settings(seed, name)]
-        )
+        settings = [*overrides, *named_settings(seed, name)]
+        child = fork_later(self._workspace, known_run(self._workspace, self.id), at, settings, notify=notify)
         ensure_worker(self._workspace)
         return Run(self._workspace, child.id)
 

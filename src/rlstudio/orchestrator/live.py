@@ -51,7 +51,8 @@ def describe(status: Status) -> str:
     share = status.epoch / status.total_epochs if status.total_epochs else 0.0
     bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
     reason = f" ({status.reason})" if status.reason else ""
-    result = "" if status.eval_return is None else f"  return {status.eval_return:.4g}"
+    returns = {"train": status.train_return, "eval": status.eval_return}  # called as in `rlctl ls`
+    result = "".join(f"  {name} {value:.4g}" for name, value in returns.items() if value is not None)
     where = f"epoch {status.epoch}/{status.total_epochs}  {status.env_steps:,} steps{result}"
     return f"{status.name}  {bar}  {where}  {status.state.lower()}{reason}"
 

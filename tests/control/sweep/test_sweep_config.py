@@ -207,5 +207,9 @@ def test_hyperband_has_few_trials_where_few_are_given_up() -> None:
 
 def test_no_trial_ends_before_the_epoch_it_is_compared_at() -> None:
     space = {"train.lr": {"low": 1e-4, "high": 1e-2, "log": True}}
-    search = load_search({"name": "s", "experiment": "configs/ppo/quickstart.yaml", "trials": 2, "space": space})
-    assert search.experiment({"train.lr": 1e-3}, seed=0, number=0).gates.stop_at is None
+    plateau = {"overrides": ["gates.plateau={epochs: 2}"]}
+    search = load_search(
+        {"name": "s", "experiment": "configs/ppo/quickstart.yaml", "trials": 2, "space": space, **plateau}
+    )
+    gates = search.experiment({"train.lr": 1e-3}, seed=0, number=0).gates
+    assert (gates.stop_at, gates.plateau) == (None, None)

@@ -65,11 +65,33 @@ def test_evaluations_are_followed_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"), [("train/entrpy", "train/entropy"), ("eval/return_meen", "eval/return_mean")]
+    ("misspelt", "meant"),
+    [
+        ("eval/return_meen", "eval/return_mean"),
+        ("eval/mean_return", "eval/return_mean"),
+        ("rollout/return", "rollout/return_mean"),
+        ("return_mean", "eval/return_mean"),
+        ("rollout/is_sucess", "rollout/is_success"),
+    ],
 )
-def test_a_metric_that_never_comes_is_named_at_the_first_epoch(tmp_path, misspelt, meant):
-    rule = {"metric": misspelt, "epochs": 100}
-    with pytest.raises(ConfigError, match=rf"gates.plateau: no metric '{misspelt}'; did you mean {meant}\?"):
+def test_a_misspelt_metric_is_refused_before_there_is_a_run(misspelt, meant):
+    sections = {"env": {"infos": ["is_success"]}, "eval": {"every_epochs": 1, "episodes": 2}}
+    asked = rf"no metric '{misspelt}'; did you mean {meant}\?"
+    with pytest.raises(ConfigError, match=rf"gates.plateau.metric: {asked}"):
+        tiny(**sections, gates={"plateau": {"metric": misspelt, "epochs": 100}})
+    with pytest.raises(ConfigError, match=rf"guardrails.limits: {asked}"):
+        tiny(**sections, guardrails={"limits": {misspelt: 1.0}})
+    tiny(**sections, gates={"plateau": {"metric": meant, "epochs": 100}})
+
+
+def test_a_limit_on_an_evaluation_is_refused_before_there_is_a_run():
+    with pytest.raises(ConfigError, match=r"eval/return_mean is of evaluations, and limits are of epochs; see gates"):
+        tiny(guardrails={"limits": {"eval/return_mean": 1.0}})
+
+
+def test_a_metric_of_learning_that_never_comes_is_named_at_the_first_epoch(tmp_path):
+    rule = {"metric": "train/entrpy", "epochs": 100}
+    with pytest.raises(ConfigError, match=r"gates.plateau: no metric 'train/entrpy'; did you mean train/entropy\?"):
         run_to_the_end(tiny(gates={"plateau": rule}, eval={"every_epochs": 1, "episodes": 2}), tmp_path)
     status = only_run(tmp_path).read_status()
     assert (status.state, status.epoch) == (RunState.FAILED, 0)

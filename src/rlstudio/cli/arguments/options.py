@@ -82,6 +82,10 @@ Imports = Annotated[
         " repeated.",
     ),
 ]
+Notify = Annotated[
+    str | None,
+    typer.Option("--notify", metavar="COMMAND", help="A command that gets how it ended, as JSON on its input."),
+]
 
 
 def checkpoint_choice(value: str) -> str:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlstudio.cli.arguments.options import Imports, Json, Overrides, Quiet, RunOrBundle, RunsDir, checkpoint_choice
+from rlstudio.cli.arguments.command import command_words
+from rlstudio.cli.arguments.options import (
+    Imports,
+    Json,
+    Notify,
+    Overrides,
+    Quiet,
+    RunOrBundle,
+    RunsDir,
+    checkpoint_choice,
+)
 from rlstudio.cli.commands.launch import Detach, EmptyReplay, print_queued
 from rlstudio.cli.screen.run_output import OutputStyle
 from rlstudio.core.errors import UserError
@@ -37,6 +47,7 @@ def fork(
     detach: Detach = False,
     quiet: Quiet = False,
     json: Json = False,
+    notify: Notify = None,
 ) -> int:
     """Start a child of a run, from a checkpoint and with other settings; of a bundle or version, from its weights.
 
@@ -50,6 +61,7 @@ def fork(
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
+    command = command_words(notify)
     names = import_modules(modules or (), runs_dir=runs_dir)
     workspace = Workspace(runs_dir)
     style = OutputStyle(quiet, json)
@@ -58,16 +70,16 @@ def fork(
     if bundle is not None:
         if at != "last" or empty_replay:
             raise UserError(f"{run}: a bundle has one policy and no replay; leave --at and --empty-replay out")
-        return _fork_bundle(workspace, bundle, run, settings, names, detach, style)
+        return _fork_bundle(workspace, bundle, run, settings, names, detach, style, command)
     parent = known_run(workspace, run)
     from rlstudio.control.runs import fork as forking
 
     if detach:
-        child = forking.fork_later(workspace, parent, at, settings, empty_replay=empty_replay)
+        child = forking.fork_later(workspace, parent, at, settings, empty_replay=empty_replay, notify=command)
         return print_queued(workspace, [child], style)
     from rlstudio.cli.watch import run_alone
 
-    session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay)
+    session = forking.fork(workspace, parent, at, settings, empty_replay=empty_replay, notify=command)
     return run_alone(session, f"forked from {parent.id} at {session.status.env_steps:,} steps", style)
 
 
@@ -79,15 +91,16 @@ def _fork_bundle(
     modules: Sequence[str],
     detach: bool,
     style: OutputStyle,
+    notify: Sequence[str],
 ) -> int:
     from rlstudio.control.registry.records import is_reference
     from rlstudio.control.runs import fork_bundle as forking
 
     version = given if is_reference(given) else None
     if detach:
-        child = forking.fork_bundle_later(workspace, bundle, overrides, imports=modules, version=version)
+        child = forking.fork_bundle_later(workspace, bundle, overrides, imports=modules, version=version, notify=notify)
         return print_queued(workspace, [child], style)
     from rlstudio.cli.watch import run_alone
 
-    session = forking.fork_bundle(workspace, bundle, overrides, imports=modules, version=version)
+    session = forking.fork_bundle(workspace, bundle, overrides, imports=modules, version=version, notify=notify)
     return run_alone(session, f"with the weights of {given}, everything else anew", style)

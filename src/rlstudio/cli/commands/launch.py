@@ -16,6 +16,7 @@ from rlstudio.cli.arguments.options import (
     ExperimentFile,
     Imports,
     Json,
+    Notify,
     Overrides,
     PresetAlgo,
     PresetEnv,
@@ -51,10 +52,6 @@ Detach = Annotated[
 ]
 Key = Annotated[
     str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
-]
-Notify = Annotated[
-    str | None,
-    typer.Option("--notify", metavar="COMMAND", help="A command that gets how the run ended, as JSON on its input."),
 ]
 EmptyReplay = Annotated[
     bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
@@ -153,6 +150,7 @@ def resume(
     detach: Detach = False,
     quiet: Quiet = False,
     json: Json = False,
+    notify: Notify = None,
 ) -> int:
     """Go on with a run, bit for bit, or extend a finished one. A paused one goes back to its place in the queue. Of a
     name that several runs have, with those that are not done."""
@@ -160,6 +158,7 @@ def resume(
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules
 
+    command = command_words(notify)
     names = import_modules(modules or (), runs_dir=runs_dir)
     overrides = [word for word in words or () if "=" in word]
     selection = Selection([word for word in words or () if "=" not in word], states, envs, algos, tags)
@@ -176,7 +175,7 @@ def resume(
         from rlstudio.control.queue.run_group import requeue_group
 
         failed_too = bool(states) or not selection.is_group(entries)
-        queued = requeue_group(workspace, entries, overrides, imports=names, also_failed=failed_too)
+        queued = requeue_group(workspace, entries, overrides, imports=names, notify=command, also_failed=failed_too)
         if detach:
             return print_queued(workspace, queued, style)
         from rlstudio.cli.watch import run_group
@@ -187,12 +186,17 @@ def resume(
     if detach or (known.is_paused and not any(accepted.values())):
         from rlstudio.control.runs.start import requeue
 
-        return print_queued(workspace, [requeue(workspace, known, overrides, imports=names)], style)
-    return _continue(workspace, known, overrides, accepted, style)
+        return print_queued(workspace, [requeue(workspace, known, overrides, imports=names, notify=command)], style)
+    return _continue(workspace, known, overrides, accepted, style, command)
 
 
 def _continue(
-    workspace: Workspace, run: RunRow, overrides: list[str], accepted: dict[str, bool], style: OutputStyle
+    workspace: Workspace,
+    run: RunRow,
+    overrides: list[str],
+    accepted: dict[str, bool],
+    style: OutputStyle,
+    notify: Sequence[str],
 ) -> int:
     from rlstudio.cli.watch import run_alone
     from rlstudio.control.runs.start import resume_session
@@ -200,7 +204,7 @@ def _continue(
 
     if is_follower() and _follow_resumed(workspace, run):
         return 0
-    session = resume_session(workspace, run, overrides, **accepted)
+    session = resume_session(workspace, run, overrides, **accepted, notify=notify)
     origin = "resumed"
     if overrides:
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"

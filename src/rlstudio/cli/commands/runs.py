@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,14 @@ from rlstudio.cli.arguments.selection import Selection
 from rlstudio.cli.screen.runs_dir import in_runs_dir
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.core.errors import Conflict, NoMatch, RunBusy, UserError
-from rlstudio.core.run_state import OWNED, RunState
+from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.control.sweep.needed import Need
     from rlstudio.control.workspace import Entry, Workspace
+
+    Document = dict[str, Any]
 
 DEFAULT_LIMIT = 20
 
@@ -58,7 +60,7 @@ def ls(
         if not json:
             out.line(str(nothing))
             return
-    rows = list_documents(entries, workspace.references())
+    rows = _with_rungs(workspace, entries, list_documents(entries, workspace.references()))
     if json:
         out.document(rows)
     elif not entries:
@@ -67,6 +69,16 @@ def ls(
         print_runs(out, rows)
         if total > len(entries):
             out.line(f"{total - len(entries)} older ones: rlctl ls --limit 0{in_runs_dir(runs_dir)}", "dim")
+
+
+def _with_rungs(workspace: Workspace, entries: Sequence[Entry], rows: list[Document]) -> list[Document]:
+    """With `at_rung` where a run is paused by its sweep: it was `pruned`, or it `waits`."""
+    if not any(row.get("sweep") and row["reason"] == Reason.PAUSED for row in rows):
+        return rows
+    from rlstudio.control.sweep.needed import standing_at_rungs
+
+    standing = standing_at_rungs(workspace.records, [entry.run for entry in entries if entry.run])
+    return [{**row, "at_rung": standing[row["id"]]} if row["id"] in standing else row for row in rows]
 
 
 def _listed(workspace: Workspace, selection: Selection, limit: int | None) -> tuple[Sequence[Entry], int]:
@@ -111,9 +123,9 @@ def show(
         from rlstudio.cli.screen.run_table import print_groups_of_runs
         from rlstudio.control.runs.looking.documents import list_documents
 
-        print_groups_of_runs(stdout(), list_documents(entries, references))
+        print_groups_of_runs(stdout(), _with_rungs(workspace, entries, list_documents(entries, references)))
         return
-    documents = [whole_document(entry, references) for entry in entries]
+    documents = _with_rungs(workspace, entries, [whole_document(entry, references) for entry in entries])
     if json:
         stdout().document(documents if len(documents) > 1 else documents[0])
     else:

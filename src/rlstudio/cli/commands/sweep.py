@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.options import Imports, Json, RunsDir, SweepName
+from rlstudio.cli.arguments.command import command_words
+from rlstudio.cli.arguments.options import Imports, Json, Notify, RunsDir, SweepName
 from rlstudio.cli.arguments.sweeps import find_sweep
 from rlstudio.cli.commands import sweep_steering
 from rlstudio.cli.failures import INTERRUPTED
@@ -59,6 +61,7 @@ def sweep(
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
+    notify: Notify = None,
 ) -> int:
     """Search the settings of an experiment.
 
@@ -75,11 +78,11 @@ def sweep(
         raise UserError("give a sweep with -f FILE, or one to go on with: --resume SWEEP")
     from rlstudio.control.workspace import Workspace
 
-    workspace = Workspace(runs_dir)
+    workspace, command = Workspace(runs_dir), command_words(notify)
     if resume is not None:
         if deterministic or name is not None or modules or dry_run:
             raise UserError("--resume: the sweep goes on as it was begun; leave the other options out")
-        return _resume(workspace, resume, max_concurrent, take_over=take_over, detach=detach, json=json)
+        return _resume(workspace, resume, max_concurrent, command, take_over=take_over, detach=detach, json=json)
     from rlstudio.control.sweep.actions import begin_sweep, create_sweep
     from rlstudio.control.sweep.search import load_search
     from rlstudio.control.sweep.sweeps import Sweeps, SweepState
@@ -96,22 +99,29 @@ def sweep(
     if detach:
         # Left for the process in the background: if none comes to be, `--resume` goes on with it.
         Sweeps(workspace.store.database).end(create_sweep(workspace, search), SweepState.STOPPED)
-        return sweep_steering.detach(workspace, search.cfg.name, max_concurrent, json=json)
-    return _drive(workspace, begin_sweep(workspace, search, max_concurrent), json)
+        return sweep_steering.detach(workspace, search.cfg.name, max_concurrent, command, json=json)
+    return _drive(workspace, begin_sweep(workspace, search, max_concurrent), command, json)
 
 
 def _resume(
-    workspace: Workspace, name: str, max_concurrent: int | None, *, take_over: bool, detach: bool, json: bool
+    workspace: Workspace,
+    name: str,
+    max_concurrent: int | None,
+    notify: Sequence[str],
+    *,
+    take_over: bool,
+    detach: bool,
+    json: bool,
 ) -> int:
     find_sweep(workspace, name)
     if detach:
-        return sweep_steering.detach(workspace, name, max_concurrent, take_over=take_over, json=json)
+        return sweep_steering.detach(workspace, name, max_concurrent, notify, take_over=take_over, json=json)
     from rlstudio.control.sweep.actions import resume_sweep
 
-    return _drive(workspace, resume_sweep(workspace, name, max_concurrent, take_over=take_over), json)
+    return _drive(workspace, resume_sweep(workspace, name, max_concurrent, take_over=take_over), notify, json)
 
 
-def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
+def _drive(workspace: Workspace, driver: Driver, notify: Sequence[str], json: bool) -> int:
     from rlstudio.control.sweep.actions import drive
     from rlstudio.control.sweep.report import summary_of
     from rlstudio.control.sweep.sweeps import SweepStopped
@@ -120,7 +130,7 @@ def _drive(workspace: Workspace, driver: Driver, json: bool) -> int:
     out = stderr() if json else stdout()
     try:
         with view(out, driver) as show:
-            drive(workspace, driver, show)
+            drive(workspace, driver, show, notify=notify)
     except KeyboardInterrupt:
         out.line(f"sweep {name}: stopped; its runs continue; go on with: rlctl sweep --resume {name}{where}")
         return INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,12 +23,19 @@ POLL_SECONDS = 0.3
 
 
 def detach(
-    workspace: Workspace, name: str, max_concurrent: int | None = None, *, take_over: bool = False, json: bool = False
+    workspace: Workspace,
+    name: str,
+    max_concurrent: int | None = None,
+    notify: Sequence[str] = (),
+    *,
+    take_over: bool = False,
+    json: bool = False,
 ) -> int:
     """Drive a sweep that is in the store in the background, with `rlctl sweep --resume`; returns the exit code."""
     from rlstudio.control.sweep.background import log_path, resume_command, start_driver
 
-    sweep = start_driver(workspace, name, resume_command(workspace, name, max_concurrent), take_over=take_over)
+    command = resume_command(workspace, name, max_concurrent, notify)
+    sweep = start_driver(workspace, name, command, take_over=take_over)
     log, where, out = log_path(workspace, name), in_runs_dir(workspace.runs_dir), stdout()
     if json:
         out.document({"name": name, "state": sweep.current, "pid": sweep.process.pid, "log": str(log)})

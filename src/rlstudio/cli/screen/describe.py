@@ -17,8 +17,13 @@ NOT_RECORDED = " (not yet recorded)"
 
 def state_text(run: Mapping[str, Any]) -> str:
     """The state for a person, with its reason."""
-    reason = f": {run['reason']}" if run["reason"] else ""
-    return f"{run['state']}{reason}{'' if run.get('recorded', True) else NOT_RECORDED}"
+    return f"{state_and_reason(run)}{'' if run.get('recorded', True) else NOT_RECORDED}"
+
+
+def state_and_reason(run: Mapping[str, Any]) -> str:
+    """A trial that its sweep gave up, or that waits for it, is not called paused: nobody is to resume it."""
+    reason = run.get("at_rung") or run["reason"]
+    return f"{run['state']}{f': {reason}' if reason else ''}"
 
 
 def _seeds(report: Mapping[str, object]) -> str | None:

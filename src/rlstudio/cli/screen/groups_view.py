@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.terminal import Cell, Terminal
+from rlstudio.cli.screen.terminal import Cell, Terminal, width_of
 
 if TYPE_CHECKING:
     from rlstudio.experiment.analysis.curves import Curve
 
 MAX_WIDTH = 100
-LONGEST_IN_HEADER = 20
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
 
@@ -52,20 +51,39 @@ def print_curves(
 
 
 def print_groups(out: Terminal, comparison: Mapping[str, Any]) -> None:
-    first, *others = comparison["groups"]
+    _, *others = comparison["groups"]
     envs = ", ".join(dict.fromkeys(name for group in comparison["groups"] for name in group["envs"]))
     algos = ", ".join(dict.fromkeys(name for group in comparison["groups"] for name in group["algos"]))
     better = ", less is better" if comparison["direction"] == "minimize" else ""
     out.line(f"{comparison['metric']} at the end of each run{better}; {algos} on {envs}", "bold")
-    reference = text.cut_middle(first["name"], LONGEST_IN_HEADER)
-    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {reference})"] if others else [])]
+    names = [group["name"] for group in comparison["groups"]]
     rows = []
     for group in comparison["groups"]:
         improvement = [_estimate(group["improvement"], "{:.2f}".format)] if others else []
-        rows.append([group["name"], str(group["n"]), _estimate(group["iqm"]), _estimate(group["mean"]), *improvement])
-    out.table(header, rows, shrinking={"group": 12})
+        rows.append([str(group["n"]), _estimate(group["iqm"]), _estimate(group["mean"]), *improvement])
+    called = names
+    table = _with_names(called, rows)
+    if width_of(table) > shutil.get_terminal_size().columns:  # names tell groups apart only as a whole
+        called = [_letters(number) for number in range(len(names))]
+        table = _with_names(called, rows)
+    out.table(table[0], table[1:])
+    if called != names:
+        for short, name in zip(called, names, strict=True):
+            out.line(f"{short}  {name}")
     for note in comparison["notes"]:
         out.line(f"note: {note}", "yellow")
+
+
+def _with_names(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The table with its header."""
+    header = ["group", "n", "IQM [95 %]", "mean [95 %]", *([f"P(better than {names[0]})"] if len(names) > 1 else [])]
+    return [header, *([name, *row] for name, row in zip(names, rows, strict=True))]
+
+
+def _letters(number: int) -> str:
+    """A to Z, then AA, AB, ..."""
+    rest, last = divmod(number, len(LETTERS))
+    return (_letters(rest - 1) if rest else "") + LETTERS[last]
 
 
 def _estimate(estimate: Mapping[str, float | None] | None, number: Callable[[float], str] = text.number) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlstudio.cli.screen import text
-from rlstudio.cli.screen.describe import state_text
+from rlstudio.cli.screen.describe import state_and_reason, state_text
 from rlstudio.cli.screen.terminal import STATE_STYLES, Cell, Terminal
 
 HEADER = ("run", "name", "algo", "seed", "state", "age", "epoch", "train", "eval")
@@ -66,8 +66,7 @@ def print_queue(out: Terminal, queue: Mapping[str, Any], where: str) -> None:
 
 
 def _row(run: Mapping[str, Any]) -> list[str | Cell]:
-    reason = f": {run['reason']}" if run["reason"] else ""
-    state = f"{run['state']}{'' if run['recorded'] else NOT_RECORDED}{reason}"
+    state = state_and_reason(run) if run["recorded"] else f"{run['state']}{NOT_RECORDED}: {run['reason']}"
     return [
         run["handle"],
         run["name"],

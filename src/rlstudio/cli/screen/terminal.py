@@ -28,7 +28,7 @@ STYLES = {
 }
 
 SEPARATOR = "  "
-NAMES = frozenset({"name", "group"})
+NAMES = frozenset({"name"})
 """Columns of a table that are cut in the middle."""
 
 STATE_STYLES = {
@@ -151,6 +151,12 @@ class Terminal:
             raise StorageError(f"output: {error.strerror or error}") from error
         except ValueError as error:  # of a stream that was closed
             raise OutputClosed from error
+
+
+def width_of(rows: Sequence[Sequence[str]]) -> int:
+    """How wide `Terminal.table` makes a table that is not cut; `rows` with their header."""
+    widths = [max(len(safe(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    return sum(widths) + len(SEPARATOR) * (len(widths) - 1)
 
 
 def _shrink(widths: list[int], least: Mapping[int, int], columns: int) -> None:

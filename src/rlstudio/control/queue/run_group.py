@@ -13,7 +13,7 @@ from contextlib import suppress
 from rlstudio.control.lifecycle import Desired
 from rlstudio.control.queue import service
 from rlstudio.control.runs.adopt import known_run
-from rlstudio.control.runs.start import requeue, take_session
+from rlstudio.control.runs.start import notify_of, requeue, take_session
 from rlstudio.control.runs.stop import EndRequest
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import left, of_this_machine
@@ -90,6 +90,7 @@ def requeue_group(
     overrides: Sequence[str] = (),
     *,
     imports: Sequence[str] = (),
+    notify: Sequence[str] = (),
     also_failed: bool = False,
 ) -> list[RunRow]:
     """Put the runs of a group that are not done back into the queue: the interrupted ones, with `overrides` (a longer
@@ -109,8 +110,11 @@ def requeue_group(
     try:
         for entry in chosen:
             run = known_run(workspace, entry.id)
-            is_queued = run.state == RunState.QUEUED and not overrides
-            queued.append(run if is_queued else requeue(workspace, run, overrides, imports=imports))
+            if run.state == RunState.QUEUED and not overrides:
+                notify_of(workspace, run, notify)
+                queued.append(run)
+            else:
+                queued.append(requeue(workspace, run, overrides, imports=imports, notify=notify))
     except BaseException:
         RunGroup(workspace, queued).hold_back()
         raise

@@ -35,11 +35,13 @@ def fork(
     *,
     empty_replay: bool = False,
     key: str | None = None,
+    notify: Sequence[str] = (),
     **origin: Unpack[SweepOrigin],
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `empty_replay`: without the parent's replay
-    if that is damaged. `key`: as `Store.create` takes it. `origin`: its sweep and trial. Without `name=...` among the
-    overrides the child gets a name of its own: its parent's goes on to mean its parent."""
+    if that is damaged. `key`: as `Store.create` takes it. `notify`: the command of the child; its parent's is its
+    parent's alone. `origin`: its sweep and trial. Without `name=...` among the overrides the child gets a name of its
+    own: its parent's goes on to mean its parent."""
     workspace.import_consented(parent)
     source = folder_of(workspace, parent)
     own = [] if is_named(overrides) else [f"name={json.dumps(free_name(workspace, parent.name))}"]
@@ -49,7 +51,7 @@ def fork(
     require(cfg.runtime.numerics)
     if cfg.register.model is not None:
         check(cfg)
-    request = request_of(cfg, parent_id=parent.id, **origin)
+    request = request_of(cfg, notify, parent_id=parent.id, **origin)
     return begun_at(workspace, request, cfg, source, checkpoint, overrides, empty_replay=empty_replay, key=key)
 
 
@@ -115,6 +117,7 @@ def fork_later(
     *,
     empty_replay: bool = False,
     key: str | None = None,
+    notify: Sequence[str] = (),
 ) -> RunRow:
     """The child in the queue. A `key` makes it once; what a process that was killed left half-made is made anew."""
     refuse_elsewhere(parent.env_id)
@@ -124,7 +127,7 @@ def fork_later(
             return known
         workspace.reap()
         remove(workspace, workspace.find(known.id))
-    child = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay, key=key)
+    child = fork(workspace, parent, checkpoint, overrides, empty_replay=empty_replay, key=key, notify=notify)
     return queued(workspace, child)
 
 

@@ -24,6 +24,7 @@ def fork_bundle(
     *,
     imports: Sequence[str] = (),
     version: str | None = None,
+    notify: Sequence[str] = (),
 ) -> Session:
     """The child, ready to train. What does not fit leaves nothing behind. `imports`: modules that the user allows.
     `version`: what the bundle is called in the registry. Like every fork it gets a name of its own."""
@@ -40,7 +41,7 @@ def fork_bundle(
         None if spec.returns is None else ReturnMoments(spec.returns.count, spec.returns.mean, spec.returns.variance)
     )
     built = build_pretrained(cfg, Pretrained(label, spec.spaces, spec.model.network, bundle.weights(), returns))
-    request = request_of(cfg)
+    request = request_of(cfg, notify)
     origin = {"run_id": spec.origin.run_id, "checkpoint": spec.origin.checkpoint, "version": version}
     weights = {"bundle": str(bundle.path.absolute()), "sha256": bundle.sha256, "kind": spec.origin.kind}
     known = {name: value for name, value in origin.items() if value is not None}
@@ -68,6 +69,8 @@ def fork_bundle_later(
     *,
     imports: Sequence[str] = (),
     version: str | None = None,
+    notify: Sequence[str] = (),
 ) -> RunRow:
     """The child in the queue."""
-    return queued(workspace, fork_bundle(workspace, bundle, overrides, imports=imports, version=version))
+    child = fork_bundle(workspace, bundle, overrides, imports=imports, version=version, notify=notify)
+    return queued(workspace, child)

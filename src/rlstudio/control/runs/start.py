@@ -13,7 +13,7 @@ from typing import Unpack
 from rlstudio.control.runs.folders import folder_of, without_addresses
 from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.place import check_place
-from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRow
+from rlstudio.control.store.records import RunOrigin, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.store.store import Fence
 from rlstudio.control.workspace import Workspace
@@ -139,8 +139,9 @@ def resume_session(
     *,
     allow_inexact: bool = False,
     empty_replay: bool = False,
+    notify: Sequence[str] = (),
 ) -> Session:
-    """Go on with a run in this process."""
+    """Go on with a run in this process. `notify` replaces the command that it was launched with."""
     refuse_busy(run)
     workspace.import_consented(run)
     folder = folder_of(workspace, run)
@@ -148,6 +149,7 @@ def resume_session(
     going = _own(workspace, run, continuation_of(folder, overrides, state=run.state, terms=terms))
     require(going.cfg.runtime.numerics)
     reason, changes = _changes(run, going)
+    changes = {**changes, **_allowed(workspace, run, notify=notify)}
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
         with recording_failure(workspace.store, claimed):
@@ -181,24 +183,42 @@ def requeue(
     overrides: Sequence[str] = (),
     *,
     imports: Sequence[str] = (),
+    notify: Sequence[str] = (),
     fence: Fence = lambda connection: None,
 ) -> RunRow:
     """Go on with a run as soon as a worker has room for it; a paused one at its old place in the queue. `imports`:
     modules that the user allows it and this process has imported; they are remembered, since another process opens the
-    run. `fence` raises inside the transaction where this may not be done any more."""
+    run. `notify` replaces the command that it was launched with. `fence` raises inside the transaction where this may
+    not be done any more."""
     refuse_busy(run)
     refuse_elsewhere(run.env_id)
     workspace.import_consented(run)
-    if run.is_paused and not overrides and not imports:
+    allowed = _allowed(workspace, run, imports, notify)
+    if run.is_paused and not overrides and not allowed:
         return workspace.store.release(run.id, fence)
     reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
+    return workspace.store.resume(run.id, reason, changes={**changes, **allowed}, fence=fence)
+
+
+def notify_of(workspace: Workspace, run: RunRow, notify: Sequence[str]) -> None:
+    """Another command for a run that stays in the queue as it is."""
+    if notify:
+        workspace.store.annotate(run.id, consent=replace(workspace.store.consent(run.id), notify=tuple(notify)))
+
+
+def _allowed(
+    workspace: Workspace, run: RunRow, imports: Sequence[str] = (), notify: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """Columns of what the user allows a run from now on; none where nothing is new."""
+    if not imports and not notify:
+        return {}
+    known = workspace.store.consent(run.id)
     if imports:
-        consent = workspace.store.consent(run.id)
-        allowed = tuple(dict.fromkeys(map(module_name, [*consent.modules, *imports])))
-        changes = {**changes, **Consent(with_files(allowed), tuple(import_path()), consent.notify).as_columns()}
-    return workspace.store.resume(run.id, reason, changes=changes, fence=fence)
+        modules = tuple(dict.fromkeys(map(module_name, [*known.modules, *imports])))
+        known = replace(known, modules=with_files(modules), path=tuple(import_path()))
+    return replace(known, notify=tuple(notify) or known.notify).as_columns()
 
 
 def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:

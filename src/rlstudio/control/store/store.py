@@ -33,7 +33,7 @@ from rlstudio.control.store.moves import (
     with_end_of_tries,
 )
 from rlstudio.control.store.reading import StoreReader
-from rlstudio.control.store.records import RunRequest, RunRow, facts_as_columns
+from rlstudio.control.store.records import Consent, RunRequest, RunRow, facts_as_columns
 from rlstudio.control.store.schema import runs
 from rlstudio.core.errors import Conflict, UserError
 from rlstudio.core.host.process import Owner
@@ -112,12 +112,13 @@ class Store(StoreReader):
         tags: Sequence[str] | None = None,
         note: str | None = None,
         priority: int | None = None,
+        consent: Consent | None = None,
         fence: Fence = lambda connection: None,
     ) -> RunRow:
         """What its user says about a run; None leaves it as it is. It is no part of the run's history, and its owner is
         not disturbed. `fence`: as for `create`."""
-        listed = None if tags is None else json.dumps([*dict.fromkeys(tags)])
-        known = {"tags": listed, "note": note, "priority": priority}
+        known = {"note": note, "priority": priority, **(consent.as_columns() if consent else {})}
+        known |= {} if tags is None else {"tags": json.dumps([*dict.fromkeys(tags)])}
         given = {name: value for name, value in known.items() if value is not None}
         with self.database.write() as connection:
             fence(connection)

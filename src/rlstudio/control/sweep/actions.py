@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from rlstudio.control.queue import ray_cluster
@@ -16,16 +17,18 @@ from rlstudio.control.store.records import RunRow
 from rlstudio.control.store.resources import asked_for, of_this_machine
 from rlstudio.control.sweep.config import DEFAULT_METRIC
 from rlstudio.control.sweep.driver import Driver, SweepProgress, pause_at, watch
+from rlstudio.control.sweep.report import best_of
 from rlstudio.control.sweep.search import SweepSearch, from_json, overrides
-from rlstudio.control.sweep.sweeps import Sweep, Sweeps, Trial
+from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepStopped, Trial
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import RLStudioError
+from rlstudio.core.errors import Notice, RLStudioError
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.core.run_state import Reason
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.metrics.indexed.index import read_series
+from rlstudio.experiment.run.notify import call
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
@@ -136,9 +139,14 @@ def _fitting(cfg: ExperimentConfig) -> int:
 
 
 def drive(
-    workspace: Workspace, driver: Driver, show: Callable[[SweepProgress], None] = lambda progress: None
+    workspace: Workspace,
+    driver: Driver,
+    show: Callable[[SweepProgress], None] = lambda progress: None,
+    *,
+    notify: Sequence[str] = (),
 ) -> SweepProgress:
-    """Drive a sweep to its end, with a step whenever a run changed; an error leaves a sweep that can be resumed."""
+    """Drive a sweep to its end, with a step whenever a run changed; an error leaves a sweep that can be resumed.
+    `notify`: a command that gets how this driving of it ended; it is not remembered."""
     sweeps, wake_at = Sweeps(workspace.store.database), 0.0
 
     def wait(progress: SweepProgress) -> None:
@@ -153,9 +161,25 @@ def drive(
 
     try:
         progress = watch(driver, wait)
-    except BaseException:
+    except BaseException as error:
         with suppress(RLStudioError):  # taken over, or the store is away: the first error is the one to report
             driver.stop()
+        stopped = isinstance(error, KeyboardInterrupt | SweepStopped)
+        _notify(notify, driver, "stopped" if stopped else "failed", "" if stopped else str(error))
         raise
     show(progress)
+    _notify(notify, driver, "completed", trials=progress.trials)
     return progress
+
+
+def _notify(
+    command: Sequence[str], driver: Driver, event: str, message: str = "", trials: Sequence[Trial] = ()
+) -> None:
+    """Tell the command; what goes wrong with it ends nothing."""
+    if not command:
+        return
+    best = best_of(trials)
+    winner = {"trial": best.number, "params": dict(best.params)} if best else None
+    document = {"event": event, "sweep": driver.sweep.name, "message": message, "trials": len(trials), "best": winner}
+    if problem := call(command, document):
+        warnings.warn(f"sweep {driver.sweep.name}: --notify {command[0]}: {problem}", Notice, stacklevel=2)

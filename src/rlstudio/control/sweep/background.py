@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,10 +25,13 @@ def remove_log(workspace: Workspace, name: str) -> None:
         Folder(workspace.state_dir).delete(log.name)
 
 
-def resume_command(workspace: Workspace, name: str, max_concurrent: int | None = None) -> list[str]:
+def resume_command(
+    workspace: Workspace, name: str, max_concurrent: int | None = None, notify: Sequence[str] = ()
+) -> list[str]:
     """What drives a sweep that is in the store."""
     again = ["sweep", "--resume", name, "--runs-dir", str(workspace.runs_dir)]
     again += [] if max_concurrent is None else ["--max-concurrent", str(max_concurrent)]
+    again += ["--notify", shlex.join(notify)] if notify else []
     return [sys.executable, "-P", "-m", "rlstudio.cli.app", *again]
 
 

@@ -1,14 +1,31 @@
-"""Which runs a sweep that can go on still needs. `rm` and `gc` leave them alone."""
+"""What a sweep still wants of its runs: those it needs, which `rm` and `gc` leave alone, and those it gave up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.sweep.report import best_of
-from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial
+from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
+from rlstudio.core.run_state import Reason
+
+GIVEN_UP, WAITS = "pruned", "waits"
+
+
+def standing_at_rungs(store: StoreReader, among: Iterable[RunRow]) -> dict[str, str]:
+    """Of those of these runs that stopped where their sweep compares trials: whether it gave them up, or they wait for
+    it, by their ids. One that its user paused has a place in the queue instead."""
+    at_rung = [run for run in among if run.sweep and run.reason == Reason.PAUSED and run.is_at_rung]
+    sweeps = Sweeps(store.database)
+    pruned = {
+        (name, trial.number)
+        for name in {run.sweep for run in at_rung}
+        for trial in sweeps.trials(name)
+        if trial.state == TrialState.PRUNED
+    }
+    return {run.id: GIVEN_UP if (run.sweep, run.trial) in pruned else WAITS for run in at_rung if not run.is_paused}
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def load_search(
         document = Document({**document.data, **changes}, document.source, document.marks)
     cfg = parse(SweepConfig, document)
     # Trials are compared at the same epochs, so none of them ends before.
-    to_the_end = (*cfg.overrides, "gates.stop_at=null")
+    to_the_end = (*cfg.overrides, "gates.stop_at=null", "gates.plateau=null")
     base = experiment_from(_experiment(cfg, document), overrides=to_the_end, imports=imports)
     search = SweepSearch(cfg, base)
     problems = list(_problems(search, document))

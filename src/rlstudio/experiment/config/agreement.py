@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Protocol
 
 from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.config import refuse
 from rlstudio.core.contracts import Algorithm
-from rlstudio.envs.config import EnvConfig
+from rlstudio.core.errors import suggest
+from rlstudio.envs.config import METRIC_NAMES, EnvConfig
 from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo
-from rlstudio.experiment.config.judging import GatesConfig
+from rlstudio.experiment.config.judging import GatesConfig, GuardrailsConfig
 from rlstudio.experiment.config.sections import BufferConfig, EvalConfig, PolicyConfig, RolloutConfig, RuntimeConfig
 
 MAX_WEIGHTS = 10**9
@@ -19,6 +21,8 @@ MAX_WEIGHTS = 10**9
 
 ALONE_ONLY = ("teams", "self_play", "curriculum")
 """SharedSections that several learners cannot have: their state would have to be the same in all ranks."""
+
+ROLLOUT_NAMES = ("return_mean", "length_mean", "episodes", "episodes_without_return", "staleness_mean", "staleness_max")
 
 
 class SharedSections(Protocol):
@@ -55,6 +59,33 @@ def check_goal(gates: GatesConfig, evaluation: EvalConfig) -> None:
         refuse(("gates", "stop_at"), "evaluations during training decide it; set eval.every_epochs to 1 or more")
     if gates.plateau is not None and gates.plateau.metric.startswith("eval/") and not evaluation.every_epochs:
         refuse(("gates", "plateau"), "it follows evaluations during training; set eval.every_epochs to 1 or more")
+
+
+def check_metric_names(gates: GatesConfig, guardrails: GuardrailsConfig, infos: Sequence[str]) -> None:
+    """What cannot be the name of a metric is refused before there is a run. Which there are of `train/` and of parts of
+    others shows the first epoch."""
+    if gates.plateau is not None:
+        _check_metric(("gates", "plateau", "metric"), gates.plateau.metric, infos)
+    for name in guardrails.limits:
+        _check_metric(("guardrails", "limits"), name, infos)
+        if name.startswith("eval/"):
+            refuse(("guardrails", "limits"), f"{name} is of evaluations, and limits are of epochs; see gates")
+
+
+def _check_metric(path: tuple[str, ...], name: str, infos: Sequence[str]) -> None:
+    known = [
+        *(f"eval/{each}" for each in (*METRIC_NAMES, *infos)),
+        *(f"rollout/{each}" for each in (*ROLLOUT_NAMES, *infos)),
+    ]
+    group, *rest = name.split("/")
+    if not rest or (group in ("eval", "rollout") and len(rest) == 1 and name not in known):
+        turned = [each for each in known if _words(each) == _words(name)]  # eval/mean_return
+        hint = suggest(name, turned or known) or f"; there are train/NAME, own/NAME, {', '.join(known)}"
+        refuse(path, f"no metric {name!r}{hint}")
+
+
+def _words(name: str) -> list[str]:
+    return sorted(name.replace("/", "_").split("_"))
 
 
 def check_numerics(runtime: RuntimeConfig) -> None:

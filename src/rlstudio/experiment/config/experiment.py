@@ -212,6 +212,7 @@ with warnings.catch_warnings():
                     object.__setattr__(self, name, section)  # frozen from here on
             agreement.check_statements(self.policy, self.train, chosen)
             agreement.check_goal(self.gates, self.eval)
+            agreement.check_metric_names(self.gates, self.guardrails, self.env.infos)
             check_eval_team(self.eval, self.teams)
             check_opponents(self.eval, self.self_play, self.teams)
             check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)

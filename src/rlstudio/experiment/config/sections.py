@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
@@ -76,6 +76,11 @@ class BufferConfig(Config):
     lies: rows that repeat themselves, that are bad, that do not follow from its actions as elsewhere."""
 
 
+def _final_episodes(data: dict[str, Any]) -> int:
+    """The result rests on no fewer episodes than an evaluation on the way to it."""
+    return max(20, int(data.get("episodes", 0)))
+
+
 class EvalConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "team", "opponents", "params")
 
@@ -88,8 +93,8 @@ class EvalConfig(Config):
     episodes: PositiveInt = Field(10, le=100_000)
     """Episodes of an evaluation during training."""
 
-    final_episodes: PositiveInt = Field(20, le=100_000)
-    """Episodes of the evaluation after training."""
+    final_episodes: PositiveInt = Field(default_factory=_final_episodes, le=100_000)
+    """Episodes of the evaluation after training; by default 20, or as many as `episodes` where those are more."""
 
     team: str | None = None
     """The team whose returns choose the best checkpoint and are judged by the gates; null: those of all agents."""

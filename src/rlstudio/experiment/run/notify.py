@@ -1,4 +1,4 @@
-"""A command of the user's that hears how a run ended: `rlctl launch --notify "my-command --flag"`.
+"""A command of the user's that hears how a run or a sweep ended: `rlctl launch --notify "my-command --flag"`.
 
 It gets one JSON document on its standard input, and some seconds to deal with it. What goes wrong with it is an event
 of the run and nothing else. Which command it is says the store, never the folder of a run (decision 0046).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from rlstudio.core.errors import StorageError
@@ -33,32 +33,33 @@ class Notifier:
         self._last = status.state
         if not (self._command and is_new and status.state in ENDS and status.reason != Reason.PAUSED):
             return
-        if problem := self._call(json.dumps(document(status, self._folder)).encode()):
+        if problem := call(self._command, document(status, self._folder), self._seconds):
             with suppress(StorageError):
                 self._folder.event("notify_failed", command=self._command[0], reason=problem)
 
-    def _call(self, data: bytes) -> str | None:
-        """What went wrong, if anything."""
+
+def call(command: Sequence[str], document: Mapping[str, object], seconds: float = SECONDS) -> str | None:
+    """Run the command with the document on its standard input; returns what went wrong, if anything."""
+    try:
+        # A session of its own: Ctrl-C at the terminal, of which it may have to tell, does not end it.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return f"cannot be started: {error}"
+    with process:
         try:
-            # A session of its own: Ctrl-C at the terminal, of which it may have to tell, does not end it.
-            process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            return f"cannot be started: {error}"
-        with process:
-            try:
-                _, answer = process.communicate(data, timeout=self._seconds)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return f"did not end within {self._seconds:g} s"
-        if process.returncode == 0:
-            return None
-        return f"ended with {process.returncode}: {answer.decode(errors='replace').strip()[-LONGEST_ANSWER:]}"
+            _, answer = process.communicate(json.dumps(document).encode(), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"did not end within {seconds:g} s"
+    if process.returncode == 0:
+        return None
+    return f"ended with {process.returncode}: {answer.decode(errors='replace').strip()[-LONGEST_ANSWER:]}"
 
 
 def document(status: Status, folder: RunFolder) -> dict[str, object]:

@@ -31,7 +31,7 @@ ACTIVE = OWNED | {RunState.QUEUED}
 LAST_LOOKS = 7
 WAITING = (RunState.QUEUED, RunState.STARTING)
 LINE_METRICS = {
-    "rollout/return_mean": "return",
+    "rollout/return_mean": "train",
     **{f"train/{name}": name for name in KEY_METRICS},
     "eval/return_mean": "eval",
     "time/steps_per_second": "steps/s",

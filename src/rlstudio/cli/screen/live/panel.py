@@ -62,7 +62,7 @@ def _rows(progress: Progress, width: int) -> list[Text]:
     line = text.sparkline(list(progress.returns), max(width - 32, 8))
     rows = [
         _row("steps", steps),
-        _row("return", text.number(progress.last_return), f"  {line}"),
+        _row("train", text.number(progress.last_return), f"  {line}"),
         _row("losses", "  ".join(f"{name} {text.number(value)}" for name, value in progress.losses.items()) or "-"),
     ]
     if progress.evaluation is not None:

@@ -110,7 +110,7 @@ class Progress:
             f"{100 * self.fraction:.0f} %",
             f"eta {text.duration(self.eta)}",
             f"{rate} steps/s",
-            f"return {text.number(self.last_return)}",
+            f"train {text.number(self.last_return)}",
             *(f"{name} {text.number(value)}" for name, value in self.losses.items()),
         ]
         if self.evaluation is not None:
