@@ -14,6 +14,7 @@ import pytest
 
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.run_state import RunState
+from rlstudio.server.http.wire.running import Server
 from support.cli_scenario import rlctl_in_process
 from support.deadlines import PATIENCE
 from support.rlctl_process import LONG, end_all, rlctl, start, wait_for
@@ -129,6 +130,15 @@ def test_what_cannot_be_is_one_line(tmp_path, capsys, monkeypatch, options, said
     assert done.code == 2
     assert said in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
+def test_plain_http_on_a_network_is_warned_of(tmp_path, capsys, monkeypatch, host, warned):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Server, "serve_until_stopped", lambda self, ready: ready())
+    done = rlctl_in_process(capsys)("serve", "--host", host, "--port", 0)
+    assert done.code == 0
+    assert ("over plain HTTP, tokens can be read on the way; give --tls-cert" in done.err) == warned
 
 
 def test_a_package_that_is_missing_is_one_line_with_its_range(capsys, monkeypatch, tmp_path):

@@ -12,7 +12,15 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.callers import Caller
 from rlstudio.server.http.roles import Role
 from rlstudio.server.http.token_file import write_token
-from rlstudio.server.http.wire.running import ListenPlace, Server, is_loopback, listen, names_of, url_of
+from rlstudio.server.http.wire.running import (
+    ListenPlace,
+    Server,
+    is_loopback,
+    listen,
+    names_of,
+    url_of,
+    warn_of_plain_http,
+)
 from rlstudio.server.policy.app import policy_app
 
 
@@ -34,6 +42,7 @@ def serve_policy(
     access, token = Access(is_open=not auth), secrets.token_hex(32)
     access.allow(token, Caller("client", Role.ACT))
     with listen(place) as listener:
+        warn_of_plain_http(place, complain)
         hosts = names_of(listener, place.allowed_hosts)
         app = policy_app(bundle, access=access, hosts=hosts, max_batch=max_batch, complain=complain)
         if auth and token_file is not None:

@@ -25,7 +25,7 @@ from rlstudio.server.http.roles import Role
 from rlstudio.server.http.sessions import BrowserSessions
 from rlstudio.server.http.token_file import write_token
 from rlstudio.server.http.tokens import FROM_FILE, Tokens, new_secret
-from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of, url_of
+from rlstudio.server.http.wire.running import ListenPlace, Server, listen, names_of, url_of, warn_of_plain_http
 from rlstudio.server.page.routes import is_built, page_routes
 
 SCHEDULER_SECONDS = 2.0
@@ -73,6 +73,7 @@ def serve_studio(
 ) -> None:
     """Until Ctrl-C or SIGTERM. Runs are processes of their own and go on."""
     with listen(place) as listener, contextlib.closing(Service(runs_dir, imports)) as service:
+        warn_of_plain_http(place, complain)
         tokens, sessions = Tokens(service.looking.state_dir), BrowserSessions(service.looking.state_dir)
         access = Access(tokens, sessions=sessions, cookie=f"{COOKIE}_{listener.getsockname()[1]}")
         hosts = names_of(listener, place.allowed_hosts)

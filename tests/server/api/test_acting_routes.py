@@ -53,6 +53,28 @@ def test_who_may_only_read_changes_nothing(api, store):
     assert store.get(run.id).state == S.QUEUED
 
 
+def test_what_is_wrong_names_no_path_of_the_server(tmp_path, monkeypatch):
+    """Where an environment refuses its arguments, its file was named: where the server is installed."""
+    monkeypatch.chdir(tmp_path)  # files below the working directory are named from there
+    env = {"id": "CartPole-v1", "kwargs": {"entry_point": "os:system"}}
+    with api_over(tmp_path / "runs") as api:
+        for more in ({"validate_only": True}, {}):
+            answer = api.post("/experiments", {"config": experiment(env=env), **more})
+            (problem,) = answer.json["problems"]
+            assert "env.kwargs" in problem["field"] + problem["message"]
+            assert ".../registration.py" in problem["message"]
+            assert b"site-packages/" not in answer.body
+
+
+@pytest.mark.parametrize("uri", ["evil.example:5000", "databricks", "store", "sqlite:///x.db"])
+def test_s9_no_tracking_server_is_named_over_http(api, uri):
+    """Without a scheme it passed for a name."""
+    sinks = {"sinks": [{"kind": "mlflow", "uri": uri}]}
+    answer = api.post("/experiments", {"config": experiment(tracking=sinks), "validate_only": True})
+    assert [problem["field"] for problem in answer.json["problems"]] == ["tracking.sinks[0].uri"]
+    assert "MLFLOW_TRACKING_URI" in answer.json["problems"][0]["message"]
+
+
 def test_validate_only_says_what_is_wrong_by_field(api):
     good = api.post("/experiments", {"config": experiment(), "validate_only": True})
     assert good.status == 200

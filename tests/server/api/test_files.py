@@ -74,3 +74,26 @@ def test_one_part_of_it_may_be_asked_for(api, wanted, status, body):
     answer = api.ask("GET", f"/runs/{api.run}/artifacts/page.html", Range=wanted)
     assert answer.status == status
     assert body is None or answer.body == body
+
+
+def test_a_part_of_another_state_is_not_given(api):
+    answer = api.ask("GET", f"/runs/{api.run}/artifacts/page.html", Range="bytes=0-7", If_Range='"an older one"')
+    assert (answer.status, answer.body) == (200, PAGE)
+
+
+def test_folders_without_end_and_names_without_an_address_are_passed_over(api, tmp_path):
+    """A thousand levels were an error of the server, after seconds of a core; the others were listed and not found."""
+    artifacts = api.service.looking.runs_dir / api.run / "artifacts"
+    names = (
+        "/".join(["deep"] * 20) + "/file",
+        "/".join(["deep"] * 21) + "/file",
+        "two\nlines.txt",
+        os.fsdecode(b"\xff"),
+    )
+    for name in names:
+        (artifacts / name).parent.mkdir(parents=True, exist_ok=True)
+        (artifacts / name).write_bytes(PAGE)
+    listed = [item["name"] for item in api.get(f"/runs/{api.run}/artifacts")["items"]]
+    assert set(names) & set(listed) == {names[0]}
+    for name in listed:
+        assert api.ask("GET", f"/runs/{api.run}/artifacts/{quoted(name)}").status == 200

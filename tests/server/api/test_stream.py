@@ -16,8 +16,14 @@ from rlstudio.experiment.metrics.writer import MetricsWriter
 from rlstudio.server.api.live.hub import Hub, StreamListener
 from rlstudio.server.api.live.position import StreamPosition, decode
 from rlstudio.server.api.live.store_watch import StoreWatch
+from rlstudio.server.api.routers import routers
+from rlstudio.server.api.routes import stream
+from rlstudio.server.http.access import Access
+from rlstudio.server.http.roles import Role
+from rlstudio.server.http.tokens import Tokens
 from support.api_world import api_over
 from support.control_world import S, request
+from support.http_app import ask, made
 
 
 class Reader:
@@ -247,3 +253,22 @@ def test_the_stream_ends_when_the_server_ends(api, run):
     assert answers[0].headers["content-type"].startswith("text/event-stream")
     for query in ("topics=nonsense", "topics=metrics", f"runs={run.id},nobody"):
         assert api.ask("GET", f"/stream?{query}").status in (404, 422)
+
+
+def test_the_stream_of_a_token_ends_soon_after_that_is_revoked(api, run, tmp_path, monkeypatch):
+    """It went on for as long as a stream lasts: ten minutes."""
+    monkeypatch.setattr(stream, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "CHECK_SECONDS", 0.0)
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.add("laptop", Role.READ)
+    app = made(*routers(), access=Access(tokens))
+    app.state.service = api.service
+    thread = threading.Thread(target=ask, args=(app, "GET", f"/api/v1/stream?runs={run.id}&topics=metrics", secret))
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive()
+    assert api.service.streams == 1
+    tokens.revoke("laptop")
+    thread.join(10)
+    assert not thread.is_alive()
+    assert api.service.streams == 0

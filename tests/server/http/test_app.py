@@ -138,6 +138,17 @@ def test_a_field_that_is_wrong_is_named(app):
     assert (answer.status, answer.json["problems"][0]["field"]) == (422, "number")
     answer = ask(app, "POST", "/api/v1/runs", body={"a": "one"})
     assert (answer.status, answer.json["problems"][0]["field"]) == (422, "a")
+    for body, said in (
+        (b'{"a": ' + b"9" * 5000 + b"}", "thousands of digits"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'{"a": 1,}', "at character 8"),
+    ):
+        answer = ask(made(router), "POST", "/api/v1/runs", body=body, headers=[("content-type", "application/json")])
+        assert answer.status in (400, 422)
+        (problem,) = answer.json["problems"]
+        assert problem["field"] == "body"
+        assert said in problem["message"]
     for path in ("/api/v1/nothing", "/api/v1/runs/1/"):
         assert ask(app, "GET", path).headers["content-type"] == "application/problem+json"
 

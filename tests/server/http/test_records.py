@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from fastapi import APIRouter, Response
@@ -11,6 +14,8 @@ from fastapi import APIRouter, Response
 from rlstudio.core.errors import Conflict
 from rlstudio.server.http.callers import Actor, Reader
 from rlstudio.server.http.records.audit import AuditLog
+from rlstudio.server.http.records.replies import Replies, Reply
+from rlstudio.server.http.tokens import DAY
 from support.http_app import READ, ask, made
 
 
@@ -87,6 +92,54 @@ def test_a_server_that_died_over_a_request_runs_it_with_the_same_key(counting, t
     assert later.post("k", a=1).status == 201
     assert later.keys == counting.keys
     assert later.keys[0].startswith("http-")
+
+
+def test_two_servers_of_one_folder_work_once_at_the_same_request(tmp_path):
+    """Each knew only what it was at itself."""
+    ran, is_at_it, may_end = [], threading.Event(), threading.Event()
+    router = APIRouter()
+
+    @router.post("/slow", status_code=201)
+    def slow(caller: Actor):
+        ran.append(caller.key)
+        is_at_it.set()
+        may_end.wait(20)
+        return len(ran)
+
+    apps = [made(router, state_dir=tmp_path) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ask, apps[0], "POST", "/slow", headers=[("idempotency-key", "k")])
+        assert is_at_it.wait(20)
+        second = pool.submit(ask, apps[1], "POST", "/slow", headers=[("idempotency-key", "k")])
+        with pytest.raises(TimeoutError):
+            second.result(0.3)
+        may_end.set()
+        assert [answer.result().json for answer in (first, second)] == [1, 1]
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, -DAY, -0.1, 0.1, DAY, 400 * DAY])
+def test_an_answer_is_found_again_after_the_clock_has_jumped(tmp_path, jump):
+    """A day back it was looked for in other folders; far ahead it was thrown away."""
+    clock = SimpleNamespace(now=20_000 * DAY)
+    replies = Replies(tmp_path, lambda: clock.now)
+    replies.keep("k", Reply(request="a"))
+    clock.now += jump
+    replies.keep("other", Reply(request="b"))
+    replies.keep("k", Reply(request="a", decided_on="x"))
+    clock.now -= jump
+    assert [replies.find(number).decided_on for number in ("k", "other")] == ["x", None]
+    replies.drop("k")
+    assert replies.find("k") is None
+
+
+def test_answers_of_other_days_are_thrown_away(tmp_path):
+    clock = SimpleNamespace(now=20_000 * DAY)
+    replies = Replies(tmp_path, lambda: clock.now)
+    for day in range(6):
+        replies.keep(str(day), Reply(request="a"))
+        clock.now += DAY
+    assert sorted(folder.name for folder in (tmp_path / "server/answers").iterdir()) == ["20003", "20004", "20005"]
 
 
 def test_changes_are_written_before_and_after_and_looks_are_not(counting, tmp_path):

@@ -148,6 +148,24 @@ def test_what_other_servers_leave_in_the_browser_is_passed_over(app, access, oth
     assert ask(app, "GET", "/me", None, headers=[(name, f"{other}; x{cookie}")]).status == 401
 
 
+def test_a_cookie_that_another_server_tosses_in_signs_nobody_out(app, access):
+    """One of our name with a longer path is sent before ours; the first of them was the only one that was read."""
+    ((name, cookie),) = signed_in(ask(app, "GET", f"/login?token={access.one_time_token()}", None))
+    tossed = "; ".join(["rlstudio_session=", *(f"rlstudio_session=tossed-{number}" for number in range(5))])
+    both = [(name, f"{tossed}; {cookie}")]
+    assert ask(app, "GET", "/me", None, headers=both).json == "operator"
+    assert ask(app, "POST", "/logout", None, headers=both).status == 303
+    assert ask(app, "GET", "/me", None, headers=both).status == 401
+
+
+def test_an_address_signs_in_with_a_one_time_token_alone(app, access, tokens):
+    """Whoever has a token could sign others in as himself by a link, and a secret would stay in their history."""
+    _, secret = tokens.add("mallory", Role.ACT)
+    answer = ask(app, "GET", f"/login?token={secret}", None)
+    assert answer.status == 401
+    assert "set-cookie" not in answer.headers
+
+
 def test_a_session_outlives_its_server(tokens, clock, tmp_path):
     """Not one that began with a token of that server alone, nor one that was ended, unused for long, or revoked."""
 

@@ -18,6 +18,8 @@ from rlstudio.server.http.tokens import OPERATOR, Tokens, digest
 COOKIE = "rlstudio_session"
 ONE_TIME_SECONDS = 24 * 3600.0
 LONGEST_CREDENTIAL = 256
+MOST_COOKIES = 16
+"""Of our name in one request, that are looked at."""
 
 
 class Access:
@@ -59,13 +61,17 @@ class Access:
             return self._bearer(secret.strip()) if scheme.lower() == "bearer" else None
         return self._by_session(cookies) if cookies is not None else None
 
+    def begin_once(self, secret: str) -> str | None:
+        """The value of a cookie, for a one-time token; None where it is none. No other token counts in an address:
+        it would stay in the history of the browser, and a link of somebody who has one would sign others in as him."""
+        until = self._one_time.pop(digest(secret), None) if len(secret) <= LONGEST_CREDENTIAL else None
+        return self.sessions.begin(OPERATOR, Role.ACT, outlives=True) if until and self._clock() < until else None
+
     def begin_session(self, secret: str) -> str | None:
-        """The value of a cookie, for a one-time token or any other token; None where it is none."""
-        if len(secret) > LONGEST_CREDENTIAL:
-            return None
-        until = self._one_time.pop(digest(secret), None)
-        if until is not None:
-            return self.sessions.begin(OPERATOR, Role.ACT, outlives=True) if self._clock() < until else None
+        """The value of a cookie, for any token; None where it is none."""
+        begun = self.begin_once(secret)
+        if begun is not None:
+            return begun
         caller = self._bearer(secret)
         if caller is None:
             return None
@@ -76,7 +82,8 @@ class Access:
         )
 
     def end_session(self, cookies: str | None) -> None:
-        self.sessions.end(self.cookie_value(cookies))
+        for value in self.cookie_values(cookies):
+            self.sessions.end(value)
 
     def _bearer(self, secret: str) -> Caller | None:
         # Looked up by its SHA-256, whose bits a caller cannot steer: no comparison tells how much of a guess was right.
@@ -89,7 +96,9 @@ class Access:
         return None if token is None else Caller(token.name, token.role)
 
     def _by_session(self, cookies: str | None) -> Caller | None:
-        value = self.cookie_value(cookies)
+        return next(filter(None, map(self._of_session, self.cookie_values(cookies))), None)
+
+    def _of_session(self, value: str) -> Caller | None:
         session = self.sessions.find(value)
         if session is None:
             return None
@@ -98,11 +107,9 @@ class Access:
             return None
         return Caller(session.name, session.role)
 
-    def cookie_value(self, cookies: str | None) -> str:
-        """Of the cookie of this server. Others of this host name leave theirs beside it, and http.cookies gives up
-        all of them over one that it cannot read."""
-        for part in (cookies or "").split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == self.cookie:
-                return value[:LONGEST_CREDENTIAL]
-        return ""
+    def cookie_values(self, cookies: str | None) -> list[str]:
+        """Of the cookies of this server. Others of this host name leave theirs beside them, also by our name and then
+        perhaps before ours; and http.cookies gives up all of them over one that it cannot read."""
+        given = (part.strip().partition("=") for part in (cookies or "").split(";"))
+        values = [value[:LONGEST_CREDENTIAL] for name, _, value in given if name == self.cookie and value]
+        return values[:MOST_COOKIES]

@@ -13,7 +13,7 @@
 - It raises what the functions below it raise: `UserError` and its kin become problem+json with a status
   (problems.STATUS_OF), paths cut to their last part; `RequestRefused(status, detail, problems)` says anything else.
   Anything that is no RLStudioError is a defect: 500 with a number, which the operator's line has too.
-- `etags.py` has ETag and If-Match. `app.state.stopping` is an asyncio.Event that is set when the server ends: an event
+- `app.state.stopping` is an asyncio.Event that is set when the server ends: an event
   stream ends with it.
 - Every answer gets nosniff, a Content-Security-Policy and `Cache-Control: no-store`, unless the route sets its own.
 """

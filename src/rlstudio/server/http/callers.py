@@ -41,6 +41,10 @@ class Caller:
     """With such a key: keeps what a route decides on, before it acts on it, and returns what was kept first. So the
     same request asked again, after a server was killed over it, is decided on what it was decided on then."""
 
+    still_counts: Callable[[], bool] = field(default=lambda: True, compare=False)
+    """Whether the token or session that the request came with is good by now. For what goes on after the request was
+    let in, as a stream does: its token may be revoked meanwhile."""
+
     def may(self, role: Role) -> bool:
         return self.role == Role.ACT or role == Role.READ
 

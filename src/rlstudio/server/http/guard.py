@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -99,7 +100,7 @@ class Guard:
             self._check_site(scope, heads)
             caller = self._check_caller(scope, heads)
             scope.setdefault("state", {})["caller"] = caller
-            self._leave_own_cookie(scope, heads)
+            self._leave_own_cookies(scope, heads)
             body = await self._body(
                 scope, heads, receive, self._limits.public_body if caller is None else self._limits.body
             )
@@ -169,7 +170,8 @@ class Guard:
     def _check_caller(self, scope: Scope, heads: Heads) -> Caller | None:
         if (scope["method"], scope["path"]) in self._public:
             return None
-        caller = self._access.caller(heads.one("Authorization"), heads.one("Cookie"))
+        shown = heads.one("Authorization"), heads.one("Cookie")
+        caller = self._access.caller(*shown)
         if caller is None:
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`", closes=True)
         connection: Connection | None = scope.get("state", {}).get("connection")
@@ -183,14 +185,14 @@ class Guard:
                 f"token {caller.name}: has the role read, {scope['method']} needs act",
                 closes=True,
             )
-        return caller
+        return replace(caller, still_counts=lambda: self._access.caller(*shown) is not None)
 
-    def _leave_own_cookie(self, scope: Scope, heads: Heads) -> None:
+    def _leave_own_cookies(self, scope: Scope, heads: Heads) -> None:
         """What is below parses cookies of every request, and over 16 kB of backslashes for a second (CVE-2024-7592)."""
-        value = self._access.cookie_value(heads.one("Cookie"))
+        values = self._access.cookie_values(heads.one("Cookie"))
         others = [pair for pair in scope["headers"] if pair[0] != b"cookie"]
-        own = [(b"cookie", f"{self._access.cookie}={value}".encode("latin-1"))] if value else []
-        scope["headers"] = others + own
+        own = "; ".join(f"{self._access.cookie}={value}" for value in values)
+        scope["headers"] = others + ([(b"cookie", own.encode("latin-1"))] if own else [])
 
     async def _body(self, scope: Scope, heads: Heads, receive: Receive, most: int) -> bytes:
         if scope["method"] in BODILESS:

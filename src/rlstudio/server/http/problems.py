@@ -27,6 +27,9 @@ from rlstudio.core.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_DETAIL = 2000
+UNPARSED = "There was an error parsing the body"
+"""What FastAPI says of a body that ended its parser in any other way than by a misplaced character."""
+
 
 # The first class that fits decides. What else RLStudio refuses lies in the state of things, not in the request.
 STATUS_OF: tuple[tuple[type[RLStudioError], HTTPStatus], ...] = (
@@ -104,6 +107,9 @@ def refusal_of(error: Exception) -> RequestRefused | None:
             problems = [_field_problem(finding) for finding in error.errors()]
             detail = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
             return RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems)
+        case HTTPException(status_code=400, detail=detail) if detail == UNPARSED:
+            message = "is no JSON that can be read: not UTF-8, nested too deep, or with a number of thousands of digits"
+            return RequestRefused(HTTPStatus.BAD_REQUEST, f"body: {message}", [{"field": "body", "message": message}])
         case HTTPException():
             return RequestRefused(error.status_code, str(error.detail), headers=error.headers)
         case RLStudioError():
@@ -122,6 +128,9 @@ def without_paths(text: str) -> str:
 def _field_problem(finding: Mapping[str, object]) -> FieldProblem:
     location = finding["loc"]
     parts = [str(part)[:80] for part in location] if isinstance(location, tuple) else []
+    if finding["type"] == "json_invalid":
+        reason = dict(finding.get("ctx", {})).get("error", "")  # type: ignore[call-overload]
+        return {"field": "body", "message": f"is no JSON: {reason} at character {parts[-1]}"}
     # The first part says where it stood (body, query, path, header); a body as a whole has no other.
     return {"field": _printable(".".join(parts[1:] or parts)), "message": _printable(str(finding["msg"]))}
 

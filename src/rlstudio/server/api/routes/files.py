@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -28,6 +30,12 @@ from rlstudio.storage.folder import Folder
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 1000
 MOST_ARTIFACTS = 10_000
+DEEPEST_FOLDER = 20
+"""Each level costs a look at every one above it, and a tree of a thousand levels would take a core for seconds."""
+
+ADDRESSABLE = re.compile(r"[^\n\ud800-\udfff]{1,1000}")
+"""What the path of a request can say: UTF-8, in one line."""
+
 ARTIFACTS = "artifacts"
 PARENT = "parent"
 
@@ -116,7 +124,7 @@ def artifacts(caller: Reader, service: Served, ref: Ref) -> Response:
     """Files that a run made: videos, exports, tables."""
     entry = named_run(service, ref)
     items = []
-    for name in _files(Folder(entry.folder.path), ARTIFACTS) if entry.has_folder else ():
+    for name in _files(Folder(entry.folder.path)) if entry.has_folder else ():
         size = Folder(entry.folder.path).size(f"{ARTIFACTS}/{name}") or 0
         items.append({"name": name, "size": size, "type": type_of(name)})
         if len(items) == MOST_ARTIFACTS:
@@ -138,13 +146,13 @@ def artifact(
     raise RequestRefused(HTTPStatus.NOT_FOUND, f"run {entry.id}: has no artifact {name[:100]!a}")
 
 
-def _files(folder: Folder, above: str, below: str = "") -> Iterator[str]:
-    """Regular files, with the folders between; links are passed over."""
-    place = f"{above}/{below}".rstrip("/")
-    for entry in folder.names(place):
-        name = f"{below}/{entry}" if below else entry
-        kind = folder.kind(f"{above}/{name}")
-        if kind == "folder":
-            yield from _files(folder, above, name)
-        elif kind == "file" and not entry.startswith("."):
-            yield name
+def _files(folder: Folder, below: str = "") -> Iterator[str]:
+    """Regular files, with the folders between. Passed over: links, and what no address can name."""
+    with suppress(StorageError):  # removed meanwhile
+        for entry in folder.names(f"{ARTIFACTS}/{below}".rstrip("/")):
+            name = f"{below}/{entry}" if below else entry
+            kind = folder.kind(f"{ARTIFACTS}/{name}")
+            if kind == "folder" and name.count("/") < DEEPEST_FOLDER:
+                yield from _files(folder, name)
+            elif kind == "file" and not entry.startswith(".") and ADDRESSABLE.fullmatch(name):
+                yield name

@@ -11,16 +11,19 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from rlstudio.server.api.live.hub import OF_RUNS, TOPICS, Hub, StreamListener
+from rlstudio.server.api.live.hub import OF_RUNS, TOPICS, StreamListener
 from rlstudio.server.api.live.position import LONGEST, decode
 from rlstudio.server.api.routes.runs import named_run
 from rlstudio.server.api.service import Served
-from rlstudio.server.http.callers import Reader
+from rlstudio.server.http.callers import Caller, Reader
 from rlstudio.server.http.problems import RequestRefused
 
 QUIET_SECONDS = 10.0
+CHECK_SECONDS = 5.0
+"""After so long, before the next piece, a stream looks whether its token still counts."""
+
 STREAM_SECONDS = 600.0
-"""Then the stream ends, and a browser begins it anew where it was: by then its token may have been revoked."""
+"""Then the stream ends, and a browser begins it anew where it was."""
 
 MOST_RUNS = 50
 MOST_STREAMS = 256
@@ -61,7 +64,7 @@ async def stream(
     listener = StreamListener(entries, wanted, position)
     stopping: asyncio.Event = request.app.state.stopping
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    body = _pieces(service, service.hub, listener, stopping)
+    body = _pieces(service, caller, listener, stopping)
     return StreamingResponse(body, media_type="text/event-stream", headers=headers)
 
 
@@ -70,22 +73,29 @@ def _refused(field: str, message: str) -> RequestRefused:
     return RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: {message}", [problem])  # type: ignore[list-item]
 
 
-async def _pieces(service: Served, hub: Hub, listener: StreamListener, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+async def _pieces(
+    service: Served, caller: Caller, listener: StreamListener, stopping: asyncio.Event
+) -> AsyncIterator[bytes]:
     until = time.monotonic() + STREAM_SECONDS
+    checked = time.monotonic()
     ending = ready = asyncio.create_task(stopping.wait())
     service.streams += 1
-    hub.add(listener)
+    service.hub.add(listener)
     try:
         yield b": RLStudio\n\n"
         while time.monotonic() < until and not stopping.is_set() and not listener.is_over:
             ready = asyncio.create_task(listener.has_piece.wait())
             await asyncio.wait({ready, ending}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             ready.cancel()
+            if time.monotonic() - checked >= CHECK_SECONDS:
+                checked = time.monotonic()
+                if not caller.still_counts():
+                    return
             piece, listener.piece = listener.piece, None
             listener.has_piece.clear()
             yield piece if piece is not None else b": \n\n"
     finally:
         service.streams -= 1
-        hub.remove(listener)
+        service.hub.remove(listener)
         ready.cancel()  # it still waits where a client went away
         ending.cancel()

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from rlstudio.core.errors import ConfigError, RLStudioError, message_of
-from rlstudio.server.http.problems import RequestRefused, refusal_of
+from rlstudio.server.http.problems import RequestRefused, refusal_of, without_paths
 
 PLACE = re.compile(r"(?P<source>[^:]*):(?P<line>\d+):(?P<column>\d+): (?:(?P<field>[^\s:]+): )?(?P<message>.*)")
 FIELD = re.compile(r"(?:(?:experiment|sweep|override [^:]*): )?(?P<field>[\w.\[\]-]+): (?P<message>.*)")
@@ -28,7 +28,7 @@ def refusal(error: BaseException) -> dict[str, Any]:
                 "error": refused.error,
             }
     traceback.print_exception(error, file=sys.stderr)
-    detail = f"{type(error).__name__}: {message_of(error)}"
+    detail = without_paths(f"{type(error).__name__}: {message_of(error)}")
     return {"status": int(HTTPStatus.UNPROCESSABLE_ENTITY), "detail": detail, "problems": [], "error": ""}
 
 
@@ -36,7 +36,7 @@ def problems_of(error: RLStudioError | RequestRefused) -> list[dict[str, object]
     """One problem for each line of a refused configuration: `experiment:3:5: train.clipp: unknown key`."""
     if isinstance(error, RequestRefused):
         return [dict(problem) for problem in error.problems]
-    return [_problem(line) for line in str(error).splitlines()]
+    return [_problem(line) for line in without_paths(str(error)).splitlines()]
 
 
 def _problem(line: str) -> dict[str, object]:

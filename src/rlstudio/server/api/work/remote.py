@@ -48,13 +48,20 @@ def _refused(value: str, path: KeyPath, imports: Sequence[str]) -> str:
         if colon and module not in imports:
             return f"module {value_text(module)} was not allowed when the server was started; start it with --import"
         return ""
-    if path == ("resources", "address") and value != "auto":
-        return "an address is not taken over HTTP; set RAY_ADDRESS where the server is started"
+    if variable := _named_address(value, path):
+        return f"an address is not taken over HTTP; set {variable} where the server is started"
     if ADDRESS.search(value):
         return f"an address is not taken over HTTP, got {value_text(value)}"
     if PATHLIKE.search(value) or (_is_below(path, SLASHED) and re.search(r"[/\\]", value)):
         return f"a path of this machine is not taken over HTTP, got {value_text(value)}"
     return ""
+
+
+def _named_address(value: str, path: KeyPath) -> str:
+    """Whatever stands there, also HOST:PORT or a word that a client resolves: the variable that is there for it."""
+    if path == ("resources", "address") and value != "auto":
+        return "RAY_ADDRESS"
+    return "MLFLOW_TRACKING_URI" if value and path[:1] == ("tracking",) and path[-1] == "uri" else ""
 
 
 def _is_below(path: KeyPath, sections: Sequence[tuple[str, ...]]) -> bool:

@@ -67,10 +67,8 @@ class Tasks:
         try:
             experiments = self._experiments(**asked)
             check(experiments[0])
-        except ConfigError as error:
-            return {"ok": False, "config": None, "yaml": None, "problems": problems_of(error)}
         except RLStudioError as error:
-            return {"ok": False, "config": None, "yaml": None, "problems": [{"field": "", "message": str(error)}]}
+            return {"ok": False, "config": None, "yaml": None, "problems": problems_of(error)}
         cfg = experiments[0]
         return {
             "ok": True,
@@ -129,10 +127,8 @@ class Tasks:
         """The whole sweep, or what is wrong with it."""
         try:
             search = self._search(text, overrides)
-        except ConfigError as error:
-            return {"ok": False, "config": None, "yaml": None, "problems": problems_of(error)}
         except RLStudioError as error:
-            return {"ok": False, "config": None, "yaml": None, "problems": [{"field": "", "message": str(error)}]}
+            return {"ok": False, "config": None, "yaml": None, "problems": problems_of(error)}
         data = json.loads(search.to_json())
         return {"ok": True, "config": data, "yaml": write_text(data), "problems": []}
 

@@ -65,7 +65,7 @@ def login_routes(access: Access) -> APIRouter:
     @router.get(LOGIN, dependencies=[PUBLIC])
     async def open_address(request: Request) -> Response:
         token = request.query_params.get("token")
-        return _page(FRESH, HTTPStatus.OK) if token is None else _begin(access, request, token)
+        return _page(FRESH, HTTPStatus.OK) if token is None else _begin(access, request, access.begin_once(token))
 
     @router.get(STYLE_PATH, dependencies=[PUBLIC])
     async def style() -> Response:
@@ -74,7 +74,7 @@ def login_routes(access: Access) -> APIRouter:
     @router.post(LOGIN, dependencies=[PUBLIC])
     async def send_form(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("latin-1"), max_num_fields=4)
-        return _begin(access, request, fields.get("token", [""])[0].strip())
+        return _begin(access, request, access.begin_session(fields.get("token", [""])[0].strip()))
 
     @router.post("/logout", dependencies=[PUBLIC])
     async def sign_out(request: Request) -> Response:
@@ -86,8 +86,7 @@ def login_routes(access: Access) -> APIRouter:
     return router
 
 
-def _begin(access: Access, request: Request, token: str) -> Response:
-    value = access.begin_session(token)
+def _begin(access: Access, request: Request, value: str | None) -> Response:
     if value is None:
         return _page(WRONG, HTTPStatus.UNAUTHORIZED)
     answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)

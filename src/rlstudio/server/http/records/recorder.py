@@ -6,6 +6,9 @@ Inside the guard, so the caller is known and the body is here. Looking (GET, HEA
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
@@ -21,6 +24,9 @@ from rlstudio.server.http.records.replies import LARGEST, KeptAnswer, Replies, R
 
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 LONGEST_KEY = 128
+LOCK_POLL_SECONDS = 0.05
+"""While the same request is worked at, by this server or by another one of the same folder."""
+
 REPLAYED = (b"idempotency-replayed", b"true")
 KEEPS = "keeps_answer"
 """`request.state.keeps_answer = False` of a route whose answer holds a secret: that is written nowhere."""
@@ -29,7 +35,6 @@ KEEPS = "keeps_answer"
 class ChangeRecorder:
     def __init__(self, app: ASGIApp, *, audit: AuditLog, replies: Replies) -> None:
         self._app, self._audit, self._replies = app, audit, replies
-        self._under_way: dict[str, asyncio.Event] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller: Caller | None = scope.get("state", {}).get("caller") if scope["type"] == "http" else None
@@ -59,12 +64,19 @@ class ChangeRecorder:
         finally:
             await run_in_threadpool(self._audit.end, number, *what, status, location)
 
+    @asynccontextmanager
+    async def _alone(self, number: str) -> AsyncIterator[None]:
+        """Nobody else works at this request meanwhile, in this process or another."""
+        while (lock := self._replies.lock(number)) is None:  # in no thread: one that is cancelled would keep it
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            os.close(lock)
+
     async def _once(self, caller: Caller, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         number = reply_id(caller.name, scope["method"], scope["path"], key)
-        while (other := self._under_way.get(number)) is not None:
-            await other.wait()
-        self._under_way[number] = asyncio.Event()
-        try:
+        async with self._alone(number):
             message = await receive()
             reply = Reply(request=sha256(message.get("body", b"")).hexdigest())
             known = await run_in_threadpool(self._replies.find, number)
@@ -99,8 +111,6 @@ class ChangeRecorder:
                 await run_in_threadpool(self._replies.drop, number)
             for part in answer.messages:
                 await send(part)
-        finally:
-            self._under_way.pop(number).set()
 
 
 class _Buffered:

@@ -54,32 +54,48 @@ class Replies:
         self._pruned = -1
 
     def find(self, number: str) -> Reply | None:
-        for day in range(self._today(), self._today() - KEPT_DAYS, -1):
-            if (self._place / str(day)).is_dir() and (text := self._folder.read(f"{day}/{number}.json")) is not None:
-                try:
-                    return Reply.model_validate_json(text)
-                except ValidationError:  # of a version that wrote something else
-                    return None
-        return None
+        day = self._day_of(number)
+        text = None if day is None else self._folder.read(f"{day}/{number}.json")
+        try:
+            return None if text is None else Reply.model_validate_json(text)
+        except ValidationError:  # of a version that wrote something else
+            return None
 
     def keep(self, number: str, reply: Reply) -> None:
-        today = self._today()
-        ensure_directory(self._place / str(today))
-        self._folder.replace(f"{today}/{number}.json", reply.model_dump_json().encode())
+        day, today = self._day_of(number), self._today()
+        self._folder.replace(
+            f"{self._made(today) if day is None else day}/{number}.json", reply.model_dump_json().encode()
+        )
         if self._pruned != today:
             self._pruned = today
             self._prune(today)
 
     def drop(self, number: str) -> None:
         """Of a request that was refused: asked again, it is judged again."""
-        for day in range(self._today(), self._today() - KEPT_DAYS, -1):
-            if (self._place / str(day) / f"{number}.json").exists():
-                self._folder.unlink(f"{day}/{number}.json")
+        day = self._day_of(number)
+        if day is not None:
+            self._folder.unlink(f"{day}/{number}.json")
+
+    def lock(self, number: str) -> int | None:
+        """A descriptor whose owner alone works at this request, until it is closed; None where another server does."""
+        return self._folder.lock(f"{self._made(self._today())}/{number}.lock")
+
+    def _day_of(self, number: str) -> int | None:
+        """The day whose folder has it: any, since the clock may have jumped meanwhile."""
+        return next((day for day in self._days() if (self._place / str(day) / f"{number}.json").exists()), None)
+
+    def _days(self) -> list[int]:
+        names = self._folder.names() if self._place.is_dir() else []
+        return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+
+    def _made(self, day: int) -> int:
+        ensure_directory(self._place / str(day))
+        return day
 
     def _today(self) -> int:
         return int(self._clock() // DAY)
 
     def _prune(self, today: int) -> None:
-        for name in self._folder.names():
-            if name.isdigit() and int(name) <= today - KEPT_DAYS:
-                self._folder.remove_tree(name)
+        """The newest of those that are over stays: after a jump of the clock that is the day on which they came."""
+        for day in [day for day in self._days() if day <= today - KEPT_DAYS][1:]:
+            self._folder.remove_tree(str(day))

@@ -89,6 +89,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def warn_of_plain_http(place: ListenPlace, complain: Callable[[str], None]) -> None:
+    """Not refused: a proxy in front of it may speak TLS, or a container's network may end on this machine."""
+    if place.certificate is None and not is_loopback(place.host):
+        complain(
+            f"--host {place.host}: over plain HTTP, tokens can be read on the way; give --tls-cert and --tls-key, or"
+            " listen on 127.0.0.1 and forward the port with ssh -L"
+        )
+
+
 def read_certificate(file: Path | None, key: Path | None) -> Certificate | None:
     if file is None:
         if key is not None:
