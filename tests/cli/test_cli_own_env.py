@@ -266,7 +266,7 @@ def test_check_takes_a_file_its_settings_and_wrappers_and_says_how_much_it_playe
     assert "drone_env:Drone: fit to train on, after 100 steps in 5 whole episodes (" in done.out
     bad = rlctl("check", "-f", "own.yaml", "--import", "envs/drone_env.py", "--steps", 9, "env.kwargs.wind=.nan")
     assert (bad.code, "override env.kwargs.wind=.nan: env.kwargs.wind: must be finite" in bad.err) == (2, True)
-    odd = rlctl("check", "envs/drone_env.py:Drone", "env.kwargs.wind=1e9", "--steps", 9)
+    odd = rlctl("check", "--env", "envs/drone_env.py:Drone", "env.kwargs.wind=1e9", "--steps", 9)  # as for launch
     assert (odd.code, "(1e+09) leaves its bounds; episode 0 (seed 11), step 0" in odd.out) == (0, True)
     refused = rlctl("check", "envs/drone_env.py:Drone", "env.kwargs.wint=3")
     assert (refused.code, "env.kwargs: drone_env:Drone refuses {'wint': 3}" in refused.out) == (5, True)

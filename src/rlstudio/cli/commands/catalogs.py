@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlstudio.cli.arguments import completion
-from rlstudio.cli.arguments.options import Imports, Json
+from rlstudio.cli.arguments.options import Imports, Json, PresetEnv
 from rlstudio.cli.arguments.starting_files import USUAL_ALGO
 from rlstudio.cli.screen.terminal import Terminal, stdout
 from rlstudio.core.errors import EnvFault, UserError
@@ -231,6 +231,7 @@ def check(
     ] = None,
     modules: Imports = None,
     json: Json = False,
+    named: PresetEnv = None,
 ) -> None:
     """Try an environment out: shapes, bounds, finite numbers, seeding, replay, parameters.
 
@@ -242,6 +243,8 @@ def check(
     """
     from rlstudio.experiment.training import environments
 
+    if named is not None:  # as `launch` takes it: then the first argument is a setting
+        env, overrides = named, [*([] if env is None else [env]), *(overrides or [])]
     report = environments.check(_env_section(env, overrides or [], file, modules), steps)
     out = stdout()
     if json:
