@@ -83,6 +83,19 @@ def test_equal_runs(rldiff: Rlctl, place: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("more", "first_line", "code"),
+    [("", "config    the same, beside the name", 0), ("extra: {}\n", "config    1 difference, beside the name", 1)],
+)
+def test_another_name_is_shown_and_is_no_difference(
+    more: str, first_line: str, code: int, rldiff: Rlctl, place: Path
+) -> None:
+    make(place, "one", config=CONFIG + "name: one\n")
+    make(place, "two", config=CONFIG + "name: two\n" + more)
+    result = rldiff("one", "two")
+    assert (result.code, result.out.splitlines()[1:3]) == (code, [first_line, "  name: one -> two"])
+
+
 def test_different_runs(rldiff: Rlctl, place: Path) -> None:
     left = make(place, "one")
     right = make(place, "two", config=CONFIG + "extra: {}\n", loss=0.75)

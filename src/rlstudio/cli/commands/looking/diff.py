@@ -99,7 +99,10 @@ def _print_fields(out: Terminal, title: str, differences: list[Difference] | Non
     elif not differences:
         out.line(f"{title:<9} the same")
     else:
-        out.line(f"{title:<9} {len(differences)} {'difference' if len(differences) == 1 else 'differences'}", "yellow")
+        named = title == "config" and any(difference.field == "name" for difference in differences)
+        counted = len(differences) - named  # another name is no difference
+        amount = text.plural(counted, "difference") if counted else "the same"
+        out.line(f"{title:<9} {amount}{', beside the name' if named else ''}", "yellow" if counted else "")
         for difference in differences:
             out.line(f"  {difference.field}: {_value_text(difference.left)} -> {_value_text(difference.right)}")
 
