@@ -1,5 +1,8 @@
 """What is refused with rollout workers, how `auto` chooses, and how messages are packed."""
 
+import socket
+import threading
+
 import numpy as np
 import pytest
 
@@ -69,6 +72,16 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(address, reason, monk
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(UserError, match=rf"^rollout\.backend: no Ray answers at {address} \({reason}\); start it"):
         build(with_workers("ppo", "ray"))
+
+
+@pytest.mark.parametrize("words", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_another_program_at_the_address_is_not_taken_for_a_ray(words, monkeypatch):
+    monkeypatch.setattr(ray_start, "CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
+        threading.Thread(target=lambda: server.accept()[0].sendall(words), daemon=True).start()
+        with pytest.raises(UserError, match=r"no Ray answers at .* \(another program listens there\)"):
+            build(with_workers("ppo", "ray"))
 
 
 def test_hashes_of_older_configs_stay_and_the_backend_is_not_part_of_one():

@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 import sys
+from contextlib import suppress
 from types import ModuleType
 
 from rlstudio.core.errors import Incompatible, UserError, message_of
@@ -27,6 +28,9 @@ PLACED_BY = "RLSTUDIO_RAY_ADDRESS"
 """The variable that a run in a cluster has of it: its workers and ranks that are to be in Ray are in the same one."""
 
 CONNECT_SECONDS = 5.0
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+"""A frame of HTTP/2 without any settings: its length, its type, flags, stream 0."""
 
 OBJECT_STORE = 256 << 20
 """Bytes of a Ray of our own: some rollouts and the newest weights."""
@@ -117,18 +121,29 @@ def is_loopback(address: str) -> bool:
 
 
 def _reach(field: str, address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would try for minutes. `auto` names a file that Ray reads."""
+    """Refuse an address where no Ray listens: Ray itself would try for minutes. `auto` names a file that Ray reads."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise _nobody_at(field, address, "expected HOST:PORT of the cluster's head")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as connection:
+            is_like_ray = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true") or _speaks_http2(connection)
     except (OSError, UnicodeError) as error:  # nothing listens there, or there is no such host
         raise _nobody_at(field, address, message_of(error)) from error
+    if not is_like_ray:
+        raise _nobody_at(field, address, "another program listens there")
     if is_loopback(address):
         os.environ[LOOPBACK_VARIABLE] = "0"
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Whether it answers a client's greeting with settings, as every server of gRPC does."""
+    with suppress(TimeoutError, ConnectionError):
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
+        return connection.recv(len(SETTINGS), socket.MSG_WAITALL)[3:4] == SETTINGS[3:4]
+    return False
 
 
 def _nobody_at(field: str, address: str, reason: str) -> UserError:
