@@ -6,9 +6,10 @@ policy, not the best, plays greedy episodes on the plain Gymnasium environment. 
 is not trained twice. What a config does not say is not part of that: a new field whose default changes nothing leaves
 stored results valid, and whoever changes a default raises `DEFAULTS`.
 
-`--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps. `--against baseline` trains
-seeds anew and compares them with the stored ones by an interval (`benchmarks/regression.py`): exit status 1 where a
-cell is worse.
+`--held-out` trains the seeds 101 to 105 instead, which nobody looked at while a config was made; they have a column of
+their own. `--peer sb3` trains Stable-Baselines3 with rl-zoo3's hyper-parameters for as many steps. `--against baseline`
+trains seeds anew and compares them with the stored ones by an interval (`benchmarks/regression.py`): exit status 1
+where a cell is worse.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ NEW = ROOT / ".bench" / "learning-new.jsonl"
 
 FIRST_SEED = 10_000_000
 """Judging episodes start here, far from any seed that trains."""
+
+HELD_OUT = range(101, 106)
+"""Seeds that chose nothing."""
 
 TIMEOUT_S = 4 * 3600.0
 
@@ -83,16 +87,24 @@ class Task:
 
 def tasks(cells: Sequence[Cell], side: str, seeds: int, episodes: int) -> list[Task]:
     """Seed by seed over all cells, so that an early stop leaves a balanced table; at most as many as a cell wants."""
-    found = []
-    for seed in range(seeds):
-        for cell in cells:
-            if seed >= cell.seeds or (side != OURS and cell.zoo is None):
-                continue
-            cfg = load_experiment(cell.config)
-            steps = cfg.train.planned_steps
-            identity = table_identity(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
-            found.append(Task(cell, side, seed, identity, steps, episodes))
-    return found
+    return [
+        _task(cell, side, seed, episodes)
+        for seed in range(seeds)
+        for cell in cells
+        if seed < cell.seeds and (side == OURS or cell.zoo is not None)
+    ]
+
+
+def held_out_tasks(cells: Sequence[Cell], episodes: int) -> list[Task]:
+    """The same of ours on the seeds that chose nothing."""
+    return [_task(cell, OURS, seed, episodes) for seed in HELD_OUT for cell in cells]
+
+
+def _task(cell: Cell, side: str, seed: int, episodes: int) -> Task:
+    cfg = load_experiment(cell.config)
+    steps = cfg.train.planned_steps
+    identity = table_identity(cfg) if side == OURS else digest({"zoo": cell.zoo, "env_steps": steps})
+    return Task(cell, side, seed, identity, steps, episodes)
 
 
 def stated(cfg: ExperimentConfig) -> str:
@@ -151,8 +163,17 @@ def missing(wanted: Sequence[T], stored: Sequence[dict[str, Any]]) -> list[T]:
 
 def current_lines(stored: Sequence[dict[str, Any]], seeds: int) -> list[dict[str, Any]]:
     """What the configs of today gave: one line for each seed, the newest."""
-    current = {task.key for side in (OURS, "sb3") for task in tasks(CELLS, side, seeds, episodes=1)}
-    return list({line_key(line): line for line in stored if line_key(line) in current}.values())
+    return _newest(stored, [task for side in (OURS, "sb3") for task in tasks(CELLS, side, seeds, episodes=1)])
+
+
+def held_out_lines(stored: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of the seeds that chose nothing."""
+    return _newest(stored, held_out_tasks(CELLS, episodes=1))
+
+
+def _newest(stored: Sequence[dict[str, Any]], wanted: Sequence[Task]) -> list[dict[str, Any]]:
+    keys = {task.key for task in wanted}
+    return list({line_key(line): line for line in stored if line_key(line) in keys}.values())
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
@@ -198,6 +219,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--cells", nargs="+", choices=keys, default=keys, metavar="CELL", help="which cells (default: all)"
     )
     parser.add_argument("--peer", choices=["sb3"], help="train this library instead of RLStudio")
+    parser.add_argument(
+        "--held-out", action="store_true", help="train the seeds 101 to 105 of ours, which chose nothing"
+    )
     parser.add_argument("--seeds", type=int, default=10, help="at most so many seeds of each cell")
     parser.add_argument("--episodes", type=int, default=50, help="judging episodes of each seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -211,6 +235,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.against and (args.peer or args.render):
         parser.error("--against: compares RLStudio with itself; leave --peer and --render out")
+    if args.held_out and (args.peer or args.against):
+        parser.error("--held-out: trains RLStudio for the table; leave --peer and --against out")
     return args
 
 
@@ -241,9 +267,11 @@ def main() -> None:
             venv = prepare(args.peer) if args.peer else ours()
         except CannotInstall as error:
             raise SystemExit(f"{args.peer}: cannot be installed here: {error}") from None
-        work = missing(tasks(cells, args.peer or OURS, args.seeds, args.episodes), read_store())
-        failed = train(work, venv, args.jobs)
-    print(learning_page.write(current_lines(read_store(), args.seeds)))
+        usual = tasks(cells, args.peer or OURS, args.seeds, args.episodes)
+        wanted = held_out_tasks(cells, args.episodes) if args.held_out else usual
+        failed = train(missing(wanted, read_store()), venv, args.jobs)
+    stored = read_store()
+    print(learning_page.write(current_lines(stored, args.seeds), held_out_lines(stored)))
     if failed:
         raise SystemExit(f"{failed} runs failed; start the command again to repeat them")
 

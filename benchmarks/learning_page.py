@@ -60,13 +60,14 @@ def verdict(cell: Cell, mine: Score, other: Score | None) -> str:
     return "**below**" if other is not None else "**below** published; Stable-Baselines3 not run here yet"
 
 
-def write(lines: Sequence[dict[str, Any]]) -> str:
-    text = report(lines)
+def write(lines: Sequence[dict[str, Any]], held_out: Sequence[dict[str, Any]] = ()) -> str:
+    text = report(lines, held_out)
     replace_between(PAGE, "learning", text)
     return text
 
 
-def report(lines: Sequence[dict[str, Any]]) -> str:
+def report(lines: Sequence[dict[str, Any]], held_out: Sequence[dict[str, Any]] = ()) -> str:
+    """`held_out`: lines of seeds that chose nothing."""
     rows, notes = [], []
     for cell in CELLS:
         sides = {side: [x for x in lines if x["cell"] == cell.key and x["side"] == side] for side in (OURS, "sb3")}
@@ -81,17 +82,25 @@ def report(lines: Sequence[dict[str, Any]]) -> str:
                 str(mine),
                 f"{min(mine.means):.1f}",
                 "-" if cell.threshold is None else f"{solved(cell, mine)} of {len(mine.means)} (>= {cell.threshold:g})",
+                _held_out([line for line in held_out if line["cell"] == cell.key]),
                 str(cell.published or "-"),
                 f"{other} (n={len(other.means)})" if other else "-",
                 verdict(cell, mine, other),
             ]
         )
-        notes += _provenance(sides[OURS] + sides["sb3"])
+        notes += _provenance(sides[OURS] + sides["sb3"] + [x for x in held_out if x["cell"] == cell.key])
     if not rows:
         return "No seed has been trained yet."
-    header = ["config", "steps", "IQM [95 %]", "lowest seed", "seeds solved", f"published ({SOURCE})"]
-    body = table([*header, "Stable-Baselines3 here", "verdict"], rows)
+    header = ["config", "steps", "IQM [95 %]", "lowest seed", "seeds solved", "seeds that chose nothing"]
+    body = table([*header, f"published ({SOURCE})", "Stable-Baselines3 here", "verdict"], rows)
     return f"{body}\n\n" + "\n".join(f"<sub>{note}</sub>" for note in dict.fromkeys(notes))
+
+
+def _held_out(lines: Sequence[dict[str, Any]]) -> str:
+    if not lines:
+        return "-"
+    found = score(lines)
+    return f"{found.iqm:.1f}, lowest {min(found.means):.1f} (n={len(found.means)})"
 
 
 def _provenance(lines: Sequence[dict[str, Any]]) -> list[str]:

@@ -16,6 +16,9 @@ def line(task, value=500.0, episodes=2):
     return {**fields, "returns": [value] * episodes, "env_steps": task.env_steps, "seconds": 1.0}
 
 
+WHERE = {"versions": {OURS: {"torch": "2"}}, "date": "d", "machine": {"cores": 2, "processor": "p"}}
+
+
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.published], ids=lambda cell: cell.key)
 def test_the_budget_is_the_published_one(cell):
     (task,) = learning.tasks([cell], OURS, seeds=1, episodes=1)
@@ -30,6 +33,19 @@ def test_seeds_that_are_there_are_not_trained_again_unless_the_config_changed():
     assert learning.missing(wanted, done) == wanted[1:3]
     assert learning.missing(wanted, [{**done[0], "identity": "another config"}]) == wanted
     assert learning.missing(wanted, [line(wanted[0], episodes=1)]) == wanted
+
+
+def test_seeds_that_chose_nothing_have_a_column_of_their_own():
+    usual, held_out = (learning.tasks(CELLS[:1], OURS, 2, 1), learning.held_out_tasks(CELLS[:1], 1))
+    assert [task.seed for task in held_out] == [101, 102, 103, 104, 105]
+    stored = [{**line(task), **WHERE} for task in usual]
+    stored += [{**line(task, value=300.0 + task.seed), **WHERE} for task in held_out]
+    lines = learning.current_lines(stored, 10), learning.held_out_lines(stored)
+    assert [len(side) for side in lines] == [2, 5]
+    row = learning_page.report(*lines).splitlines()[2]
+    assert "| 500.0 [500.0, 500.0] | 500.0 | 2 of 2 (>= 475) | 403.0, lowest 401.0 (n=5) |" in row
+    with pytest.raises(SystemExit):
+        learning.arguments(["--held-out", "--peer", "sb3"])
 
 
 def test_our_runs_and_theirs_have_each_their_identity():
@@ -101,10 +117,7 @@ def test_the_verdict(cell, mine, other, words):
 
 
 def test_the_report_has_a_line_for_each_cell_that_was_trained():
-    rows = [
-        {**line(task), "versions": {OURS: {"torch": "2"}}, "date": "d", "machine": {"cores": 2, "processor": "p"}}
-        for task in learning.tasks(CELLS[:2], OURS, seeds=2, episodes=2)
-    ]
+    rows = [{**line(task), **WHERE} for task in learning.tasks(CELLS[:2], OURS, seeds=2, episodes=2)]
     text = learning_page.report(rows)
     assert text.count("2 of 2 (>= 475)") == 2
     assert "500.0 [500.0, 500.0]" in text
