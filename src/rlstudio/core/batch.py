@@ -113,7 +113,9 @@ class Batch:
     @property
     def shape(self) -> tuple[int, ...]:
         """The leading dimensions."""
-        return tuple(next(iter(self._tensors()))[1].shape[: self.lead])
+        first = next(iter(self._columns.values()))
+        tensor = first if isinstance(first, Tensor) else next(iter(self._tensors()))[1]
+        return tuple(tensor.shape[: self.lead])
 
     @property
     def device(self) -> torch.device:

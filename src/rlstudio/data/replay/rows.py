@@ -40,13 +40,14 @@ class RowStore:
         `consecutive`: row by row each number is the one before plus 1."""
         flat, place = rollout.flatten(), self.place(numbers_TB, consecutive)
         self.weighted |= flat.weights is not None
+        absent = np.ones(numbers_TB.size, np.float32) if flat.weights is None else None
+        pieces = ring_pieces(place, numbers_TB.size, self.slots)
         for name, ring in self.columns.items():
             column, entry = self._parts[name]
-            if name == "weights" and flat.weights is None:
-                rows: Array = np.ones(len(flat), np.float32)
-            else:
-                rows = flat.array(column)
-            into_ring(ring, place, rows[entry] if isinstance(rows, dict) else rows)
+            rows: Array = absent if absent is not None and name == "weights" else flat.array(column)
+            part = rows[entry] if isinstance(rows, dict) else rows
+            for there, here in pieces:
+                ring[there] = part[here]
 
     def place(self, numbers_TB: np.ndarray, consecutive: bool) -> int | np.ndarray:
         """Where these rows go: from the first number on if they are consecutive, else the slot of each."""
@@ -97,14 +98,20 @@ class RowStore:
 
 def into_ring(ring: np.ndarray, place: int | np.ndarray, rows: np.ndarray) -> None:
     """Write rows into a ring: into these slots, or one after the other from a number on and around its end."""
+    for there, here in ring_pieces(place, len(rows), len(ring)):
+        ring[there] = rows[here]
+
+
+def ring_pieces(place: int | np.ndarray, count: int, slots: int) -> list[tuple[slice | np.ndarray, slice]]:
+    """Where so many rows go in a ring of `slots`, and which of them go there: a second piece only around its end."""
     if isinstance(place, np.ndarray):
-        ring[place] = rows
-        return
-    start = place % len(ring)
-    upto = min(start + len(rows), len(ring))
-    ring[start:upto] = rows[: upto - start]
-    if upto - start < len(rows):
-        ring[: len(rows) - (upto - start)] = rows[upto - start :]
+        return [(place, slice(None))]
+    start = place % slots
+    before_end = min(count, slots - start)
+    pieces: list[tuple[slice | np.ndarray, slice]] = [(slice(start, start + before_end), slice(before_end))]
+    if before_end < count:
+        pieces.append((slice(count - before_end), slice(before_end, None)))
+    return pieces
 
 
 Field = tuple[str, str] | tuple[str, str, tuple[int, ...]]

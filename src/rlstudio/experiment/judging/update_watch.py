@@ -116,24 +116,24 @@ class UpdateWatch:
 
     def judge(self, names: Sequence[str], rows: Sequence[Sequence[float]], largest_reward: float) -> Iterator[Symptom]:
         """What these updates show, oldest first. `largest_reward`: the largest |r| that the run has seen."""
+        own = [name.rpartition("/")[2] for name in names]  # of a team, without its name
+        judged = [(at, name) for at, name in enumerate(names) if not _is_of_a_model(name, names)]
         for row in rows:
             self.updates += 1
-            largest_return = self._largest_return(names, row, largest_reward)
-            for name, value in zip(names, row, strict=True):
-                if not _is_of_a_model(name, names):
-                    yield from self._judge(name, value, largest_return)
+            largest_return = self._largest_return(own, row, largest_reward)
+            for at, name in judged:
+                yield from self._judge(name, own[at], row[at], largest_return)
 
-    def _largest_return(self, names: Sequence[str], row: Sequence[float], largest_reward: float) -> float:
+    def _largest_return(self, own: Sequence[str], row: Sequence[float], largest_reward: float) -> float:
         """What discounted rewards, with the bonus that some algorithms add for entropy, sum up to; infinite where that
         is not known."""
         if self.gamma is None or self.gamma >= 1.0 or largest_reward <= 0.0:
             return inf
-        values = {name.rpartition("/")[2]: value for name, value in zip(names, row, strict=True)}
+        values = dict(zip(own, row, strict=True))
         bonus = abs(values.get("temperature", 0.0) * values.get("entropy", 0.0))
         return (largest_reward + bonus) / (1.0 - self.gamma)
 
-    def _judge(self, name: str, value: float, largest_return: float) -> Iterator[Symptom]:
-        own = name.rpartition("/")[2]  # of a team, without its name
+    def _judge(self, name: str, own: str, value: float, largest_return: float) -> Iterator[Symptom]:
         if own == "explained_variance":
             yield from self._explained(name, value)
         elif not isfinite(value):

@@ -68,10 +68,9 @@ class EnsembleMLP(nn.Module):
     def lowest(self, x: Tensor) -> Tensor:
         """The lowest output of all members, row by row: [N]; for networks with a single output. Gradients reach `x` but
         no weight."""
-        layers = self._detached(self.members)
         if self.activation == "relu" and x.device.type == "cpu":
-            return _LowestOnCpu.apply(x, *(tensor for pair in layers for tensor in pair))  # type: ignore[no-any-return, no-untyped-call]
-        return self._run(x, layers).squeeze(-1).amin(0)
+            return _LowestOnCpu.apply(x, *(tensor for pair in self._layers for tensor in pair))  # type: ignore[no-any-return, no-untyped-call]
+        return self._run(x, self._detached(self.members)).squeeze(-1).amin(0)
 
     def _detached(self, members: int) -> Layers:
         return [(weight.detach()[:members], bias.detach()[:members]) for weight, bias in self._layers]
