@@ -44,18 +44,27 @@ def _targets(results: Results) -> str:
                 continue
             mine = found[entry.key]
             ratio, memory = mine.best / reference.best, mine.peak_rss_mb / reference.peak_rss_mb
-            rows.append([f"{row.title} ({WORLDS[entry.vectorization]})", *_verdict(ratio, entry.target, ">=")])
+            what, measured = f"{row.title} ({WORLDS[entry.vectorization]})", _measured(results[row.key])
+            rows.append([what, *_verdict(ratio, entry.target, ">="), measured])
             fastest = max((found[e.key] for e in row.entries if e.side != OURS and e.key in found), key=_best)
-            rows.append(["- to the fastest other library", *_verdict(mine.best / fastest.best, 1.0, ">=")])
-            rows.append(["- its peak memory", *_verdict(memory, 1.0, "<=")])
+            rows.append(["- to the fastest other library", *_verdict(mine.best / fastest.best, 1.0, ">="), measured])
+            rows.append(["- its peak memory", *_verdict(memory, 1.0, "<="), measured])
     if SOLVE_ROW.key in results:
         entry, found_solves = SOLVE_ROW.entries[0], solves(results[SOLVE_ROW.key]["measurements"])
         if {entry.key, REFERENCE_ENTRY.key} <= found_solves.keys():
             ratio = found_solves[entry.key].median_s / found_solves[REFERENCE_ENTRY.key].median_s
-            rows.append([SOLVE_ROW.title, *_verdict(ratio, entry.target or 1.0, "<=")])
+            measured = _measured(results[SOLVE_ROW.key])
+            rows.append([SOLVE_ROW.title, *_verdict(ratio, entry.target or 1.0, "<="), measured])
     if not rows:
         return ""
-    return "### Against Stable-Baselines3\n\n" + table(["what", "ratio", "wanted", "met"], rows)
+    return "### Against Stable-Baselines3\n\n" + table(["what", "ratio", "wanted", "met", "measured"], rows)
+
+
+def _measured(result: dict[str, Any]) -> str:
+    """When and on what RLStudio was measured, or another side by its own facts."""
+    result = result.get("earlier", {}).get(OURS, result)
+    machine = result["machine"]
+    return f"{result['date']}, {machine['cores']} cores ({machine['processor']})"
 
 
 def _best(speed: Speed) -> float:
@@ -132,6 +141,8 @@ def _footnote(result: dict[str, Any]) -> str:
         f"`{result['command']}`, {result['date']}; {machine['cores']} cores ({machine['processor']}),"
         f" {machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}. {versions}."
     )
+    for side, facts in result.get("earlier", {}).items():
+        text += f" {TITLES[side]}: `{facts['command']}`, {_measured(facts)}."
     for side, reason in result.get("not_installed", {}).items():
         text += f" {TITLES[side]} could not be installed: {reason}."
     if isinstance(result["measurements"], list):

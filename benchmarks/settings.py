@@ -10,13 +10,14 @@ from typing import Any
 
 Settings = dict[str, Any]
 
-OURS, REFERENCE = "rlstudio", "sb3"
+OURS, REFERENCE, CLEANRL = "rlstudio", "sb3", "cleanrl"
 TITLES = {
     "rlstudio": "RLStudio",
     "sb3": "Stable-Baselines3",
     "skrl": "skrl",
     "tianshou": "Tianshou",
     "torchrl": "TorchRL",
+    "cleanrl": "CleanRL",
 }
 WORLDS = {
     "native": "own NumPy world",
@@ -154,6 +155,7 @@ class Row:
 REFERENCE_ENTRY = Entry(REFERENCE)
 CONTRIB = Entry(REFERENCE, title="SB3 Contrib")
 PEERS = (REFERENCE_ENTRY, Entry("skrl"), Entry("tianshou"), Entry("torchrl"))
+SCRIPTS = Entry(CLEANRL)
 VECTORISED_SKRL = Entry("skrl", "vector")
 SMALL_REPLAY = "1 env, one update of 256 rows per step, 256-256 relu, buffer 100,000"
 
@@ -162,25 +164,25 @@ ROWS: tuple[Row, ...] = (
         "ppo",
         "PPO, CartPole-v1, 8 envs x 128 steps, 4 passes, minibatch 256, 64-64 tanh",
         PPO,
-        (Entry(OURS, "native", 2.7), *PEERS, Entry(OURS, "sync", 2.2), VECTORISED_SKRL),
+        (Entry(OURS, "native", 2.7), *PEERS, Entry(OURS, "sync", 2.2), VECTORISED_SKRL, SCRIPTS),
     ),
     Row(
         "ppo_wide",
         "PPO, CartPole-v1, 64 envs x 64 steps, 4 passes, minibatch 1024, 64-64 tanh",
         PPO_WIDE,
-        (Entry(OURS, "native", 2.4), *PEERS, Entry(OURS, "sync"), VECTORISED_SKRL),
+        (Entry(OURS, "native", 2.4), *PEERS, Entry(OURS, "sync"), VECTORISED_SKRL, SCRIPTS),
     ),
     Row(
         "dqn",
         "DQN, CartPole-v1, 1 env, one update of 128 rows per 4 steps, 120-84 relu, buffer 50,000",
         DQN,
-        (Entry(OURS, "native", 1.7), *PEERS, Entry(OURS, "sync")),
+        (Entry(OURS, "native", 2.1), *PEERS, Entry(OURS, "sync"), SCRIPTS),
     ),
     Row(
         "ppo_pendulum",
         "PPO, Pendulum-v1 (continuous), 8 envs x 128 steps, 4 passes, minibatch 256, 64-64 tanh",
         PPO_PENDULUM,
-        (Entry(OURS, "native", 2.4), *PEERS),
+        (Entry(OURS, "native", 2.4), *PEERS, SCRIPTS),
         reps=5,
     ),
     Row(
@@ -197,8 +199,22 @@ ROWS: tuple[Row, ...] = (
         (Entry(OURS, "native", 1.5), CONTRIB, Entry("tianshou")),
         reps=5,
     ),
-    Row("sac", f"SAC, Pendulum-v1, {SMALL_REPLAY}", SAC, (Entry(OURS, "native", 1.15), *PEERS), seconds=5.0, reps=5),
-    Row("td3", f"TD3, Pendulum-v1, {SMALL_REPLAY}", TD3, (Entry(OURS, "native", 1.15), *PEERS), seconds=5.0, reps=5),
+    Row(
+        "sac",
+        f"SAC, Pendulum-v1, {SMALL_REPLAY}",
+        SAC,
+        (Entry(OURS, "native", 1.6), *PEERS, SCRIPTS),
+        seconds=5.0,
+        reps=5,
+    ),
+    Row(
+        "td3",
+        f"TD3, Pendulum-v1, {SMALL_REPLAY}",
+        TD3,
+        (Entry(OURS, "native", 1.5), *PEERS, SCRIPTS),
+        seconds=5.0,
+        reps=5,
+    ),
 )
 
 SOLVE_ROW = Row(

@@ -28,9 +28,12 @@ PINS: dict[str, tuple[str, ...]] = {
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
     "pytorch_mppi": ("pytorch-mppi==0.9.1",),
+    # What its scripts import; they are written for the environments of Gymnasium 0.29, which NumPy 2 breaks.
+    "cleanrl": ("gymnasium==0.29.1", "numpy==1.26.4", "tyro==1.0.16", "tensorboard==2.21.0"),
     "rllib": ("ray[rllib]==2.60.0", "gymnasium==1.2.2"),
 }
-"""What is installed beside torch and Gymnasium, which are the same for everybody but RLlib, which pins a Gymnasium."""
+"""What is installed beside torch and Gymnasium, which are the same for everybody but RLlib and CleanRL, which need
+another Gymnasium."""
 
 
 ASK_VERSIONS = """

@@ -55,7 +55,7 @@ def test_the_report_tells_kept_promises_from_broken_ones():
     solve = [{"entry": "rlstudio/native", "seconds": 1.0, "env_steps": 4096},
              {"entry": "sb3/sync", "seconds": 2.0, "env_steps": 4096}]  # fmt: skip
     text = render.report({"ppo": stored(rows), "solve": stored(solve)})
-    assert f"{ROWS[0].title} (own NumPy world) | 2.80 | >= 2.7 | yes |" in text
+    assert f"{ROWS[0].title} (own NumPy world) | 2.80 | >= 2.7 | yes | 2026-01-01, 2 cores (some) |" in text
     assert f"{ROWS[0].title} (Gymnasium envs, one by one) | 2.10 | >= 2.2 | **no** |" in text
     assert "- its peak memory | 0.90 | <= 1 | yes |" in text
     assert text.count("- to the fastest other library | 1.40 | >= 1 | yes |") == 1  # skrl's 200, not the reference
