@@ -20,7 +20,7 @@ from benchmarks.defaults_cells import CELLS as DEFAULTS_CELLS
 from benchmarks.defaults_page import improvement, seeds_of
 from benchmarks.records import read_result
 from benchmarks.settings import OURS, REFERENCE_ENTRY, ROWS, SOLVE_ROW
-from benchmarks.summary import solves, speeds
+from benchmarks.summary import facts_of, solves, speeds
 from benchmarks.venvs import ROOT
 
 PAGE = ROOT / "docs" / "kpi.md"
@@ -103,7 +103,8 @@ def _speed(row: str, vectorization: str) -> Callable[[], Value | None]:
         entry = next(entry for entry in _entries(row) if entry.side == OURS and entry.vectorization == vectorization)
         if not {entry.key, REFERENCE_ENTRY.key} <= rates.keys():
             return None
-        return Value(f"{rates[entry.key].best / rates[REFERENCE_ENTRY.key].best:.2f}", result["date"])
+        ratio = rates[entry.key].best / rates[REFERENCE_ENTRY.key].best
+        return Value(f"{ratio:.2f}", facts_of(result, OURS)["date"])
 
     return value
 
@@ -130,7 +131,7 @@ def _memory() -> Value | None:
         for entry in row.entries:
             if result is not None and entry.side == OURS and {entry.key, REFERENCE_ENTRY.key} <= rates.keys():
                 ratio = rates[entry.key].peak_rss_mb / rates[REFERENCE_ENTRY.key].peak_rss_mb
-                ratios.append((ratio, result["date"]))
+                ratios.append((ratio, facts_of(result, OURS)["date"]))
     return Value(f"{max(ratios)[0]:.2f} at most", max(date for _, date in ratios)) if ratios else None
 
 

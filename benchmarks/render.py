@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.page import replace_between, table
 from benchmarks.records import read_result
 from benchmarks.settings import OURS, REFERENCE_ENTRY, ROWS, SOLVE_ROW, TITLES, WORLDS, Entry, Row
-from benchmarks.summary import Speed, failures, solves, speeds
+from benchmarks.summary import Speed, facts_of, failures, solves, speeds
 from benchmarks.venvs import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -62,9 +62,9 @@ def _targets(results: Results) -> str:
 
 def _measured(result: dict[str, Any]) -> str:
     """When and on what RLStudio was measured, or another side by its own facts."""
-    result = result.get("earlier", {}).get(OURS, result)
-    machine = result["machine"]
-    return f"{result['date']}, {machine['cores']} cores ({machine['processor']})"
+    facts = facts_of(result, OURS)
+    machine = facts["machine"]
+    return f"{facts['date']}, {machine['cores']} cores ({machine['processor']})"
 
 
 def _best(speed: Speed) -> float:

@@ -28,6 +28,12 @@ class Speed:
         return self.rates[self.threads]
 
 
+def facts_of(result: dict[str, Any], side: str) -> dict[str, Any]:
+    """Command, date and machine of a side's numbers: its own where the others were measured later."""
+    facts: dict[str, Any] = result.get("earlier", {}).get(side, result)
+    return facts
+
+
 def speeds(measurements: Sequence[Measurement]) -> dict[str, Speed]:
     """Each entry that answered; failed repetitions are left out of its median."""
     good = [row for row in measurements if "steps_per_second" in row]

@@ -144,8 +144,10 @@ def _part(name: str, size: int) -> str | None:
     return "passes" if size >= LARGE and name not in views else None
 
 
-def page(result: dict[str, Any]) -> str:
+def page(result: dict[str, Any] | None) -> str:
     """The table of `docs/benchmarks.md`: microseconds and shares."""
+    if result is None:
+        return "Nothing has been measured yet."
     columns = [(algo, str(count)) for algo in ROWS for count in THREADS]
     found = result["us"]
     sums = {key: sum(found[key[0]][key[1]].values()) for key in columns}

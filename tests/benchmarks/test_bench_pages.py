@@ -70,7 +70,7 @@ CASES: dict[str, Callable[[], object]] = {
     "planning_page": lambda: module("planning_page").write(),
     "render": lambda: module("render").write_page(),
     "serving": lambda: put("serving", module("serving").page(result("serving")["ms"])),
-    "update_cost": lambda: put("update_cost", module("update_cost").page(result("update_cost"))),
+    "update_cost": lambda: put("update_cost", module("update_cost").page(read_result("update_cost"))),
     "throughput": lambda: put("throughput", module("throughput").report(stored("throughput"))),
     "zoo": lambda: module("zoo").render(module("zoo").read_index()),
 }
