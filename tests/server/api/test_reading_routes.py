@@ -15,6 +15,8 @@ import pytest
 from rlstudio.cli.app import main
 from rlstudio.control.store.pages import SORTABLE
 from rlstudio.control.store.records import RunRequest
+from rlstudio.core.errors import StorageError
+from rlstudio.experiment.metrics.tables import MetricTable
 from rlstudio.server.api.routers import PREFIX
 from rlstudio.server.api.routes.measured import metrics_csv, metrics_csv_of_runs
 from support.api_world import api_over, quoted
@@ -90,6 +92,18 @@ def test_metrics_of_several_runs_are_one_table(api, world):
     assert len(mine) > 10
     assert [row.split(",", 3)[3] for row in mine] == alone[1:]
     assert api.ask("GET", "/metrics.csv?runs=").status == 422
+
+
+def test_metrics_that_cannot_be_read_are_refused_before_the_answer_begins(api, world, monkeypatch):
+    """A run that was removed at that moment was a broken connection."""
+
+    def rows(self):
+        raise StorageError("metrics.jsonl: is gone")
+        yield
+
+    monkeypatch.setattr(MetricTable, "rows", rows)
+    answer = api.ask("GET", f"/runs/{world.trained_folder_only}/metrics.csv")
+    assert (answer.status, answer.json["error"]) == (507, "StorageError")
 
 
 def test_no_get_changes_anything(api, world, runs_dir):

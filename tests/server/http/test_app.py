@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
 
 from rlstudio.client.refusals import refusal
 from rlstudio.core.errors import CheckpointError, Conflict, RunNotFound, StorageError, UserError
@@ -131,6 +132,25 @@ def test_a_defect_is_told_to_the_operator_alone():
     assert line.startswith(
         f"internal error {number}: GET /api/v1/raise/{{name}}: ZeroDivisionError: the secret of /home"
     )
+
+
+def test_an_answer_that_ends_early_over_what_was_removed_is_no_defect():
+    """It was an internal error in the log of the server, and said nothing of what it was."""
+    lines, router = [], APIRouter()
+
+    @router.get("/stream/{kind}")
+    def stream(caller: Reader, kind: str):
+        def pieces():
+            yield b"a"
+            raise StorageError("gone") if kind == "removed" else ZeroDivisionError
+
+        return StreamingResponse(pieces())
+
+    app = made(router, complain=lines.append)
+    for kind, complaints in (("removed", 0), ("defect", 1)):
+        with pytest.raises((RuntimeError, ZeroDivisionError)):
+            ask(app, "GET", f"/stream/{kind}")
+        assert len(lines) == complaints
 
 
 def test_a_field_that_is_wrong_is_named(app):

@@ -110,6 +110,8 @@ class Guard:
             if refused is not None and not answer.has_begun:
                 await self._refusal(scope, refused)(scope, receive, answer.send)
                 return
+            if answer.has_begun and isinstance(error.__cause__, Exception) and refusal_of(error.__cause__) is not None:
+                raise  # what was being sent was removed, or is damaged: the end that is missing says so
             self._complain(_defect(error, scope, number := secrets.token_hex(4)))
             if answer.has_begun:
                 raise

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from itertools import chain
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -91,7 +92,9 @@ def _csv(entries: Sequence[Entry], names: str, name: str) -> Response:
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
     }
-    return StreamingResponse(_csv_rows(table), media_type="text/csv; charset=utf-8", headers=headers)
+    rows = _csv_rows(table)
+    beginning = [next(rows)]  # what cannot be read is refused before the answer begins
+    return StreamingResponse(chain(beginning, rows), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _csv_rows(table: MetricTable) -> Iterator[str]:
