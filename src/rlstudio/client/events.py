@@ -14,7 +14,7 @@ SILENCE_SECONDS = 30.0
 
 
 class StreamEvent(NamedTuple):
-    topic: str  # run, metrics, event, log, queue, sweep, model, hello
+    topic: str  # run, metrics, event, log, queue, sweeps, models, hello
     id: str
     data: Any
 
