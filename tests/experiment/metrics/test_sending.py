@@ -246,7 +246,8 @@ def test_a_process_that_cannot_be_started_is_an_event(
 
 def test_a_missing_library_is_one_line_before_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MlflowSink, "extra", Extra("mlflow", "mlflow_that_is_not_there"))
-    with pytest.raises(UserError, match=r'^tracking: mlflow needs \w+; run `pip install "mlflow-skinny'):
+    message = r'^tracking: the sink mlflow needs the package \w+; run `pip install "mlflow-skinny'
+    with pytest.raises(UserError, match=message):
         start(experiment("mlflow"), tmp_path)
 
 

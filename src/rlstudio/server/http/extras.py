@@ -10,4 +10,4 @@ FASTAPI, UVICORN, PROMETHEUS = (Extra("serve", module) for module in ("fastapi",
 def require_stack(command: str) -> None:
     """One line with the missing package and its range, before anything is opened."""
     for extra in (FASTAPI, UVICORN, PROMETHEUS):
-        extra.load("rlctl", command)
+        extra.load(command, "the server")

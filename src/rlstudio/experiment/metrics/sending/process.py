@@ -146,4 +146,4 @@ def require_installed(sink: SinkConfig) -> None:
     """One line with what to install, before the run begins; the tool itself is not imported here."""
     extra = getattr(SINKS.load(sink.kind), "extra", None)
     if isinstance(extra, Extra) and not extra.installed:
-        raise UserError(f"tracking: {sink.kind} needs {extra.module}; {extra.remedy}")
+        raise UserError(f"tracking: the sink {sink.kind} needs the package {extra.module}; {extra.remedy}")
