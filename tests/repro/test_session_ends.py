@@ -74,6 +74,28 @@ def test_a_run_ends_when_its_goal_is_reached_also_after_a_kill(tmp_path, monkeyp
 
 
 @pytest.mark.real_process
+def test_a_run_killed_before_its_first_checkpoint_counts_from_zero_again(tmp_path):
+    """It was said to go on from the last step that it had reported, and trained from the first."""
+    cfg = config("ppo", "native", ckpt={"every_seconds": None, "every_epochs": 100})
+
+    def killed_after_two_epochs() -> None:
+        with start(cfg, tmp_path) as session:
+            for tick in session:
+                if tick.epoch == 2 and tick.report:
+                    session.folder.write_status(session.status)
+                if tick.epoch == 3:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(killed_after_two_epochs) == 9
+    run = only_run(tmp_path)
+    assert run.read_status().env_steps > 0
+    with resume(run) as session:
+        status = session.status
+        assert (status.env_steps, status.gradient_steps, status.epoch) == (0, 0, 0)
+        assert (status.eval_return, status.train_return) == (None, None)
+
+
+@pytest.mark.real_process
 def test_a_run_killed_before_its_final_gate_is_judged_by_the_next_session(tmp_path, monkeypatch):
     cfg = config("ppo", "native", gates={"min_return": 1e6}, eval={"every_epochs": 0, "final_episodes": 2})
     monkeypatch.setattr(

@@ -142,7 +142,7 @@ def print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> N
         out.document({**facts, **origin, "formats": spec.formats, "left_out": left_out, "parity": spec.parity})
         return
     out.line(f"{bundle.path}: {spec.name}, {text.size(size)}, sha256 {bundle.sha256[:12]}")
-    compared = ", ".join(spec.formats) or "the weights"
-    out.line(f"  {compared} act as the agent on {spec.parity['rows']:,} recorded observations")
+    compared = ", ".join(spec.formats) or "weights"
+    out.line(f"  compared with the agent on {spec.parity['rows']:,} recorded observations: {compared}")
     for name, why in left_out.items():
         out.line(f"  without {name}: {why}", "yellow")
