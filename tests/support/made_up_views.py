@@ -25,7 +25,16 @@ def fill(server: PageServer) -> None:
         "/compare": {"metric": METRIC, "direction": "maximize", "groups": groups, "notes": ["few runs"]},
         "/curves": curves,
         "/sweeps": {
-            "items": [{"name": "search", "state": "RUNNING", "trials": 12, "planned": 20, "best_value": 480.0}]
+            "items": [
+                {
+                    "name": "search",
+                    "state": "RUNNING",
+                    "trials": 12,
+                    "live_trials": [4, 9],
+                    "planned": 20,
+                    "best_value": 480.0,
+                }
+            ]
         },
         "/sweeps/search": sweep(),
         "/sweeps/search/best": {"yaml": preset("ppo/quickstart")},

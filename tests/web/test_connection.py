@@ -48,3 +48,19 @@ def test_a_run_that_learned_meanwhile_is_caught_up_with(page: Page) -> None:
         expect(chart).to_have_attribute("aria-label", again or "")
     finally:
         server.stop()
+
+
+def test_a_view_that_was_not_open_before_appears_when_the_server_is_back(page: Page, outside) -> None:
+    server = PageServer(3)
+    try:
+        page.goto(server.url)
+        expect(page.locator(".grid-foot")).to_have_text("3 runs")
+        server.stop()
+        expect(page.get_by_role("alert")).to_contain_text("Connection to the server lost")
+        page.get_by_role("link", name="Compare").click()
+        expect(page.get_by_text("The server does not answer")).to_be_visible()
+        server.start()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Compare")
+    finally:
+        server.stop()
+    outside.complaints.clear()  # the browser writes what it could not load into its console

@@ -29,7 +29,7 @@ def test_groups_are_compared_and_the_address_says_which(page: Page, made_up: Pag
     expect(page.locator("canvas").first).to_be_visible()
     page.get_by_role("button", name="Compare with fast").click()
     expect(page).to_have_url(re.compile("runs=fast,slow"))
-    page.get_by_role("button", name="Take slow out").first.click()
+    page.get_by_role("button", name="Leave slow out").first.click()
     expect(page).to_have_url(re.compile("runs=fast$"))
     page.keyboard.press("s")
     expect(page).to_have_url(re.compile("single=1"))
@@ -40,7 +40,7 @@ def test_groups_that_share_a_name_are_moved_and_taken_out_by_their_runs(page: Pa
     table = page.get_by_role("region", name="Statistics")
     table.get_by_role("button", name="Compare with fast").click()
     expect(page).to_have_url(re.compile(r"runs=([\d-]+fast,){3}([\d-]+slow,?){3}$"))
-    table.get_by_role("button", name="Take slow out").click()
+    table.get_by_role("button", name="Leave slow out").click()
     expect(page).to_have_url(re.compile(r"runs=([\d-]+fast,?){3}$"))
 
 
@@ -159,7 +159,7 @@ def test_empty_views_say_what_to_do(page: Page, made_up: PageServer, outside: An
     made_up.documents |= {"/sweeps": {"items": []}, "/models": {"versions": []}}
     made_up.documents["/queue"] = {"running": [], "queued": [], "paused": [], "not_recorded": [], "workers": []}
     for place, text in (
-        ("#/sweeps", "Begin with one that is ready"),
+        ("#/sweeps", "Start from a ready-made sweep"),
         ("#/registry", "rlctl promote RUN --model NAME"),
         ("#/queue", "rlctl launch -f FILE --detach"),
         ("#/sweeps/none", "Not found"),

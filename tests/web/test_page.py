@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from support.chromium import installed_packages
 from support.page_server import STATIC, PageServer
@@ -138,8 +138,35 @@ def test_who_is_signed_out_goes_on_after_signing_in(page: Page, made_up: PageSer
     outside.complaints.clear()  # the browser itself writes each 401 into its console
 
 
+def test_a_token_signs_in_where_one_is_and_stands_in_no_address(page: Page, made_up: PageServer, outside) -> None:
+    def login(route: Route) -> None:
+        assert route.request.method == "POST"
+        is_right = route.request.post_data == "token=right"
+        if is_right:
+            page.unroute("**/api/v1/**")
+        route.fulfill(status=200 if is_right else 401)
+
+    page.route("**/api/v1/**", lambda route: route.fulfill(status=401, json={"title": "Unauthorized"}))
+    page.route("**/login", login)
+    page.goto(made_up.url + "#/runs/270f?tab=config")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown, used up, revoked or expired")
+    page.get_by_label("Token").fill("right")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(made_up.runs[_id(made_up)]["name"])
+    assert page.url.endswith("/#/runs/270f?tab=config")
+    outside.complaints.clear()  # the browser itself writes each 401 into its console
+
+
 def _id(made_up: PageServer) -> str:
     return next(run["id"] for run in made_up.runs.values() if run["handle"] == "270f")
+
+
+def test_charts_are_drawn_under_the_posix_locale_too(page: Page, made_up: PageServer) -> None:
+    page.add_init_script("Object.defineProperty(navigator, 'language', { value: 'en-US@posix', configurable: true })")
+    page.goto(f"{made_up.url}#/runs/270f")
+    expect(page.locator(".u-over").first).to_be_visible()
 
 
 def test_an_address_that_names_nothing_leads_back(page: Page, made_up: PageServer) -> None:

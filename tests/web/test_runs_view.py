@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from support.page_server import PageServer
 
@@ -95,6 +95,9 @@ def test_keys_select_and_what_is_selected_is_tagged_stopped_and_removed(page: Pa
     page.get_by_role("button", name="Remove 2 runs").click()
     expect(page.get_by_text(running[0]["handle"], exact=True)).to_have_count(0)
     assert running[0]["id"] not in made_up.runs
+    page.get_by_role("button", name="Clear", exact=True).first.click()
+    expect(page.locator(".grid-foot")).to_have_text("9,998 runs")
+    expect(page.locator(".heading .sub")).to_contain_text("9,998")
     for run in running[:2]:  # as it was, for the other tests
         run |= {"state": "RUNNING"}
     made_up.runs = {run["id"]: run for run in running} | made_up.runs
@@ -108,8 +111,10 @@ def test_a_change_on_the_server_shows_at_once(page: Page, made_up: PageServer) -
     made_up.publish("run", {**newest, "state": "COMPLETED", "eval_return": 4321.5})
     expect(row).to_contain_text("completed")
     expect(row).to_contain_text("4,322")
-    trial = {"state": "INTERRUPTED", "reason": "paused", "sweep": "search", "eval_return": 58.0}
+    trial = {"state": "INTERRUPTED", "reason": "paused", "sweep": "search", "trial": 4, "eval_return": 58.0}
     made_up.publish("run", {**newest, **trial})
+    expect(row).to_contain_text("waiting")  # the sweep has not decided yet whether it goes on
+    made_up.publish("sweeps", {"items": [{"name": "search", "live_trials": [9]}]})
     expect(row).to_contain_text("pruned")
     expect(row).to_contain_text("58.00")
     page.goto(made_up.url + "#/runs?state=pruned")
@@ -119,12 +124,72 @@ def test_a_change_on_the_server_shows_at_once(page: Page, made_up: PageServer) -
     expect(row).to_have_count(0)
 
 
-def test_a_view_is_saved_and_found_again(page: Page, made_up: PageServer) -> None:
+def test_the_way_back_leads_to_the_row_and_the_selection(page: Page, made_up: PageServer) -> None:
+    page.goto(made_up.url + "#/runs?env=Hopper-v5&sort=eval")
+    expect(page.locator(".grid-foot")).not_to_contain_text("loading")
+    page.get_by_role("grid").press("End")
+    page.keyboard.press("x")
+    before = page.locator(".grid-scroll").evaluate("element => element.scrollTop")
+    assert before > 1000
+    page.keyboard.press("Enter")
+    expect(page.locator(".tabs")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page).to_have_url(re.compile(r"#/runs\?env=Hopper-v5&sort=eval$"))
+    expect(page.locator(".grid-row.at.chosen")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".tabs")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".grid-row.at.chosen")).to_be_visible()
+    assert page.locator(".grid-scroll").evaluate("element => element.scrollTop") == before
+    page.goto(made_up.url + "#/runs?env=Ant-v5")
+    expect(page.locator(".grid-row.at")).to_have_count(0)
+    assert page.locator(".grid-scroll").evaluate("element => element.scrollTop") == 0
+
+
+def test_whole_groups_are_compared_by_name_and_too_many_runs_not_at_all(page: Page, made_up: PageServer) -> None:
+    run = made_up.newest
+    page.goto(f"{made_up.url}#/runs?q={run['name']}&group=name")
+    expect(page.locator(".grid-foot")).not_to_contain_text("loading")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile(f"#/compare\\?runs={run['name']}$"))
+    page.goto(made_up.url + "#/runs")
+    expect(page.locator(".grid-foot")).to_have_text("10,000 runs")
+    page.get_by_role("checkbox", name="Select all runs").click()
+    selected = page.get_by_role("toolbar", name="Selected runs")
+    selected.get_by_role("button", name="CSV").click()
+    expect(page.get_by_text("10,000 runs are too many for one file")).to_be_visible()
+    page.goto(made_up.url + "#/runs?state=failed")
+    expect(page.locator(".grid-foot")).to_contain_text("more do not match")
+    selected.get_by_role("button", name="Clear").click()
+    page.get_by_role("checkbox", name="Select all runs").click()
+    selected.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("are too many to compare at once")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+
+
+def test_ages_grow_while_the_page_is_open(page: Page, made_up: PageServer) -> None:
+    run = made_up.newest
+    page.clock.install(time=run["updated_at"])
+    page.goto(made_up.url)
+    row = page.locator("[role=row]", has_text=run["handle"])
+    expect(row).to_contain_text("just now")
+    page.clock.fast_forward(600_000)
+    expect(row).to_contain_text("10 min ago")
+
+
+def test_a_view_is_saved_and_found_again(page: Page, context: BrowserContext, made_up: PageServer) -> None:
+    other = context.new_page()
+    other.goto(made_up.url)
+    expect(other.get_by_role("button", name="Saved views")).to_be_visible()
     page.goto(made_up.url + "#/runs?env=Hopper-v5&sort=-eval")
     page.get_by_role("button", name="Saved views").click()
     page.get_by_role("button", name="Save this view").click()
     page.get_by_label("Name", exact=True).fill("best hoppers")
     page.get_by_role("button", name="Save", exact=True).click()
+    other.get_by_role("button", name="Saved views").click()
+    expect(other.get_by_role("button", name="best hoppers", exact=True)).to_be_visible()  # in another tab too
     page.goto(made_up.url + "#/runs")
     page.reload()
     page.get_by_role("button", name="Saved views").click()

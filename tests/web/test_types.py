@@ -13,7 +13,10 @@ from rlstudio.server.http.access import Access
 from rlstudio.server.http.app import create_app
 
 SOURCES = Path(__file__).parents[2] / "web/src"
-TYPES = "".join(file.read_text() for file in (SOURCES / "api/types.ts", *SOURCES.glob("views/*/types.ts")))
+TYPES = "".join(
+    file.read_text()
+    for file in (SOURCES / "api/types.ts", SOURCES / "api/sweeps.ts", *SOURCES.glob("views/*/types.ts"))
+)
 SCHEMAS = {
     "Run": "RunSchema",
     "RunDetail": "WholeRunSchema",
@@ -34,6 +37,7 @@ SCHEMAS = {
     "QueueDocument": "QueueSchema",
     "Worker": "WorkerSchema",
     "SweepRow": "SweepRowSchema",
+    "Listed": "SweepRowSchema",
     "SweepDocument": "SweepSchema",
     "Trial": "TrialSchema",
     "Version": "VersionSchema",

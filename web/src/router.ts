@@ -38,11 +38,17 @@ function writeNow(): void {
   write();
 }
 
+/** Whether the back or forward button led here; a link or a key did otherwise. */
+export let isRevisit = false;
+let leaving = 0;
+const LINK_MS = 400;
+
 // Whoever leaves by a link, or loads the page again, leaves the newest address behind.
-window.addEventListener("click", writeNow, { capture: true });
+window.addEventListener("click", () => (writeNow(), (leaving = Date.now())), { capture: true });
 window.addEventListener("pagehide", writeNow);
 window.addEventListener("hashchange", () => {
   waiting = null;
+  isRevisit = Date.now() - leaving > LINK_MS;
   place.value = parse(location.hash);
 });
 
@@ -68,6 +74,7 @@ export function go(address: string, replace = false): void {
   } else {
     writeNow();
     history.pushState(null, "", address);
+    isRevisit = false;
   }
   place.value = parse(address);
 }

@@ -3,10 +3,12 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { explain, get, me, signedOut } from "./api/client";
 import { connection, resyncs, retryIn, retryNow } from "./api/stream";
+import { loadSweeps } from "./api/sweeps";
 import type { Me } from "./api/types";
 import { bindings, useKeys } from "./keys";
 import { Palette, paletteOpen } from "./palette";
 import { go, href, path } from "./router";
+import { useScrollPlace } from "./scroll";
 import { SignIn } from "./signin";
 import { theme, toggleTheme } from "./theme";
 import { Blank } from "./ui/blank";
@@ -24,6 +26,7 @@ export function Shell() {
       (known) => (me.value = known),
       (error: unknown) => !signedOut.value && toast(explain(error), "bad"),
     );
+    void loadSweeps();
   }, [resyncs.value]);
 
   const opening = VIEWS.map((view) => [`g ${view.key}`, [`Open ${view.title}`, () => go(href([view.name]))]] as const);
@@ -34,6 +37,8 @@ export function Shell() {
     t: ["Light or dark", toggleTheme],
     ...Object.fromEntries(opening),
   });
+
+  useScrollPlace(() => document.getElementById("content"));
 
   if (signedOut.value) return <SignIn />;
   const [name] = path.value;

@@ -8,8 +8,13 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(dark.matches);
 dark.addEventListener("change", () => (systemDark.value = dark.matches));
 
-const stored = localStorage.getItem(KEY);
-const choice = signal<Choice>(stored === "light" || stored === "dark" ? stored : "system");
+function stored(): Choice {
+  const value = localStorage.getItem(KEY);
+  return value === "light" || value === "dark" ? value : "system";
+}
+
+const choice = signal(stored());
+window.addEventListener("storage", () => (choice.value = stored())); // somebody chose in another tab
 export const theme = computed(() => (choice.value === "system" ? (systemDark.value ? "dark" : "light") : choice.value));
 
 export function toggleTheme(): void {

@@ -21,7 +21,7 @@ export class ApiError extends Error {
   }
 }
 
-const NO_ANSWER = "The server does not answer. Is `rlctl serve` still running?";
+export const NO_ANSWER = "The server does not answer. Is `rlctl serve` still running?";
 
 async function problemOf(response: Response): Promise<ApiError> {
   const body: Partial<Problem> = await response.json().catch(() => ({}));

@@ -40,8 +40,9 @@ export function useDocument<T>(path: string | null, when?: (event: StreamEvent) 
     } catch (error) {
       const failure = error instanceof ApiError ? error : new ApiError(explain(error), 0);
       const before = state.peek();
-      if (current.current === asked)
-        state.value = { path: asked, data: before.path === asked ? before.data : null, error: failure, loading: false };
+      // What was removed meanwhile is shown no longer; what could not be loaded again stays.
+      const stays = before.path === asked && failure.status !== 404;
+      if (current.current === asked) state.value = { path: asked, data: stays ? before.data : null, error: failure, loading: false };
     } finally {
       busy.current = false;
       if (again.current || current.current !== asked) {

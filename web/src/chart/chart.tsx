@@ -63,7 +63,7 @@ export function Chart({ label, curves, height = 220, log = false, smoothing = 0,
   return (
     <figure class="chart" style="margin:0" aria-label={`${label}: ${summary(curves)}`}>
       <div class="plot" ref={element} style={{ height: `${height}px` }} />
-      {isBelow && <p class="nothing">No value above zero: a logarithmic axis has no place for the others.</p>}
+      {isBelow && <p class="nothing">No value is above zero, so a logarithmic axis shows none.</p>}
       {children}
       {hover.value && <Readings hover={hover.value} xKind={xKind} />}
       {legend && (

@@ -47,20 +47,26 @@ export function drawLine(frame: Frame, x: Float64Array, y: Float64Array, style: 
   const { context } = frame;
   const [from, to] = span(x, frame.min, frame.max);
   context.beginPath();
+  let isDot = false;
   if (to - from > frame.width * 2) columns(frame, x, y, from, to);
-  else points(frame, x, y, from, to);
+  else isDot = points(frame, x, y, from, to);
   context.strokeStyle = style.colour;
   context.globalAlpha = style.opacity;
   context.lineWidth = style.width * frame.ratio;
   context.lineJoin = "round";
   context.setLineDash(style.dashed ? [5 * frame.ratio, 4 * frame.ratio] : []);
   context.stroke();
+  if (isDot) {
+    context.fillStyle = style.colour;
+    context.fill();
+  }
   context.setLineDash([]);
   context.globalAlpha = 1;
 }
 
-/** Every point. One missing value is bridged if its neighbours are: metrics of one run do not share their steps. */
-function points({ context, toX, toY, ratio }: Frame, x: Float64Array, y: Float64Array, from: number, to: number): void {
+/** Every point. One missing value is bridged if its neighbours are: metrics of one run do not share their steps.
+    True where there is only one, which is drawn as a dot. */
+function points({ context, toX, toY, ratio }: Frame, x: Float64Array, y: Float64Array, from: number, to: number): boolean {
   let drawn = 0;
   let lastX = 0;
   let lastY = 0;
@@ -73,6 +79,7 @@ function points({ context, toX, toY, ratio }: Frame, x: Float64Array, y: Float64
     else context.moveTo(lastX, lastY);
   }
   if (drawn === 1) context.arc(lastX, lastY, 1.8 * ratio, 0, 7);
+  return drawn === 1;
 }
 
 function columns({ context, toX, toY }: Frame, x: Float64Array, y: Float64Array, from: number, to: number): void {

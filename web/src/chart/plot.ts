@@ -1,4 +1,5 @@
 /** A chart on uPlot: uPlot keeps scales, axes and cursor, and lends its canvas; the curves are drawn by `draw.ts`. */
+import "./language";
 import uPlot from "uplot";
 import { axis, seconds } from "../ui/format";
 import { COLOURS, extent, heights, nearest, type Prepared } from "./curve";
@@ -284,7 +285,7 @@ export class Plot {
     this.options.onZoom([u.posToVal(left, "x"), u.posToVal(left + width, "x")]);
   }
 
-  /** With Ctrl (as a pinch sends it) or Shift: a plain wheel scrolls the page. */
+  /** With Ctrl (as a pinch sends it) or Shift: a plain wheel scrolls the page. Several turns may come before one drawing. */
   private onWheel(event: WheelEvent): void {
     if (!event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
@@ -294,6 +295,6 @@ export class Plot {
     const factor = WHEEL ** (event.deltaY || event.deltaX);
     const from = Math.max(first, centre - (centre - min) * factor);
     const to = Math.min(last, centre + (max - centre) * factor);
-    this.options.onZoom(from <= first && to >= last ? null : [from, to]);
+    this.options.onZoom((this.zoom = from <= first && to >= last ? null : [from, to]));
   }
 }

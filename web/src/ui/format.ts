@@ -1,4 +1,6 @@
 /** Numbers and times as the page writes them. */
+import { signal } from "@preact/signals";
+
 const MISSING = "–";
 
 /** Four significant digits, as the tables of `rlctl` have them. */
@@ -54,9 +56,15 @@ export function seconds(value: number): string {
 
 export const epoch = (time: string | number): number => (typeof time === "number" ? time : Date.parse(time) / 1000);
 
+/** Moves on while the page is open, so that what shows an age shows it anew. */
+const now = signal(Date.now());
+const AGE_MS = 20_000;
+setInterval(() => !document.hidden && (now.value = Date.now()), AGE_MS);
+document.addEventListener("visibilitychange", () => (now.value = Date.now()));
+
 /** "just now", "4 min ago", "3 h ago", "12 Nov" */
-export function ago(time: string | number, now = Date.now() / 1000): string {
-  const age = now - epoch(time);
+export function ago(time: string | number): string {
+  const age = now.value / 1000 - epoch(time);
   if (!Number.isFinite(age)) return MISSING;
   if (age < 45) return "just now";
   if (age < 3600) return `${Math.max(1, Math.round(age / 60))} min ago`;

@@ -20,9 +20,18 @@ export interface Sort {
   descending: boolean;
 }
 
+export interface Position {
+  /** Pixels above what is in sight. */
+  top: number;
+  /** The row of the keys; -1 for none. */
+  at: number;
+}
+
 export interface TableProps<Row> {
   /** What the rows are, in plural: "runs". */
   label: string;
+  /** Where the table stands when it is shown; kept up to date, so that it can be shown again as it was. */
+  position?: Position;
   rows: readonly Row[];
   rowKey: (row: Row) => string;
   columns: readonly Column<Row>[];
@@ -63,6 +72,7 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
   const members = props.members ?? ((row: Row) => [rowKey(row)]);
   const scroller = useRef<HTMLDivElement>(null);
   const view = useSignal({ top: 0, height: 800 });
+  const { position } = props;
   const at = useSignal(-1);
   const anchor = useRef(-1);
   const narrow = useNarrow() && props.narrow !== undefined;
@@ -72,7 +82,14 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
   useLayoutEffect(() => {
     const element = scroller.current;
     if (!element) return;
-    const measure = (): void => void (view.value = { top: element.scrollTop, height: element.clientHeight });
+    if (position) {
+      element.scrollTop = position.top;
+      at.value = position.at;
+    }
+    const measure = (): void => {
+      view.value = { top: element.scrollTop, height: element.clientHeight };
+      if (position) position.top = element.scrollTop;
+    };
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(element);
@@ -81,7 +98,7 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
       observer.disconnect();
       element.removeEventListener("scroll", measure);
     };
-  }, []);
+  }, [position]);
 
   const first = Math.max(0, Math.floor(view.value.top / rowHeight) - OVERSCAN);
   const last = Math.min(rows.length, Math.ceil((view.value.top + view.value.height) / rowHeight) + OVERSCAN);
@@ -89,9 +106,13 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
   const visibleKeys = visible.map(rowKey).join();
   useEffect(() => onVisible?.(visible), [visibleKeys]);
 
+  const stand = (index: number): void => {
+    at.value = index;
+    if (position) position.at = index;
+  };
   const move = (index: number): void => {
     const to = Math.max(0, Math.min(rows.length - 1, index));
-    at.value = to;
+    stand(to);
     const element = scroller.current;
     if (!element) return;
     const head = narrow ? 0 : 32;
@@ -123,9 +144,9 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
 
   useKeys(`Table of ${label}`, {
     j: ["Next row", () => move(at.value + 1)],
-    k: ["Row before", () => move(at.value - 1)],
+    k: ["Previous row", () => move(at.value - 1)],
     ArrowDown: ["Next row", () => move(at.value + 1)],
-    ArrowUp: ["Row before", () => move(at.value - 1)],
+    ArrowUp: ["Previous row", () => move(at.value - 1)],
     Home: ["First row", () => move(0)],
     End: ["Last row", () => move(rows.length - 1)],
     ...(onOpen ? { Enter: ["Open the row", open] as const } : {}),
@@ -160,7 +181,7 @@ export function VirtualTable<Row>(props: TableProps<Row>) {
                   class={`grid-row ${chosen ? "chosen" : ""} ${index === at.value ? "at" : ""} ${narrow ? "narrow" : ""} ${props.rowClass?.(row) ?? ""}`}
                   style={{ top: `${index * rowHeight}px`, height: `${rowHeight}px` }}
                   onClick={(event) => {
-                    at.value = index;
+                    stand(index);
                     if (!(event.target as HTMLElement).closest("a, button, input, label") && !getSelection()?.toString()) onOpen?.(row);
                   }}
                 >

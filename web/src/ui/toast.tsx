@@ -7,16 +7,19 @@ interface Toast {
   text: string;
   tone: "good" | "bad" | "idle";
   action?: { label: string; run: () => void } | undefined;
+  /** Another one with this subject takes its place, such as the next count of what is under way. */
+  subject?: string | undefined;
 }
 
 const toasts = signal<Toast[]>([]);
 let next = 1;
 const SHOWN_MS = { good: 5_000, idle: 5_000, bad: 12_000 };
 
-export function toast(text: string, tone: Toast["tone"] = "good", action?: Toast["action"]): void {
+export function toast(text: string, tone: Toast["tone"] = "good", { action, subject }: Pick<Toast, "action" | "subject"> = {}): void {
   const id = next++;
   // The same message again replaces the older one instead of standing below it.
-  toasts.value = [...toasts.value.filter((other) => other.text !== text).slice(-3), { id, text, tone, action }];
+  const others = toasts.value.filter((other) => other.text !== text && (subject === undefined || other.subject !== subject));
+  toasts.value = [...others.slice(-3), { id, text, tone, action, subject }];
   setTimeout(() => dismiss(id), SHOWN_MS[tone]);
 }
 

@@ -131,6 +131,7 @@ def list_document(sweep: Sweep, trials: Sequence[Trial]) -> dict[str, object]:
         "created_at": sweep.created_at,
         "trials": len(trials),
         "live": sum(trial.is_live for trial in trials),
+        "live_trials": [trial.number for trial in trials if trial.is_live],
         "planned": summary.planned,
         "metric": summary.cfg.metric,
         "direction": summary.cfg.direction,

@@ -76,6 +76,7 @@ class SweepRowSchema(AnswerSchema):
     name: str
     state: str
     trials: int
+    live_trials: list[int]
     created_at: str
     etag: str
 

@@ -165,11 +165,11 @@ function Differences({ groups }: { groups: readonly GroupResult[] }): JSX.Elemen
   return (
     <section class="panel">
       <header>
-        <h2>Differences of their configs</h2>
+        <h2>Config differences</h2>
         <span class="faint">by the first run of each group; names and seeds are left out</span>
       </header>
       {failure.value && <p class="inside wrong">{failure.value}</p>}
-      {rows !== null && rows.length === 0 && <p class="inside soft">{groups.length < 2 ? "Add another group to see what they differ in." : "None: these groups were made with the same settings."}</p>}
+      {rows !== null && rows.length === 0 && <p class="inside soft">{groups.length < 2 ? "Add another group to see what they differ in." : "None: the groups have the same settings."}</p>}
       {rows !== null && rows.length > 0 && (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Differences of the configs">
           <table class="plain">
@@ -186,7 +186,7 @@ function Differences({ groups }: { groups: readonly GroupResult[] }): JSX.Elemen
             <tbody>
               {rows.map(({ field, values }) => (
                 <tr key={field}>
-                  <th scope="row" class="mono">
+                  <th scope="row" class="mono setting">
                     {field}
                   </th>
                   {values.map((value, index) => (

@@ -54,7 +54,7 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
             ) : (
               name
             )}
-            <button type="button" aria-label={`Take ${name} out`} onClick={() => onChange(chosen.filter((other) => other !== name))}>
+            <button type="button" aria-label={`Leave ${name} out`} onClick={() => onChange(chosen.filter((other) => other !== name))}>
               <Icon name="close" size={12} />
             </button>
           </span>
@@ -75,7 +75,7 @@ export function Picker({ chosen, onChange }: { chosen: readonly string[]; onChan
       {searching && page.error && <Failed error={page.error} retry={page.reload} />}
       {searching && page.data === null && !page.error && <Loading what="the groups" />}
       {searching && page.data !== null && groups.length === 0 && (
-        <Blank title={typed.value ? "No group has such a name" : "There are no runs to compare yet"}>
+        <Blank title={typed.value ? "No group has this name" : "There are no runs to compare yet"}>
           <p>A group is the runs that share a name, such as one experiment with five seeds.</p>
           <a class="button" href={href(["new"], { seeds: 5 })}>
             Launch an experiment with 5 seeds

@@ -7,6 +7,9 @@ import { Button } from "../../ui/button";
 import { measured } from "../../ui/format";
 import type { Comparison, Estimate, GroupResult } from "./types";
 
+/** A longer name would make the column wider than its numbers need. */
+const LONGEST_NAME = 18;
+
 interface TableProps {
   comparison: Comparison;
   onFirst: (group: GroupResult) => void;
@@ -26,10 +29,10 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
             <th class="number">Runs</th>
             <th class="number">IQM</th>
             <th>95 % interval</th>
-            <th class="wide">Where its runs ended</th>
+            <th class="wide">Last value of each run</th>
             <th class="number">Mean</th>
             <th>95 % interval</th>
-            <th title={first && `How probably a run of the group ends above one of ${first.name}`}>P(better than the first)</th>
+            <th title={first && `How probably a run of the group ends above one of ${first.name}`}>P(better than {first && first.name.length <= LONGEST_NAME ? first.name : "the first"})</th>
             <th>
               <span class="visually-hidden">Actions</span>
             </th>
@@ -50,10 +53,10 @@ export function Table({ comparison, onFirst, onRemove }: TableProps): JSX.Elemen
               </td>
               <td class="number">{measured(group.mean?.value)}</td>
               <td class="soft">{interval(group.mean)}</td>
-              <td>{index === 0 ? <span class="faint">what others are compared with</span> : <Probability estimate={group.improvement} />}</td>
+              <td>{index === 0 ? <span class="faint">the reference</span> : <Probability estimate={group.improvement} />}</td>
               <td class="actions">
                 {index > 0 && <Button kind="quiet" icon="up" label={`Compare with ${group.name}`} onClick={() => onFirst(group)} />}
-                <Button kind="quiet" icon="close" label={`Take ${group.name} out`} onClick={() => onRemove(group)} />
+                <Button kind="quiet" icon="close" label={`Leave ${group.name} out`} onClick={() => onRemove(group)} />
               </td>
             </tr>
           ))}
@@ -71,8 +74,8 @@ type Scale = (value: number) => number;
 function scaleOf(groups: readonly GroupResult[]): Scale {
   const values = groups.flatMap((group) => [...group.runs.map((run) => run.value), group.iqm?.low, group.iqm?.high]).filter((value) => typeof value === "number");
   const low = Math.min(...values);
-  const length = Math.max(...values) - low || 1;
-  return (value) => 2 + ((value - low) / length) * 96;
+  const length = Math.max(...values) - low;
+  return (value) => length === 0 ? 50 : 2 + ((value - low) / length) * 96;
 }
 
 /** The runs as dots, the interval of their IQM as a bar. */

@@ -63,7 +63,7 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
   };
   useKeys("Queue", {
     j: ["Next run", () => step(1)],
-    k: ["Run before", () => step(-1)],
+    k: ["Previous run", () => step(-1)],
     J: ["Move the run down", () => void move(chosen, 1)],
     K: ["Move the run up", () => void move(chosen, -1)],
     G: ["Move the run to the top", () => void move(chosen, -queued.length)],
@@ -119,7 +119,7 @@ function Shown({ queue, reload }: { queue: QueueDocument; reload: () => void }):
                   <th class="number hide-narrow">Priority</th>
                   <th class="hide-narrow">Owner</th>
                   <th class="hide-narrow">Progress</th>
-                  <th class="hide-narrow">Made</th>
+                  <th class="hide-narrow">Created</th>
                   <th>
                     <span class="visually-hidden">Actions</span>
                   </th>

@@ -70,7 +70,7 @@ function Shown({ model, name, path, back, reload }: ShownProps): JSX.Element {
   const isReversible = isAble && before !== null;
   useKeys("Registry", {
     j: ["Next version", () => choose(1)],
-    k: ["Version before", () => choose(-1)],
+    k: ["Previous version", () => choose(-1)],
     p: ["Promote the version", () => isAble && chosen && setParams({ promote: chosen.version })],
     b: ["Roll back", () => isReversible && void rollback()],
   });
@@ -118,7 +118,7 @@ function Versions({ versions, history, chosen }: { versions: readonly Version[];
           <th>Judged</th>
           <th class="number">Steps</th>
           <th>From run</th>
-          <th>Made</th>
+          <th>Created</th>
         </tr>
       </thead>
       <tbody>
@@ -195,7 +195,7 @@ function Audit({ history }: { history: readonly Decision[] }): JSX.Element {
     <section class="panel">
       <header>
         <h2>Audit log</h2>
-        <span class="faint">newest first; nothing is ever taken out of it</span>
+        <span class="faint">newest first; no entry is ever removed</span>
       </header>
       <ol class="audit">
         {history.map((decision) => {
@@ -213,7 +213,7 @@ function Audit({ history }: { history: readonly Decision[] }): JSX.Element {
                 {decision.reason && <p class="soft">{decision.reason}</p>}
                 {verdict !== null && (
                   <details>
-                    <summary>Numbers</summary>
+                    <summary>The numbers</summary>
                     <VerdictView verdict={verdict} />
                   </details>
                 )}

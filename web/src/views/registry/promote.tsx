@@ -99,7 +99,7 @@ export function PromoteDialog({ model, what, current, onClose }: PromoteProps): 
             </div>
           </>
         ) : (
-          <p class="soft">Staging asks for nothing: it is where a version waits to be tried.</p>
+          <p class="soft">Staging has no conditions: a version waits there to be tried.</p>
         )}
         <div class="choices">
           <Button onClick={onClose}>Cancel</Button>

@@ -5,6 +5,7 @@ import { go, href } from "../../router";
 import { ask, confirm } from "../../ui/dialog";
 import { attempt, toast } from "../../ui/toast";
 import { removeRuns } from "../runs/bulk";
+import { tableAddress } from "../runs/left";
 import { putAnswer } from "../runs/store";
 
 const words = (text: string): string[] => text.split(/\s+/).filter(Boolean);
@@ -25,7 +26,7 @@ export async function resumeRun(run: Run): Promise<void> {
   const ended = run.state === "COMPLETED";
   const typed = await ask({
     title: `Resume ${run.name}`,
-    detail: ended ? "It reached its last epoch: give it more." : "It goes on from its last checkpoint.",
+    detail: ended ? "It has reached its last epoch. With more epochs it learns on from its last checkpoint." : "It continues from its last checkpoint.",
     confirm: "Resume",
     input: { label: "Changed settings", value: ended ? `train.epochs=${run.total_epochs * 2}` : "", suggestions: [`train.epochs=${run.total_epochs * 2}`] },
   });
@@ -65,5 +66,5 @@ export async function removeRun(run: Run): Promise<void> {
     toast("Stop the run first", "bad");
     return;
   }
-  if (await removeRuns([run])) go(href(["runs"]));
+  if (await removeRuns([run])) go(tableAddress.peek());
 }

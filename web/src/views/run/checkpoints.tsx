@@ -10,7 +10,7 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
   if (!run.checkpoints.length)
     return (
       <Blank title="No checkpoint yet">
-        <p>One is kept at the end of an epoch, and whenever the run is stopped.</p>
+        <p>The first one is saved at the end of an epoch, or when the run is stopped.</p>
       </Blank>
     );
   return (
@@ -63,7 +63,7 @@ export function CheckpointsTab({ run, artifacts }: { run: RunDetail; artifacts: 
                     {mayAct() && (
                       <>
                         {tags.includes("last") && isResumable(run) && (
-                          <Button kind="quiet" icon="play" label="Go on from here" onClick={() => void resumeRun(run)}>
+                          <Button kind="quiet" icon="play" label="Resume from here" onClick={() => void resumeRun(run)}>
                             <span class="hide-narrow">Resume</span>
                           </Button>
                         )}

@@ -72,7 +72,7 @@ export function ConfigTab({ run }: { run: RunDetail }) {
             <Button type="submit">Compare</Button>
           </form>
           {data.changes?.length === 0 && <p class="soft gap-above">No field differs.</p>}
-          {!data.changes && !against && <p class="soft gap-above">This run has no parent. Name another run to see in what they differ.</p>}
+          {!data.changes && !against && <p class="soft gap-above">This run has no parent. Name another run to see how they differ.</p>}
           {data.changes && data.changes.length > 0 && (
             <table class="plain gap-above">
               <thead>

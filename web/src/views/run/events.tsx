@@ -112,8 +112,8 @@ export function EventsTab({ events, error }: { events: RunEvent[] | null; error:
   );
 }
 
-/** Of no use to a reader: what the columns show already, and what tells processes apart. */
-const LEFT_OUT = new Set(["seq", "time", "kind", "run", "run_id", "id", "boot_id", "pid", "pid_start", "pid_namespace"]);
+/** Of no use to a reader: what the columns show already, what tells processes apart, and the settings that the advice names. */
+const LEFT_OUT = new Set(["seq", "time", "kind", "run", "run_id", "id", "boot_id", "pid", "pid_start", "pid_namespace", "settings"]);
 const HASH = /\b([0-9a-f]{12})[0-9a-f]{20,}\b/g;
 const LONGEST = 240;
 

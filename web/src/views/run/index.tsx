@@ -11,9 +11,10 @@ import { ago, count, measured, seconds } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import { Menu } from "../../ui/menu";
-import { State, stateTone, stateWord } from "../../ui/state";
+import { progressOf, State, stateTone, stateWord } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { downloadCsv, noteRuns, tagRuns } from "../runs/bulk";
+import { tableAddress } from "../runs/left";
 import { exportCheckpoint, forkRun, isResumable, removeRun, resumeRun, steer } from "./actions";
 import { CheckpointsTab } from "./checkpoints";
 import { ConfigTab } from "./config";
@@ -34,7 +35,10 @@ export default function Run({ id }: { id: string }) {
   if (!run && error)
     return (
       <Failed error={error} retry={reload}>
-        <a class="button" href={href(["runs"])}>
+        <a class="button" href={href(["runs"], { q: id })}>
+          Search for {id}
+        </a>
+        <a class="button" href={tableAddress.value}>
           All runs
         </a>
       </Failed>
@@ -51,7 +55,7 @@ function LoadedRun({ run, reload }: { run: RunDetail; reload: () => void }) {
   const artifacts = files.data?.items ?? [];
   useKeys("Run", {
     ...Object.fromEntries(TABS.map((tab, index) => [String(index + 1), [`Open ${tab || "curves"}`, () => setParams({ tab })]])),
-    u: ["Back to all runs", () => go(href(["runs"]))],
+    u: ["Back to all runs", () => go(tableAddress.peek())],
   });
   return (
     <>
@@ -98,7 +102,7 @@ function RunHeading({ run, reload }: { run: RunDetail; reload: () => void }) {
     <Heading
       title={run.name}
       before={
-        <a class="button quiet icon" href={href(["runs"])} aria-label="All runs" title="All runs (u)">
+        <a class="button quiet icon" href={tableAddress.value} aria-label="All runs" title="All runs (u)">
           <Icon name="left" />
         </a>
       }
@@ -172,7 +176,6 @@ function Summary({ run, curves }: { run: RunDetail; curves: Curves }) {
   const speed = last(curves, "time/steps_per_second");
   const moving = run.state === "RUNNING";
   const left = speed && run.epoch ? ((run.env_steps / run.epoch) * (run.total_epochs - run.epoch)) / speed : null;
-  const share = run.total_epochs ? run.epoch / run.total_epochs : 0;
   return (
     <div class="summary">
       <Fact title="Evaluation" value={measured(run.eval_return)} detail={run.eval_interval ? `${measured(run.eval_interval[0])} to ${measured(run.eval_interval[1])}` : "none yet"} strong />
@@ -184,7 +187,7 @@ function Summary({ run, curves }: { run: RunDetail; curves: Curves }) {
           {run.epoch} <small>of {run.total_epochs}</small>
         </span>
         <span class="progress">
-          <i style={{ width: `${Math.min(100, share * 100)}%` }} />
+          <i style={{ width: `${progressOf(run) * 100}%` }} />
         </span>
         <span class="detail">{moving && left !== null ? `${seconds(left)} left` : `updated ${ago(run.updated_at)}`}</span>
       </div>

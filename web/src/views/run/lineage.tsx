@@ -15,7 +15,7 @@ export function LineageTab({ run }: { run: RunDetail }) {
       {relatives.length > 1 ? (
         <Tree relatives={relatives} current={run.id} />
       ) : (
-        <p class="soft">This run began from nothing, and nothing was forked from it yet: fork it from one of its checkpoints.</p>
+        <p class="soft">This run has no parent, and no run was forked from it yet.</p>
       )}
       <Facts run={run} />
     </div>
@@ -30,7 +30,7 @@ function Tree({ relatives, current }: { relatives: readonly Relative[]; current:
   return (
     <section class="panel scroll-x">
       <header>
-        <h2>Family</h2>
+        <h2>Parents and forks</h2>
         <span class="faint">{relatives.length} runs</span>
       </header>
       <div class="tree" style={{ height: `${relatives.length * ROW}px` }}>

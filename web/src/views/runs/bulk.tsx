@@ -4,8 +4,10 @@ import { isActive, type Run } from "../../api/types";
 import { go, href } from "../../router";
 import { Button } from "../../ui/button";
 import { ask, confirm } from "../../ui/dialog";
+import { count } from "../../ui/format";
 import { toast } from "../../ui/toast";
-import { putAnswer, remove } from "./store";
+import { tally } from "./filter";
+import { allRuns, putAnswer, remove } from "./store";
 
 interface BulkProps {
   runs: Run[];
@@ -13,12 +15,20 @@ interface BulkProps {
   onClear: () => void;
 }
 
-const several = (runs: readonly unknown[]): string => (runs.length === 1 ? "1 run" : `${runs.length} runs`);
+const runsOf = (number: number): string => (number === 1 ? "1 run" : `${count(number)} runs`);
+const several = (runs: readonly unknown[]): string => runsOf(runs.length);
 
-/** One after the other: what fails is said once, what worked stays done. */
+const PROGRESS_MS = 700;
+
+/** One after the other: how far it is stands below, what fails is said once, what worked stays done. */
 async function forEach(runs: readonly Run[], work: (run: Run) => Promise<void>, done: string): Promise<void> {
   const failures: string[] = [];
-  for (const run of runs) {
+  let said = Date.now();
+  for (const [index, run] of runs.entries()) {
+    if (Date.now() - said > PROGRESS_MS) {
+      said = Date.now();
+      toast(`${done} ${count(index)} of ${several(runs)} so far …`, "idle", { subject: done });
+    }
     try {
       await work(run);
     } catch (error) {
@@ -26,7 +36,7 @@ async function forEach(runs: readonly Run[], work: (run: Run) => Promise<void>, 
     }
   }
   const worked = runs.length - failures.length;
-  if (worked) toast(`${done} ${worked === 1 ? "1 run" : `${worked} runs`}`);
+  if (worked) toast(`${done} ${runsOf(worked)}`, "good", { subject: done });
   if (failures.length) toast(failures.slice(0, 3).join("; ") + (failures.length > 3 ? ` and ${failures.length - 3} more` : ""), "bad");
 }
 
@@ -37,7 +47,7 @@ export async function stopRuns(runs: readonly Run[]): Promise<void> {
     detail: "Each saves a checkpoint first and can be resumed from it.",
     confirm: `Stop ${several(active)}`,
   });
-  if (sure) await forEach(active, async (run) => void (await putAnswer(act<Run>("POST", `/runs/${run.id}/stop`, {}))), "Asked to stop:");
+  if (sure) await forEach(active, async (run) => void (await putAnswer(act<Run>("POST", `/runs/${run.id}/stop`, {}))), "Stopping");
 }
 
 export async function removeRuns(runs: readonly Run[]): Promise<boolean> {
@@ -84,7 +94,7 @@ export async function noteRuns(runs: readonly Run[]): Promise<void> {
   const notes = new Set(runs.map((run) => run.note));
   const note = await ask({
     title: runs.length === 1 ? "Note" : `Note on ${several(runs)}`,
-    detail: "What somebody should know who finds this in a year.",
+    detail: "What should somebody know who finds this run in a year?",
     confirm: "Save",
     input: { label: "Note", value: notes.size === 1 ? (runs[0]?.note ?? "") : "" },
   });
@@ -92,22 +102,31 @@ export async function noteRuns(runs: readonly Run[]): Promise<void> {
   await forEach(runs, async (run) => void (await putAnswer(act<Run>("PATCH", `/runs/${run.id}`, { note }, run.etag))), "Noted on");
 }
 
-/** The most runs that one table is asked for: their ids stand in the address. */
-const RUNS_OF_A_TABLE = 200;
+/** A server takes addresses of 8,192 bytes, and the ids of the runs stand in them. */
+const LONGEST_ADDRESS = 8_000;
 
-/** One file, whose rows say of which run they are where there are several: browsers stop a page that saves many. */
+/** One file, whose rows say of which run they are where there are several. */
 export function downloadCsv(runs: readonly Run[]): void {
   const [only] = runs;
-  for (let first = 0; first < runs.length; first += RUNS_OF_A_TABLE) {
-    const ids = runs.slice(first, first + RUNS_OF_A_TABLE).map((run) => run.id);
-    const link = document.createElement("a");
-    link.href = `${API}${only && runs.length === 1 ? `/runs/${only.id}/metrics.csv` : `/metrics.csv${query({ runs: ids.join(",") })}`}`;
-    link.download = only && runs.length === 1 ? `${only.name}-${only.handle}.csv` : `metrics-of-${ids.length}-runs.csv`;
-    link.click();
+  const link = document.createElement("a");
+  link.href = `${API}${only && runs.length === 1 ? `/runs/${only.id}/metrics.csv` : `/metrics.csv${query({ runs: runs.map((run) => run.id).join(",") })}`}`;
+  if (link.href.length > LONGEST_ADDRESS) {
+    toast(`${several(runs)} are too many for one file here. \`rlctl metrics\` writes any number of runs.`, "bad");
+    return;
   }
+  link.download = only && runs.length === 1 ? `${only.name}-${only.handle}.csv` : `metrics-of-${runs.length}-runs.csv`;
+  link.click();
 }
 
-export const compareRuns = (runs: readonly Run[]): void => go(href(["compare"], { runs: runs.map((run) => run.id).join(",") }));
+/** Runs that are all of their name are one word of the address, and stay together when another seed joins them. */
+export function compareRuns(runs: readonly Run[]): void {
+  const sizes = new Map(tally(allRuns.peek(), (run) => [run.name]));
+  const chosen = new Map(tally(runs, (run) => [run.name]));
+  const isWhole = (name: string): boolean => chosen.get(name) === sizes.get(name) && !name.includes(",");
+  const refs = [...new Set(runs.map((run) => (isWhole(run.name) ? run.name : run.id)))].join(",");
+  if (encodeURIComponent(refs).length > LONGEST_ADDRESS) toast(`${several(runs)} are too many to compare at once: select fewer, or whole groups.`, "bad");
+  else go(href(["compare"], { runs: refs }));
+}
 
 export function Bulk({ runs, knownTags, onClear }: BulkProps) {
   if (!runs.length) return null;

@@ -3,7 +3,7 @@ import { href } from "../../router";
 import { ago, count, measured, number, short } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { Sparkline } from "../../ui/sparkline";
-import { State, stateTone, stateWord } from "../../ui/state";
+import { progressOf, State, stateTone, stateWord } from "../../ui/state";
 import type { Column } from "../../ui/table";
 import { drawnOf, type Group, mean, type Row, tally } from "./filter";
 import { sparkOf } from "./store";
@@ -44,7 +44,7 @@ export function columnsOf(toggle: (key: string) => void): Column<Row>[] {
     { name: "name", title: "Name", width: "minmax(164px, 2.4fr)", sortable: true, cell: runName },
     column("state", "State", "98px", { run: (run) => <State run={run} />, group: groupStates }),
     column("curve", "Curve", "100px", { run: (run) => <Sparkline curves={[sparkOf(run)]} />, group: (group) => <Sparkline curves={drawnOf(group).map(sparkOf)} /> }, { sortable: false }),
-    column("eval", "Evaluation", "106px", { run: evaluation, group: (group) => <b title="Mean over the runs">{measured(mean(group.runs.map((run) => run.eval_return)))}</b> }, { right: true }),
+    column("eval", "Evaluation", "118px", { run: evaluation, group: meanEvaluation }, { right: true }),
     column("train", "Return", "66px", { run: (run) => measured(run.train_return), group: (group) => measured(mean(group.runs.map((run) => run.train_return))) }, { right: true }),
     column("steps", "Steps", "60px", { run: (run) => <span title={count(run.env_steps)}>{short(run.env_steps)}</span>, group: (group) => short(group.runs.reduce((sum, run) => sum + run.env_steps, 0)) }, { right: true }),
     column("progress", "Progress", "68px", { run: (run) => progress([run]), group: (group) => progress(group.runs) }),
@@ -88,8 +88,10 @@ function NoteMark({ note }: { note: string }) {
   );
 }
 
-/** How many of a group are in which state: a bar in proportion, the numbers in words. */
+/** How many of a group are in which state: the state that all share, or a bar in proportion with the numbers in words. */
 function groupStates(group: Group) {
+  const [first] = group.runs;
+  if (first && group.runs.every((run) => stateWord(run) === stateWord(first))) return <State run={first} />;
   const counts = tally(group.runs, (run) => [stateWord(run)]);
   const tones = new Map(group.runs.map((run) => [stateWord(run), stateTone(run)]));
   const words = counts.map(([word, n]) => `${n} ${word}`).join(", ");
@@ -105,7 +107,7 @@ function groupStates(group: Group) {
 
 function progress(runs: readonly Run[]) {
   const [done, all] = [runs.reduce((sum, run) => sum + run.epoch, 0), runs.reduce((sum, run) => sum + run.total_epochs, 0)];
-  const share = all ? Math.min(1, done / all) : 0;
+  const share = mean(runs.map(progressOf)) ?? 0;
   return (
     <span class="progress" title={`${runs.length > 1 ? "in all, " : ""}epoch ${done} of ${all}`}>
       <i style={{ width: `${share * 100}%` }} />
@@ -119,10 +121,16 @@ function evaluation(run: Run) {
   const half = run.eval_interval ? (run.eval_interval[1] - run.eval_interval[0]) / 2 : null;
   return (
     <span title={run.eval_interval ? `95 % interval ${measured(run.eval_interval[0])} to ${measured(run.eval_interval[1])}` : undefined}>
-      <b>{measured(run.eval_return)}</b> {half !== null && <span class="faint">± {number(half, 2)}</span>}
+      <b>{measured(run.eval_return)}</b> <span class="half faint">{half !== null && `± ${number(half, 2)}`}</span>
     </span>
   );
 }
+
+const meanEvaluation = (group: Group) => (
+  <>
+    <b title="Mean over the runs">{measured(mean(group.runs.map((run) => run.eval_return)))}</b> <span class="half" />
+  </>
+);
 
 const tags = (run: Run) => run.tags.map((tag) => <span class="chip" key={tag} style="margin-left:4px">{tag}</span>);
 
@@ -142,7 +150,7 @@ export function narrowRow(row: Row, toggle: (key: string) => void) {
           <span class="grow cut">
             {same(row.group, (run) => run.algo)} · {same(row.group, (run) => run.env_id)}
           </span>
-          <span style="width:88px">{groupStates(row.group)}</span>
+          <span style="width:88px; text-align:right">{groupStates(row.group)}</span>
         </div>
       </>
     );

@@ -22,6 +22,8 @@ function stored(): SavedView[] {
 }
 
 const views = signal(stored());
+// What another tab saves is here too, and not lost with the next one saved here.
+window.addEventListener("storage", () => (views.value = stored()));
 
 function keep(changed: SavedView[]): void {
   views.value = changed;

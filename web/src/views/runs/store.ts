@@ -16,7 +16,8 @@ const SPARK_MS = 1_000;
 
 const runs = new Map<string, Run>();
 const version = signal(0);
-export const total = signal<number | null>(null);
+const onServer = signal<number | null>(null);
+const isLoaded = signal(false);
 export const failure = signal<ApiError | null>(null);
 /** Newest first. A new array whenever anything changed. */
 export const allRuns = computed(() => {
@@ -25,6 +26,8 @@ export const allRuns = computed(() => {
 });
 
 const sparks = new Map<string, { of: string; values: (number | null)[] }>();
+/** How many runs there are: as the server says, until all of them are here; null before it has said so. */
+export const total = computed(() => (isLoaded.value ? allRuns.value.length : onServer.value));
 export const sparkVersion = signal(0);
 export const sparkOf = (run: Run): (number | null)[] | undefined => sparks.get(run.id)?.values;
 
@@ -60,12 +63,13 @@ async function loadAll(): Promise<void> {
       const since = ++turn;
       const page: Page<Run> = await get(`/runs${query({ limit: first ? FIRST : PAGE, cursor, spark: first ? SPARK_POINTS : null })}`);
       if (attempt !== loading) return;
-      total.value = page.total;
+      onServer.value = page.total;
       put(page.items, since);
       for (const run of page.items) present.add(run.id);
       cursor = page.next_cursor;
     } while (cursor !== null);
     failure.value = null;
+    isLoaded.value = true;
     remove([...runs.keys()].filter((id) => !present.has(id)));
   } catch (error) {
     failure.value = error instanceof ApiError ? error : new ApiError(explain(error), 0);
@@ -112,7 +116,6 @@ function announce(): void {
     announced = false;
     version.value++;
     if (inSight.length) fetchSparksSoon();
-    if (total.peek() !== null && runs.size > (total.peek() as number)) total.value = runs.size;
   });
 }
 

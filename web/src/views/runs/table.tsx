@@ -1,6 +1,6 @@
 /** All runs: `#/runs?q=..&state=..&env=..&algo=..&tag=..&sort=-eval&group=name&open=..&hide=..&show=..` */
-import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
+import { undecided } from "../../api/sweeps";
 import type { Run } from "../../api/types";
 import { useKeys } from "../../keys";
 import { go, href, param, setParams } from "../../router";
@@ -14,6 +14,7 @@ import { type Sort, VirtualTable } from "../../ui/table";
 import { Bulk, compareRuns, noteRuns, stopRuns, tagRuns } from "./bulk";
 import { columnsOf, narrowRow, OPTIONAL } from "./columns";
 import { drawnOf, type Filter, filtered, grouped, list, type Row, sorted, tally } from "./filter";
+import { chosen, positionOfTable } from "./left";
 import { SavedViews } from "./saved";
 import { allRuns, failure, keepRuns, reload, sparkVersion, total, wantSparks } from "./store";
 import "./runs.css";
@@ -28,14 +29,14 @@ function readSort(): Sort {
 
 export function RunTable() {
   useEffect(keepRuns, []);
-  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  const position = positionOfTable();
   const runs = allRuns.value;
   void sparkVersion.value;
   const [q, state, env, algo, tag, group, open] = ["q", "state", "env", "algo", "tag", "group", "open"].map(param) as [string, string, string, string, string, string, string];
   const sort = readSort();
 
   const filter: Filter = useMemo(() => ({ text: q, states: list(state), envs: list(env), algos: list(algo), tags: list(tag) }), [q, state, env, algo, tag]);
-  const hits = useMemo(() => sorted(filtered(runs, filter), sort), [runs, filter, sort.name, sort.descending]);
+  const hits = useMemo(() => sorted(filtered(runs, filter), sort), [runs, filter, sort.name, sort.descending, undecided.value]);
   const rows = useMemo(() => grouped(hits, group, new Set(list(open))), [hits, group, open]);
 
   const toggle = (key: string): void => {
@@ -77,6 +78,7 @@ export function RunTable() {
           <VirtualTable<Row>
             label="runs"
             rows={rows}
+            position={position}
             rowKey={rowKey}
             columns={columns}
             sort={sort}

@@ -109,7 +109,8 @@ export function field(points: readonly (readonly [number, number, number])[], co
       let weights = 0;
       let sum = 0;
       for (const [px, py, value] of points) {
-        const weight = 1 / ((px - x) ** 2 + (py - y) ** 2 + 2e-3) ** 1.5;
+        const square = (px - x) ** 2 + (py - y) ** 2 + 2e-3;
+        const weight = 1 / (square * Math.sqrt(square));
         weights += weight;
         sum += weight * value;
       }

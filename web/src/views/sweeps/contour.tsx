@@ -10,8 +10,8 @@ import type { SweepDocument, Trial } from "./types";
 const HEIGHT = 330;
 const BANDS = 8;
 const FEWEST = 4;
-const COLUMNS = 180;
-const ROWS = 100;
+const COLUMNS = 360;
+const ROWS = 200;
 
 interface Placed {
   trial: Trial;

@@ -14,7 +14,7 @@ import type { SweepDocument, Trial } from "./types";
 
 const MOST = 48;
 const POINTS = 160;
-const WORDS = { COMPLETED: "completed", RUNNING: "open", PRUNED: "given up early", FAILED: "failed" } as const;
+const WORDS = { COMPLETED: "completed", RUNNING: "not decided yet", PRUNED: "pruned", FAILED: "failed" } as const;
 const COLOURS = { best: 3, COMPLETED: 1, RUNNING: 2, PRUNED: 10, FAILED: 8 } as const;
 
 export function TrialCurves(props: { sweep: SweepDocument; at: Pointed; chosen: number | null; pruned: boolean }): JSX.Element {

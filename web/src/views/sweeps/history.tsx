@@ -45,7 +45,7 @@ export function History(props: { sweep: SweepDocument; at: Pointed }): JSX.Eleme
 export function Importance(props: { sweep: SweepDocument }): JSX.Element {
   const shares = Object.entries(props.sweep.importance);
   if (shares.length === 0) {
-    return <p class="help">Which settings matter is said once four trials have been compared.</p>;
+    return <p class="help">Shown once four trials have come to the first rung.</p>;
   }
   return (
     <dl class="importance">

@@ -7,7 +7,7 @@ import { useDocument } from "../../api/document";
 import { useKeys } from "../../keys";
 import { go, href, param } from "../../router";
 import { Blank, Failed, Loading } from "../../ui/blank";
-import { measured } from "../../ui/format";
+import { ago, measured } from "../../ui/format";
 import { Heading } from "../../ui/heading";
 import { Icon } from "../../ui/icon";
 import type { ViewProps } from "../../views";
@@ -49,9 +49,9 @@ function List(): JSX.Element {
         {sweeps.data === null && !sweeps.error && <Loading what="the sweeps" />}
         {sweeps.data?.items.length === 0 && (
           <Blank title="No sweeps yet">
-            <p>A sweep tries settings of an experiment and gives up early on those that do not do well.</p>
+            <p>A sweep tries many settings of an experiment, and prunes the trials that do badly.</p>
             <a class="button" href={launch}>
-              Begin with one that is ready
+              Start from a ready-made sweep
             </a>
           </Blank>
         )}
@@ -65,6 +65,7 @@ function List(): JSX.Element {
                   <th class="number">Trials</th>
                   <th class="number">Best</th>
                   <th>Metric</th>
+                  <th>Created</th>
                 </tr>
               </thead>
               <tbody>
@@ -79,6 +80,7 @@ function List(): JSX.Element {
                     <td class="number">{sweep.planned ? `${sweep.trials} of ${sweep.planned}` : sweep.trials}</td>
                     <td class="number">{measured(sweep.best_value)}</td>
                     <td class="soft">{sweep.metric}</td>
+                    <td class="soft">{sweep.created_at && ago(sweep.created_at)}</td>
                   </tr>
                 ))}
               </tbody>

@@ -23,7 +23,7 @@ import type { Pointed } from "./plot";
 import { Slices } from "./slice";
 import { SweepState } from "./state";
 import { ChosenTrial, Trials } from "./trials";
-import type { SweepDocument } from "./types";
+import { isWaiting, type SweepDocument } from "./types";
 
 const BEST_SEEDS = 5;
 const Back = (): JSX.Element => (
@@ -62,10 +62,10 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
   };
   useKeys("Sweep", {
     j: ["Next trial", () => move(1)],
-    k: ["Trial before", () => move(-1)],
+    k: ["Previous trial", () => move(-1)],
     b: ["The best trial", () => sweep.best !== null && setParams({ trial: sweep.best })],
     p: ["Show or hide pruned trials", () => setParams({ pruned: pruned ? "0" : "" })],
-    Escape: ["No trial", () => setParams({ trial: "" })],
+    Escape: ["Close the trial", () => setParams({ trial: "" })],
   });
   const settings = Object.keys(sweep.space);
   const ranked = Object.keys(sweep.importance).filter((setting) => settings.includes(setting));
@@ -97,7 +97,7 @@ function Shown({ sweep, path, reload }: { sweep: SweepDocument; path: string; re
         <section class="panel">
           <header>
             <h2>Best so far</h2>
-            <span class="faint">by the bound of its mean over seeds; × given up early</span>
+            <span class="faint">by the bound of the mean over seeds; × pruned</span>
           </header>
           <div class="inside">
             <History sweep={sweep} at={at} />
@@ -184,10 +184,11 @@ function Facts({ sweep }: { sweep: SweepDocument }): JSX.Element {
   const count = (state: string): number => sweep.trials.filter((trial) => trial.state === state).length;
   const best = sweep.trials.find((trial) => trial.number === sweep.best);
   const ended = sweep.trials.length - count("RUNNING");
+  const waiting = sweep.trials.filter(isWaiting).length;
   const facts: [string, string, string][] = [
     ["Best", best ? measured(best.value) : "none yet", best ? `trial ${best.number}, over ${sweep.seeds.length} ${sweep.seeds.length === 1 ? "seed" : "seeds"}` : `${sweep.metric}, ${sweep.direction}`],
-    ["Trials ended", `${ended} of ${Math.max(sweep.planned, sweep.trials.length)}`, `${count("RUNNING")} open${sweep.paused > 0 ? `, ${sweep.paused} ${sweep.paused === 1 ? "run waits" : "runs wait"} for a decision` : ""}`],
-    ["Given up early", String(count("PRUNED")), `${sweep.pruner}${sweep.rungs.length > 0 ? ` at epoch ${sweep.rungs.join(", ")}` : ""} of ${sweep.epochs}`],
+    ["Trials ended", `${ended} of ${Math.max(sweep.planned, sweep.trials.length)}`, `${count("RUNNING") - waiting} running${waiting > 0 ? `, ${waiting} waiting at a rung` : ""}${sweep.paused > 0 ? `; ${sweep.paused} ${sweep.paused === 1 ? "run is" : "runs are"} paused by hand` : ""}`],
+    ["Pruned", String(count("PRUNED")), `${sweep.pruner}${sweep.rungs.length > 0 ? ` at epoch ${sweep.rungs.join(", ")}` : ""} of ${sweep.epochs}`],
     ["Steps", short(sweep.env_steps), `${sweep.sampler} sampler`],
   ];
   return (
@@ -222,7 +223,7 @@ function Actions({ sweep, path, reload }: { sweep: SweepDocument; path: string; 
     await attempt(async () => {
       const { yaml } = await get<{ yaml: string }>(`${path}/best`);
       const { runs, run } = await act<{ runs: Run[]; run: Run }>("POST", "/experiments", { yaml, seeds: BEST_SEEDS });
-      toast(`${runs.length} runs of ${run.name} are in the queue.`, "good", { label: "Show them", run: () => go(href(["runs"], { q: run.name })) });
+      toast(`${runs.length} runs of ${run.name} are in the queue.`, "good", { action: { label: "Show them", run: () => go(href(["runs"], { q: run.name })) } });
     });
   };
   const remove = async (): Promise<void> => {

@@ -81,7 +81,7 @@ export function LeftAxis(props: { axis: Axis; box: Box; grid?: boolean }): JSX.E
 
 const thinned = <T,>(items: readonly T[], most: number): T[] => items.filter((_, index) => index % Math.max(1, Math.ceil(items.length / most)) === 0);
 
-/** One trial as a point; a cross where it was given up early. */
+/** One trial as a point: hollow until it is decided, a cross where it was pruned or has failed. */
 export function Mark(props: { trial: Trial; x: number; y: number; colour: string; at: Pointed; best?: boolean }): JSX.Element {
   const { trial, x, y, at } = props;
   const isAt = at.trial.value === trial.number;
@@ -96,9 +96,14 @@ export function Mark(props: { trial: Trial; x: number; y: number; colour: string
       {trial.state === "PRUNED" || trial.state === "FAILED" ? (
         <path class="cross" d={`M${x - 3} ${y - 3}l6 6m0-6l-6 6`} stroke={trial.state === "FAILED" ? "var(--bad)" : "var(--faint)"} stroke-width={isAt ? 2.5 : 1.5} />
       ) : (
-        <circle cx={x} cy={y} r={isAt ? 6 : 4} fill={props.colour} class={trial.state === "RUNNING" ? "running" : ""} />
+        <circle cx={x} cy={y} r={isAt ? 6 : 4} {...(trial.state === "RUNNING" ? { class: "undecided", stroke: props.colour } : { class: "ended", fill: props.colour })} />
       )}
-      {props.best && <circle cx={x} cy={y} r={8} fill="none" stroke="var(--good)" stroke-width={1.5} />}
+      {props.best && (
+        <>
+          <circle cx={x} cy={y} r={8} class="halo" />
+          <circle cx={x} cy={y} r={8} class="best" />
+        </>
+      )}
     </g>
   );
 }

@@ -7,7 +7,7 @@ import { Icon } from "../../ui/icon";
 import { settingAxis } from "./axes";
 import type { Pointed } from "./plot";
 import { SweepState } from "./state";
-import type { SweepDocument, Trial } from "./types";
+import { type SweepDocument, type Trial, trialState } from "./types";
 
 interface Column {
   name: string;
@@ -93,7 +93,7 @@ function columnsOf(sweep: SweepDocument): Column[] {
         </button>
       ),
     },
-    { name: "state", title: "State", isNumber: false, value: (trial) => trial.state, cell: (trial) => <SweepState state={trial.state} why={trial.message} /> },
+    { name: "state", title: "State", isNumber: false, value: trialState, cell: (trial) => <SweepState state={trialState(trial)} why={trial.message} /> },
     { name: "epoch", title: "Epoch", isNumber: true, value: (trial) => trial.epoch, cell: (trial) => `${trial.epoch} of ${sweep.epochs}` },
     { name: "value", title: sweep.metric, isNumber: true, value: (trial) => trial.value, cell: (trial) => measured(trial.value) },
     { name: "bound", title: "Bound", isNumber: true, value: (trial) => trial.bound, cell: (trial) => measured(trial.bound) },
@@ -114,7 +114,7 @@ export function ChosenTrial({ sweep, trial }: { sweep: SweepDocument; trial: Tri
     <section class="panel wide chosen-trial" aria-label={`Trial ${trial.number}`}>
       <header>
         <h2>Trial {trial.number}</h2>
-        <SweepState state={trial.state} why={trial.message} />
+        <SweepState state={trialState(trial)} why={trial.message} />
         {trial.number === sweep.best && <span class="chip tone-good">best</span>}
         {trial.message && <span class="faint">{trial.message}</span>}
         <div class="actions">

@@ -19,6 +19,12 @@ export interface Trial {
   runs: string[];
 }
 
+/** Its runs have come to a rung, where they stand until more trials have come as far. */
+export const isWaiting = (trial: Trial): boolean => trial.state === "RUNNING" && trial.epoch > 0 && trial.epoch >= trial.target;
+
+/** As the page calls the state of a trial. */
+export const trialState = (trial: Trial): string => (isWaiting(trial) ? "WAITING" : trial.state);
+
 export interface Dimension {
   low?: number;
   high?: number;
@@ -40,7 +46,7 @@ export interface SweepDocument {
   rungs: number[];
   space: Record<string, Dimension>;
   env_steps: number;
-  /** Runs that stand still until more trials have come as far. */
+  /** Runs that somebody paused; those that wait at a rung are not among them. */
   paused: number;
   best: number | null;
   importance: Record<string, number>;
@@ -52,6 +58,7 @@ export interface SweepRow {
   name: string;
   state: string;
   trials: number;
+  live_trials: number[];
   planned?: number | null;
   metric?: string;
   direction?: "maximize" | "minimize";
