@@ -154,7 +154,7 @@ def _check_pictures(cfg: EnvConfig) -> None:
     if not has_pictures(cfg):
         raise Incompatible(
             f"{cfg.id} is a world of several agents that draws no pictures, so there is nothing to film;"
-            " `rlctl eval` and `rlctl tournament` say how a policy plays it"
+            " `rlctl eval RUN` and `rlctl tournament RUN OTHER` say how a policy plays it"
         )
 
 
