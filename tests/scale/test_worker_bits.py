@@ -109,12 +109,12 @@ def test_nobody_joins_a_ray_of_our_own_without_its_token(token):
     def check():
         ray = start_ray("test", cpus=1)
         others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        others |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # it looks for the loopback address, too
         others |= {} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-        code = f"import ray; ray.init({ray.get_runtime_context().gcs_address!r})"
+        address = ray.get_runtime_context().gcs_address
+        code = f"from rlstudio.scale.ray_start import start_ray; start_ray('test', {address!r})"
         joined = subprocess.run([sys.executable, "-c", code], env=others, capture_output=True, text=True, check=False)
         assert joined.returncode != 0
-        assert "Failed to connect" in joined.stderr
+        assert f"test: the Ray at {address} does not let this process in (Failed to connect" in joined.stderr
 
     assert on_ray(check)
 

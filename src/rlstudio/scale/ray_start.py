@@ -107,7 +107,12 @@ def start_ray(
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise _nobody_at(field, address, message_of(error)) from error
+        if address == "auto":
+            raise _nobody_at(field, address, message_of(error)) from error
+        raise UserError(
+            f"{field}: the Ray at {address} does not let this process in ({message_of(error)}); it needs the cluster's"
+            " token (RAY_AUTH_MODE=token and ~/.ray/auth_token) and version of Ray (docs/howto/cluster.md)"
+        ) from error
     return ray
 
 
