@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,6 +132,13 @@ def test_a_worker_serves_the_queue_and_leaves(rlctl: Rlctl, workspace: Workspace
     assert workspace.store.get(aside).is_paused  # nobody takes it
     assert Workers(workspace.store.database).alive() == []
     assert rlctl("worker", "--slots", "cores=1").code == 2
+
+
+def test_a_launch_says_what_this_machine_has_no_room_for(rlctl: Rlctl) -> None:
+    done = rlctl("launch", "-f", "tiny.yaml", "--detach", "resources.cpus=4096")
+    assert done.code == 0
+    assert re.search(r"asks for 4096 cpus of \d+ here; it waits for a worker on a larger machine$", done.out.strip())
+    assert "asks for" not in rlctl("launch", "-f", "tiny.yaml", "--detach").out
 
 
 def test_a_worker_says_what_it_can_never_start(

@@ -261,7 +261,21 @@ def print_queued(workspace: Workspace, queued: list[RunRow], style: OutputStyle)
         if run.state == RunState.INTERRUPTED and run.is_at_rung:
             line = f"run {run.id}: {run.state}; its sweep {run.sweep} lets it go on"
         out.line(run.id if style.quiet else line)
+    if not style.quiet:
+        _say_what_is_too_large(workspace, queued)
     return 0
+
+
+def _say_what_is_too_large(workspace: Workspace, queued: list[RunRow]) -> None:
+    """Runs of this queue's own workers; a cluster has more than this machine."""
+    from rlstudio.control.queue.resources_of_runs import KnownResources
+    from rlstudio.control.store.resources import of_this_machine
+
+    here, known = of_this_machine(), KnownResources(workspace.store)
+    for run in queued:
+        lacking = here.lacking(run)
+        if lacking and known.of(run).backend == "local":
+            stdout().line(f"run {run.id}: asks for {lacking} here; it waits for a worker on a larger machine", "yellow")
 
 
 def _dry_run(chosen: Chosen, json: bool) -> None:

@@ -216,7 +216,9 @@ def worker(
             out.line(f"{run.id}: started, {run.algo} on {run.env_id}, seed {run.seed}; {waiting}")
         for run in observed.never:
             if run.id not in refused:
-                out.line(f"{run.id}: needs more than this worker has ({given.lacking(run)})", "yellow")
+                lacking = given.lacking(run)
+                whose = f"this worker has ({lacking})" if lacking else "any node of its cluster has"
+                out.line(f"{run.id}: needs more than {whose}", "yellow")
                 refused.add(run.id)
         out.flush()
 
