@@ -180,7 +180,9 @@ def test_a_part_of_another_package_is_not_imported_because_a_file_names_it(copy,
     plugin = {"touchy": [Part("touchy_planner:Touchy", "touchy-parts")]}
     monkeypatch.setitem(PLANNERS.__dict__, "plugins", plugin)
     forged = forge(copy("mpc"), settings("planner", kind="touchy"))
-    with pytest.raises(BundleError, match="of the package touchy-parts, and opening a bundle imports nothing"):
+    with pytest.raises(
+        BundleError, match="of the package touchy-parts, and opening a bundle imports nothing; allow it with --import "
+    ):
         forged.agent()
     assert "touchy_planner" not in sys.modules
 

@@ -3,8 +3,6 @@ policy that is evaluated, exported, served and planned with. What needs no proce
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from rlstudio.experiment.analysis.compare_runs import topology_of
 from support.cli_scenario import Rlctl, rlctl_in_process
 from support.deadlines import PATIENCE
 from support.plugins import on_the_path
-from support.rlctl_process import end_all, show, start, wait_for, wait_until_trained
+from support.rlctl_process import end_all, served_actions, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 
@@ -103,28 +101,12 @@ def test_its_policy_acts_alike_from_the_run_the_bundle_the_graph_and_the_server(
     assert len(set(actions.tolist())) > 1
     assert np.array_equal(bundle.agent().act(rows), actions)
     assert np.array_equal(bundle.policy().act(rows), actions)  # the graph
-    assert served(learned.place, rows, shell) == actions.tolist()
+    observed = {name: entry.tolist() for name, entry in rows.items()}
+    assert served_actions(learned.place, observed, env=shell) == actions.tolist()
 
     played = [rlctl("eval", what, "--episodes", 8, "--seed", 5, "--json") for what in (learned.run, "bundle")]
     assert [answer.code for answer in played] == [0, 0]
     assert played[0].document["returns"] == played[1].document["returns"]
-
-
-def served(place: Path, rows: dict[str, np.ndarray], env: dict[str, str]) -> list[int]:
-    """What `rlctl serve-policy` answers."""
-    server = start(place, "serve-policy", "bundle", "--port", 0, "--token-file", "token", env=env)
-    try:
-        assert server.stdout is not None
-        address = server.stdout.readline().split(" at ")[1].split(",")[0]
-        wait_for((place / "token").exists)
-        body = json.dumps({"observations": {name: entry.tolist() for name, entry in rows.items()}}).encode()
-        token = (place / "token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"{address}/act", body, headers), timeout=PATIENCE) as reply:
-            actions: list[int] = json.loads(reply.read())["actions"]
-    finally:
-        end_all()
-    return actions
 
 
 def test_the_lane_trains_it_and_without_the_mask_it_plans(rlctl: Rlctl, learned: Learned) -> None:

@@ -25,7 +25,7 @@ from support.cli_scenario import Rlctl, rlctl_in_process
 from support.deadlines import PATIENCE
 from support.experiments import tiny
 from support.plugins import MY_PARTS, on_the_path
-from support.rlctl_process import rlctl, show, start, wait_until_trained
+from support.rlctl_process import rlctl, served_actions, show, start, wait_until_trained
 
 pytestmark = pytest.mark.real_process
 
@@ -129,6 +129,22 @@ def test_a_killed_run_of_them_goes_on_exactly(installed: dict[str, str], place: 
     assert (alone.returncode, alone.stderr.count("\n")) == (2, 1)
     assert "tracking.sinks[1].kind: unknown sink 'lines'" in alone.stderr
     assert show(place)["state_hash"] == ended["state_hash"]
+
+
+def test_a_plan_of_them_is_served_once_their_modules_are_allowed(
+    installed: dict[str, str], place: Path, here: Rlctl
+) -> None:
+    """A bundle names parts of a package and imports nothing by itself."""
+    assert here("launch", "-f", "plans.yaml", "train.epochs=1", "-q").code == 0
+    exported = here("export", "last", "-o", "bundle")
+    assert (exported.code, exported.err) == (0, "")
+    refused = rlctl(place, "serve-policy", "bundle", "--port", 0, env=installed)
+    assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
+    allowed = ["--import", "my_parts.planner", "--import", "my_parts.score", "--import", "my_parts.dynamics"]
+    assert f"opening a bundle imports nothing; allow it with {' '.join(allowed)} (" in refused.stderr
+    upright = [1.0, 0.0, 0.0]
+    ((torque,),) = served_actions(place, [upright], *allowed, env=installed)
+    assert -2.0 <= torque <= 2.0
 
 
 @pytest.mark.parametrize(

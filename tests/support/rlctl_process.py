@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,23 @@ def start(place: Path, *args: object, **options: Any) -> subprocess.Popen[str]:
     process = WarmPopen([RLCTL, *map(str, args)], cwd=place, **given)
     _started.append(process)
     return process
+
+
+def served_actions(place: Path, observations: object, *options: object, **given: Any) -> list[Any]:
+    """What `rlctl serve-policy bundle` answers to observations."""
+    server = start(place, "serve-policy", "bundle", "--port", 0, "--token-file", "token", *options, **given)
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().split(" at ")[1].split(",")[0]
+        wait_for((place / "token").exists)
+        body = json.dumps({"observations": observations}).encode()
+        token = (place / "token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(f"{address}/act", body, headers), timeout=PATIENCE) as reply:
+            actions: list[Any] = json.loads(reply.read())["actions"]
+    finally:
+        end_all()
+    return actions
 
 
 def end_all() -> None:

@@ -94,13 +94,17 @@ def planning_agent(algo: str, plan: PlanSpec, spaces: Spaces, weights: Mapping[s
 
 def check_plan(algo: str, plan: PlanSpec, spaces: Spaces) -> tuple[BuildsAgent, RunLength]:
     """The algorithm and its settings, of a size that can be planned with."""
-    for catalog, name in _named_parts(algo, plan):
-        part = catalog.find(name)
-        if name not in catalog.builtin and part.module not in sys.modules:
-            raise Incompatible(
-                f"plan: {catalog.kind} {name!r} is of the package {part.package}, and opening a bundle imports"
-                f" nothing; import {part.module} first"
-            )
+    theirs = [(catalog, name) for catalog, name in _named_parts(algo, plan) if name not in catalog.builtin]
+    absent = [
+        (catalog.kind, name, part) for catalog, name in theirs if (part := catalog.find(name)).module not in sys.modules
+    ]
+    if absent:
+        named = ", ".join(f"{kind} {name!r} of the package {part.package}" for kind, name, part in absent)
+        allowed = " ".join(dict.fromkeys(f"--import {part.module}" for _, _, part in absent))
+        raise Incompatible(
+            f"plan: it needs {named}, and opening a bundle imports nothing; allow it with {allowed} (in Python: import"
+            " them first)"
+        )
     chosen = ALGOS.load(algo)
     config: type[RunLength] = chosen.Config
     if not isinstance(chosen, BuildsAgent) or set(plan.settings) - set(getattr(config, "acting_fields", ())):
