@@ -85,7 +85,7 @@ def serve_studio(
 
         def ready() -> None:
             url = url_of(listener, place.certificate)
-            say(f"RLStudio of {runs_dir} at {url}/login?token={access.one_time_token()} (signs in once)")
+            say(f"serving the runs in {runs_dir} at {url}/login?token={access.one_time_token()} (signs in once)")
             if token_file is not None:
                 say(f"token for programs in {token_file}")
             if not is_built():
