@@ -13,19 +13,23 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from benchmarks.learning import read_store, stated
 from benchmarks.page import replace_between, table
+from benchmarks.randomised import STEPS, first_returns
 from benchmarks.records import RESULTS, provenance
 from benchmarks.seed_table import newest, train_missing
 from benchmarks.settings import OURS
 from benchmarks.venvs import ROOT, ours
 from rlstudio import orchestrator
 from rlstudio.agents.agent import Agent
+from rlstudio.core.contracts import World
+from rlstudio.envs.worlds.cartpole import CartPole
 from rlstudio.envs.worlds.levels.grid_levels import GridLevels
+from rlstudio.envs.worlds.native import NativeVecEnv
 from rlstudio.experiment.config.experiment import ExperimentConfig, load_experiment
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.ops.statistics import bootstrap_interval
@@ -54,20 +58,18 @@ def on_gymnasium(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
 def on_levels(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
     """The share of solved levels: of the hard ones, which is the score, and of all."""
     world = GridLevels(**cfg.env.kwargs)  # type: ignore[arg-type]
-    solved = [_of(cfg, {"level": float(level)}, agent, 1) > 0 for level in range(world.levels)]
-    return {"score": float(np.mean(solved[world.trivial :])), "all": float(np.mean(solved))}
+    env = NativeVecEnv(world, world.levels, cfg.env.seed, world.limit, {"level": np.arange(world.levels) * 1.0})
+    solved = first_returns(env, lambda rows: agent.step(rows).actions) > 0
+    return {"score": float(solved[world.trivial :].mean()), "all": float(solved.mean())}
 
 
 def on_grid(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
     """The mean return over the grid, which is the score, and that of its worst cell."""
-    cells = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
-    returns = [_of(cfg, cell, agent, PER_CELL) for cell in cells]
-    return {"score": float(np.mean(returns)), "worst": min(returns)}
-
-
-def _of(cfg: ExperimentConfig, params: dict[str, float], agent: Agent, episodes: int) -> float:
-    env = cfg.env.model_copy(update={"params": params})
-    return evaluate(agent, env, episodes=episodes, seed=cfg.env.seed).summary.mean
+    cells = np.repeat([*itertools.product(*GRID.values())], PER_CELL, axis=0)
+    world = cast("World[np.ndarray]", CartPole())
+    env = NativeVecEnv(world, len(cells), cfg.env.seed, STEPS, dict(zip(GRID, cells.T, strict=True)))
+    means = first_returns(env, lambda rows: agent.step(rows).actions).reshape(-1, PER_CELL).mean(1)
+    return {"score": float(means.mean()), "worst": float(means.min())}
 
 
 class Case(NamedTuple):

@@ -68,19 +68,22 @@ def held(act: Callable[[np.ndarray], np.ndarray], seed: int = 0) -> list[float]:
     grid = points()
     params = {name: np.repeat([point[name] for point in grid], EPISODES) for name in GRID}
     world = cast("World[np.ndarray]", CartPole())
-    env = NativeVecEnv(world, EPISODES * len(grid), seed, STEPS, params)
+    returns = first_returns(NativeVecEnv(world, EPISODES * len(grid), seed, STEPS, params), act)
+    means: list[float] = returns.reshape(len(grid), EPISODES).mean(1).tolist()
+    return means
+
+
+def first_returns(env: NativeVecEnv, act: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The return of the first episode of each environment; all are played side by side."""
     observations = env.reset()
     returns, going_on = np.zeros(env.num_envs), np.ones(env.num_envs, bool)
-    for _ in range(STEPS):
+    while going_on.any():
         assert isinstance(observations, np.ndarray)
         step = env.step(act(observations))
         observations = step.observations
         returns += step.rewards * going_on
         going_on &= ~(step.terminated | step.truncated)
-        if not going_on.any():
-            break
-    means: list[float] = returns.reshape(len(grid), EPISODES).mean(1).tolist()
-    return means
+    return returns
 
 
 def identity(case: Case) -> str:

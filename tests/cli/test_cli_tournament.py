@@ -77,3 +77,8 @@ def test_a_game_without_pictures_is_not_filmed(rlctl: Rlctl, place: Path) -> Non
     assert "rlstudio/TicTacToe-v0 is a world of several agents that draws no pictures" in refused.err
     (place / "game.yaml").write_text((place / "game.yaml").read_text().replace("name: game", "name: again"))
     assert "rlctl play" not in rlctl("launch", "-f", "game.yaml").out
+
+
+def test_a_check_that_plays_nothing_counts_no_steps(rlctl: Rlctl) -> None:
+    checked = rlctl("check", "rlstudio/TicTacToe-v0")
+    assert (checked.code, checked.out.splitlines()[-1]) == (0, "rlstudio/TicTacToe-v0: fit to train on")

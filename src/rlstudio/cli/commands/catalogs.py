@@ -255,8 +255,9 @@ def check(
         for finding in report.findings:
             out.line(f"{finding.severity:<8} {finding.text}", SEVERITY_STYLES[finding.severity])
         amount = f"{report.steps:,} steps in {report.episodes:,} whole episodes ({report.seconds:.1f} s)"
+        after = f", after {amount} with random actions" if report.steps else ""
         if report.ok:
-            out.line(f"{report.id}: fit to train on, after {amount} with random actions", "green")
+            out.line(f"{report.id}: fit to train on{after}", "green")
         else:
             out.line(f"played {amount} with random actions")
     if not report.ok:
