@@ -91,3 +91,12 @@ def test_milestones_name_every_one_and_tests_that_are_there() -> None:
     proofs = [path for row in rows for path in re.findall(r"`(tests/[\w/.]+)`", row)]
     assert len(proofs) > 25
     assert [path for path in proofs if not (ROOT / path).exists()] == []
+
+
+def test_the_changes_are_a_release_note() -> None:
+    """By area, on few screens: a merge that kept both sides once brought 400 lines of an older list back."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    _, unreleased, *released = re.split(r"^## .+$", text, flags=re.MULTILINE)
+    bullets = re.findall(r"^- .*", unreleased, re.MULTILINE)
+    assert [line for line in bullets if not re.match(r"- \*\*[A-Z][\w ]+\*\*: ", line)] == [], "begin with the area"
+    assert all(section.count("\n") <= 200 for section in released)
