@@ -182,6 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
             return {"metric": "return", "groups": self.made_up.crowd, "notes": []}
         if path == "/compare":
             return {"metric": "return", "direction": "maximize", "groups": [], "notes": []}
+        if path == "/sweeps":
+            return {"items": []}
         words = path.strip("/").split("/")
         if words[0] != "runs":
             return None

@@ -66,7 +66,7 @@ class Outside:
             route.abort()
 
     def listen(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
+        if message.type == "error" and "ERR_CONNECTION_" not in message.text:
             self.complaints.append(message.text)
 
 

@@ -61,6 +61,6 @@ def test_a_view_that_was_not_open_before_appears_when_the_server_is_back(page: P
         expect(page.get_by_text("The server does not answer")).to_be_visible()
         server.start()
         expect(page.get_by_role("heading", level=1)).to_have_text("Compare")
+        outside.complaints.clear()  # the page writes into the console which of its files it could not load
     finally:
         server.stop()
-    outside.complaints.clear()  # the browser writes what it could not load into its console

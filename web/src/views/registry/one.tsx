@@ -188,7 +188,7 @@ function Chosen({ version, history, path, production }: { version: Version; hist
   );
 }
 
-const WORDS: Record<string, string> = { register: "made", promote: "promoted to", refuse: "refused, stays in", rollback: "rolled back to", force: "forced into", demote: "moved to", archive: "moved to" };
+const WORDS: Record<string, string> = { register: "registered", promote: "promoted to", refuse: "refused, stays in", rollback: "rolled back to", force: "forced into", demote: "moved to", archive: "moved to" };
 
 function Audit({ history }: { history: readonly Decision[] }): JSX.Element {
   return (
