@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -16,7 +17,9 @@ from rlstudio.experiment.config.experiment import experiment_from
 from rlstudio.experiment.folder.run_folder import list_runs
 from rlstudio.experiment.run.signals import Interrupted
 from rlstudio.experiment.training import build
+from rlstudio.scale.ranks import follower
 from rlstudio.scale.ranks.commands import Command, Order
+from rlstudio.scale.ranks.link import announce, announced
 from rlstudio.scale.ranks.other_ranks import OtherRanks
 from rlstudio.scale.ranks.starting import children
 from support import warm_python
@@ -119,3 +122,18 @@ def test_a_run_that_is_refused_starts_no_rank(tmp_path, started):
     start(CONFIG, tmp_path).close()
     assert not started
     assert [status.state for status in list_runs(tmp_path)] == [RunState.STARTING]
+
+
+def test_a_rank_connects_once_all_are_there(tmp_path, monkeypatch):
+    """Connecting has 30 s; another rank may take minutes to start."""
+    made = []
+    monkeypatch.setattr(follower, "Link", lambda *place, **settings: made.append(place))
+    given = follower.Given(2, 3, lifeline=-1, report=-1, nccl=False, folder=str(tmp_path))
+    meeting = threading.Thread(target=follower._meet, args=(given,))
+    meeting.start()
+    meeting.join(0.1)
+    assert announced(tmp_path, 2)
+    assert made == []
+    announce(tmp_path, 0)
+    meeting.join(PATIENCE)
+    assert [rank for _, rank, _ in made] == [2]

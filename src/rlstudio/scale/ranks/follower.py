@@ -20,7 +20,7 @@ from rlstudio.data.collect.tallies import to_state
 from rlstudio.scale.ranks.commands import Command, Order, receive
 from rlstudio.scale.ranks.group import RankGroup, averaged
 from rlstudio.scale.ranks.lifeline import end_with
-from rlstudio.scale.ranks.link import LOOPBACK, Link, announce, file_store, store_of_rank_0
+from rlstudio.scale.ranks.link import LOOPBACK, Link, announce, announced, file_store, store_of_rank_0
 from rlstudio.scale.ranks.messages import decode_whole, encode, segments_of
 from rlstudio.scale.ranks.shared import digest, load, own_state
 
@@ -73,6 +73,8 @@ def _meet(given: Given) -> Link:
     else:
         store = file_store(Path(given.folder), given.size)
         announce(Path(given.folder), given.rank)
+        while not announced(Path(given.folder), 0):  # until all are there: connecting has less patience than starting
+            time.sleep(0.01)
     return Link(store, given.rank, given.size, host=given.host, nccl=given.nccl)
 
 

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from rlstudio.core.errors import RankLost
 from rlstudio.core.host.process import is_stopped
-from rlstudio.scale.ranks.link import CLOSING, Link, announced, file_store, within
+from rlstudio.scale.ranks.link import CLOSING, Link, announce, announced, file_store, within
 from rlstudio.scale.ranks.starting.failure import error_of
 
-START_SECONDS = 120.0
-"""A rank that is not there by then never will be; importing everything takes a few seconds."""
+START_SECONDS = 300.0
+"""Importing everything takes a few seconds, and minutes on an overloaded machine: 120 s were too few for a run of low
+priority beside sixteen others on two cores. A rank that ends instead is noticed at once."""
 
 STOPPED_SECONDS = 5.0
 """A rank that is stopped (SIGSTOP) for so long while rank 0 waits for it is not waited for."""
@@ -64,6 +65,7 @@ class Children:
             for rank in range(1, self._size):
                 self._children.append(self._started(rank, folder))
             self._wait_for_all(folder)
+            announce(folder, 0)
             store = file_store(folder, self._size)
             timeout = timedelta(seconds=self._patience) + CLOSING
             link = Link(store, 0, self._size, nccl=self._nccl, timeout=timeout, check=self.check, failure=self._cause)

@@ -16,11 +16,15 @@ from typing import Any, NamedTuple
 
 from rlstudio.core.errors import RankLost, message_of
 from rlstudio.scale.ranks.link import CLOSING, Link, present, store_at, within
-from rlstudio.scale.ranks.starting.children import CAUSE_SECONDS, END_SECONDS, START_SECONDS, STOPPED_SECONDS
+from rlstudio.scale.ranks.starting.children import CAUSE_SECONDS, END_SECONDS, STOPPED_SECONDS
 from rlstudio.scale.ranks.starting.failure import error_of
 from rlstudio.scale.ray_start import PLACED_BY, start_ray
 
 FIELD = "runtime.ranks"
+
+START_SECONDS = 120.0
+"""For Ray to find a node and for the rank to import everything; a cluster without room is not waited for longer."""
+
 TRAVELS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of rank 0 that the others have too, beside all that begin with RLSTUDIO_."""
 
