@@ -14,7 +14,7 @@ import pytest
 
 import rlstudio
 from rlstudio import orchestrator
-from rlstudio.control.report.axes import axes_around, round_ticks, short
+from rlstudio.control.report.axes import axes_around, labels, round_ticks, short
 from rlstudio.control.report.content import content_of_runs, content_of_sweep
 from rlstudio.control.report.html import table
 from rlstudio.control.report.page import page_text, write_page
@@ -256,6 +256,11 @@ def test_ticks_are_round_and_inside(low: float, high: float, ticks: list[float] 
 )
 def test_ticks_are_short(value: float, text: str) -> None:
     assert short(value) == text
+
+
+def test_ticks_of_one_axis_have_one_unit() -> None:
+    assert list(labels([0.0, 2000.0, 8000.0, 10_000.0]).values()) == ["0", "2k", "8k", "10k"]
+    assert list(labels([-0.5, 0.0, 250.0]).values()) == ["-0.5", "0", "250"]
 
 
 def test_names_and_ids_are_not_broken_and_sentences_are() -> None:

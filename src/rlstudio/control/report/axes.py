@@ -47,13 +47,13 @@ class Axes:
     def frame(self, x_ticks: dict[float, str] | None = None) -> str:
         """Grid lines, ticks and the label of the x axis. `x_ticks`: places and their names, in place of round ones."""
         y_ticks = round_ticks(*self.y_range, 5 if self.height > 200 else 4)
-        across = x_ticks or {tick: short(tick) for tick in round_ticks(*self.x_range, 6 if self.width > 500 else 4)}
+        across = x_ticks or labels(round_ticks(*self.x_range, 6 if self.width > 500 else 4))
         parts = []
         end = self.width - RIGHT
-        for tick in y_ticks:
+        for tick, name in labels(y_ticks).items():
             place = float(self.y(np.array(tick)))
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{place:.1f}" y2="{place:.1f}"/>')
-            parts.append(f'<text x="{LEFT - 8}" y="{place + 3.5:.1f}" text-anchor="end">{short(tick)}</text>')
+            parts.append(f'<text x="{LEFT - 8}" y="{place + 3.5:.1f}" text-anchor="end">{name}</text>')
         base = self.base
         for tick, name in across.items():
             at = float(self.x(np.array(tick)))
@@ -91,10 +91,17 @@ def round_ticks(low: float, high: float, count: int) -> list[float]:
     return [float(f"{number * step:.12g}") for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def labels(ticks: list[float]) -> dict[float, str]:
+    """Of one axis: all in the unit of the largest."""
+    unit, name = _unit_of(max(map(abs, ticks), default=0.0))
+    return {tick: f"{tick / unit:.4g}{name}" if tick else "0" for tick in ticks}
+
+
 def short(value: float) -> str:
     """`12k`, `0.05`, `3e-05`: as few characters as tell ticks apart."""
-    size = abs(value)
-    for unit, name in UNITS:
-        if size >= unit * 10 or (size >= unit >= 1e6):
-            return f"{value / unit:.4g}{name}"
-    return f"{value:.4g}"
+    unit, name = _unit_of(abs(value))
+    return f"{value / unit:.4g}{name}"
+
+
+def _unit_of(size: float) -> tuple[float, str]:
+    return next(((unit, name) for unit, name in UNITS if size >= unit * 10 or size >= unit >= 1e6), (1.0, ""))
