@@ -117,11 +117,11 @@ class UpdateWatch:
     def judge(self, names: Sequence[str], rows: Sequence[Sequence[float]], largest_reward: float) -> Iterator[Symptom]:
         """What these updates show, oldest first. `largest_reward`: the largest |r| that the run has seen."""
         own = [name.rpartition("/")[2] for name in names]  # of a team, without its name
-        judged = [(at, name) for at, name in enumerate(names) if not _is_of_a_model(name, names)]
+        watched = [(at, name) for at, name in enumerate(names) if not _is_of_a_model(name, names)]
         for row in rows:
             self.updates += 1
             largest_return = self._largest_return(own, row, largest_reward)
-            for at, name in judged:
+            for at, name in watched:
                 yield from self._judge(name, own[at], row[at], largest_return)
 
     def _largest_return(self, own: Sequence[str], row: Sequence[float], largest_reward: float) -> float:

@@ -172,8 +172,8 @@ class Guard:
     def _check_caller(self, scope: Scope, heads: Heads) -> Caller | None:
         if (scope["method"], scope["path"]) in self._public:
             return None
-        shown = heads.one("Authorization"), heads.one("Cookie")
-        caller = self._access.caller(*shown)
+        credentials = heads.one("Authorization"), heads.one("Cookie")
+        caller = self._access.caller(*credentials)
         if caller is None:
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`", closes=True)
         connection: Connection | None = scope.get("state", {}).get("connection")
@@ -187,7 +187,7 @@ class Guard:
                 f"token {caller.name}: has the role read, {scope['method']} needs act",
                 closes=True,
             )
-        return replace(caller, still_counts=lambda: self._access.caller(*shown) is not None)
+        return replace(caller, still_counts=lambda: self._access.caller(*credentials) is not None)
 
     def _leave_own_cookies(self, scope: Scope, heads: Heads) -> None:
         """What is below parses cookies of every request, and over 16 kB of backslashes for a second (CVE-2024-7592)."""
