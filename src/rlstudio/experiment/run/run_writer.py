@@ -40,7 +40,7 @@ STRICT = ResumeTerms()
 SLOW_TICK = GRACE_SECONDS / 2
 SAVE_SHARE = 10
 """A slow Tick is saved only where that takes no more than a tenth of its time."""
-NO_EVALUATION: dict[str, Any] = {"eval_return": None, "eval_interval": None}
+NO_RESULT: dict[str, Any] = {"eval_return": None, "eval_interval": None}
 
 
 class _Progress(TypedDict, total=False):
@@ -131,7 +131,7 @@ class RunWriter:
                     f"run {self.folder.id}: its checkpoints are gone from {self.folder.path}, and it does not begin"
                     " anew by itself; restore them from a backup, or launch a new run"
                 )
-            self.status = replace(self.status, env_steps=0, gradient_steps=0, epoch=0, train_return=None, **NO_EVALUATION)
+            self.status = replace(self.status, env_steps=0, gradient_steps=0, epoch=0, train_return=None, **NO_RESULT)
             return None
         for rejected in newest.rejected:
             self.folder.event("checkpoint_rejected", step=rejected.step, reason=rejected.reason)
@@ -228,7 +228,7 @@ class RunWriter:
         perhaps, is no longer one of the run."""
         counts: dict[str, Any] = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
         if counts["env_steps"] < self.status.env_steps:
-            counts |= NO_EVALUATION
+            counts |= NO_RESULT
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
 
     def set_state(self, state: RunState, reason: Reason = Reason.NONE, message: str = "") -> None:
