@@ -132,7 +132,7 @@ def test_the_policy_loss_equals_a_slow_implementation(network, weighted, seed):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     assert torch.allclose(gradients(policy, loss), gradients(policy, expected), atol=2e-5)
     loss, _ = sac_policy_loss(policy, q, rows, noise, target_entropy=-2.0)
-    assert torch.equal(gradients(q, loss), torch.zeros_like(gradients(q, loss)))
+    assert not gradients(q, loss).any()
     assert metrics["temperature"].item() == pytest.approx(math.exp(-0.4))
 
 

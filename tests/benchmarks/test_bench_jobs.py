@@ -118,7 +118,7 @@ def test_a_failed_peer_is_a_line_and_not_the_end(monkeypatch):
 
     monkeypatch.setattr(compare, "run_job", run_job)
     sides = {name: venvs.Venv(Path("python"), {}) for name in ("rlstudio", "sb3", "skrl")}
-    found = compare.measure(ROWS[2], compare.plan_rates(ROWS[2], [1], 1), sides, seconds=1.0)
+    found = compare.measure(ROWS[2], compare.plan_rates(ROWS[2], [1], 1), sides, 1.0, checkout=None)
     assert {row["entry"] for row in found} == {"rlstudio/native", "rlstudio/sync", "sb3/sync", "skrl/sync"}
     assert [row["error"] for row in found if "error" in row] == ["broken"]
 
@@ -151,7 +151,7 @@ def test_a_peer_that_cannot_be_installed_is_reported(monkeypatch, capsys):
         return venvs.Venv(Path("python"), {})
 
     monkeypatch.setattr(compare, "prepare", prepare)
-    found, missing = compare.prepare_sides(["sb3", "skrl"])
+    found, missing = compare.prepare_sides(["sb3", "skrl"], checkout=None)
     assert set(found) == {"rlstudio", "sb3"}
     assert missing == {"skrl": "no network"}
     assert "skrl: cannot be installed here: no network" in capsys.readouterr().err

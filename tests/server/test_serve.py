@@ -147,5 +147,5 @@ def test_a_package_that_is_missing_is_one_line_with_its_range(capsys, monkeypatc
     for command in (("serve",), ("serve-policy", "bundle")):
         done = rlctl_in_process(capsys)(*command)
         assert done.code == 2
-        assert done.err.startswith(f"rlctl: rlctl: {command[0]} needs uvicorn; run `")
+        assert done.err.startswith(f"rlctl: {command[0]}: the server needs uvicorn; run `")
         assert done.err.count("\n") == 1

@@ -145,7 +145,7 @@ def test_an_incident_says_what_happened_why_and_what_helps(page: Page, made_up: 
 def test_a_run_that_is_not_there_says_so(page: Page, made_up: PageServer, outside) -> None:
     page.goto(made_up.url + "#/runs/nothing")
     expect(page.get_by_role("alert")).to_contain_text("there is no such run")
-    outside.complaints.clear()  # the browser itself writes the 404 into its console
+    outside.allow("status of 404")
 
 
 def test_a_run_that_is_removed_elsewhere_is_shown_no_longer(page: Page, made_up: PageServer, outside) -> None:
@@ -156,4 +156,4 @@ def test_a_run_that_is_removed_elsewhere_is_shown_no_longer(page: Page, made_up:
     expect(page.get_by_role("alert")).to_contain_text("there is no such run")
     expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
     made_up.runs = {run["id"]: run} | made_up.runs
-    outside.complaints.clear()  # the browser itself writes the 404 into its console
+    outside.allow("status of 404")

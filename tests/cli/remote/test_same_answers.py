@@ -80,7 +80,7 @@ def plain(world, text):
     text = text.replace(f" --runs-dir {world.here[1]}", "").replace(f"in {world.here[1]}", "in PLACE")
     text = re.sub(r"^  (folder|curve) .*\n?", "", text, flags=re.MULTILINE)  # of files that lie there
     text = text.replace(f"{world.here[1]}/", " PATH ")
-    text = re.sub(r" PATH \S*", "", text)
+    text = re.sub(r" (PATH \S*|checkpoints/\S+)", "", text)
     return re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?s\b", "now", text)).replace(" \n", "\n").rstrip()
 
 
