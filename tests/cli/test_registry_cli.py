@@ -112,7 +112,7 @@ def test_better_goes_into_production_with_every_number(rlctl: Rlctl, runs: Path)
 def test_worse_is_refused_and_the_verdict_is_shown_and_kept(rlctl: Rlctl, runs: Path) -> None:
     assert rlctl("promote", "pole:2", "--to", "production", "--force", "first").code == 0
     worse = rlctl("promote", "pole:1", "--to", "production", "--episodes", 40)
-    refused(worse, 7, "model pole:1: not promoted: not better by 0: mean difference -")
+    refused(worse, 7, "model pole:1: not promoted: not better than production: mean difference -")
     assert "pole:1 stays in stage archived" in worse.out
     assert "  production   " in worse.out
     as_json = rlctl("promote", "pole:1", "--to", "production", "--episodes", 40, "--json")
@@ -122,7 +122,7 @@ def test_worse_is_refused_and_the_verdict_is_shown_and_kept(rlctl: Rlctl, runs: 
     last = rlctl("models", "pole", "--json").document["history"][-1]
     assert (last["kind"], last["version"], last["stage"]) == ("refuse", 1, "archived")
     assert last["verdict"] == as_json.document["verdict"]
-    assert "not better by 0" in rlctl("models", "pole").out
+    assert "not better than production" in rlctl("models", "pole").out
     assert rlctl("rollback", "pole").out == "pole:1 is in production again\n"  # what was refused was never there
 
 

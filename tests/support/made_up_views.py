@@ -181,7 +181,7 @@ def versions() -> list[Document]:
 
 
 def history() -> list[Document]:
-    refused = verdict(False, "not better by 0: mean difference -20, bounds [-30, -10] after 40 episodes")
+    refused = verdict(False, "not better than production: mean difference -20, bounds [-30, -10] after 40 episodes")
     rows = [
         (1, "promote", "production", {}),
         (2, "promote", "production", verdict(True, "better")),

@@ -96,7 +96,7 @@ def test_a_sweep_is_launched_from_text(page: Page, made_up: PageServer) -> None:
 def test_the_registry_shows_the_numbers_of_a_decision(page: Page, made_up: PageServer) -> None:
     page.goto(made_up.url + "#/registry/walker?version=3")
     chosen = page.get_by_role("region", name="walker:3")
-    expect(chosen).to_contain_text("not better by 0")
+    expect(chosen).to_contain_text("not better than production")
     expect(chosen.get_by_label("Gates")).to_contain_text("min_return 460, wanted 470")
     expect(chosen.get_by_label("Looks")).to_contain_text("after 40 episodes")
     bundle = chosen.get_by_role("link", name="Bundle").get_attribute("href")
@@ -106,7 +106,7 @@ def test_the_registry_shows_the_numbers_of_a_decision(page: Page, made_up: PageS
 
 
 def test_promotion_asks_first_and_shows_a_refusal(page: Page, made_up: PageServer) -> None:
-    refusal = "model walker:3: not promoted: not better by 0"
+    refusal = "model walker:3: not promoted: not better than production"
     failed = {"id": "1", "kind": "promote", "state": "failed", "error": {"status": 409, "detail": refusal}}
     made_up.actions["/models/walker/promote"] = lambda body: failed
     page.goto(made_up.url + "#/registry/walker?version=3")

@@ -95,7 +95,7 @@ def test_it_looks_as_early_as_it_can_and_stops() -> None:
     assert (clear.promote, clear.episodes, len(clear.looks)) == (True, CFG.first_look, 1)
     hopeless = judge(low, high, CFG)
     assert (hopeless.promote, hopeless.episodes) == (False, CFG.first_look)
-    assert "not better by 0" in hopeless.reason
+    assert "not better than production" in hopeless.reason
 
 
 def test_too_few_episodes_are_said_and_nothing_is_promoted() -> None:

@@ -73,7 +73,7 @@ def test_better_goes_into_production_and_worse_does_not(releases: Releases, both
     second = releases.promote(good, Stage.PRODUCTION, QUICK)
     assert second.verdict is not None
     assert second.verdict.looks[-1].lower > 0
-    with pytest.raises(GateFailed, match=r"pole:1: not promoted: not better by 0"):
+    with pytest.raises(GateFailed, match=r"pole:1: not promoted: not better than production"):
         releases.promote(poor, Stage.PRODUCTION, QUICK)
     production = releases.registry.production("pole")
     assert production is not None

@@ -146,7 +146,8 @@ def _reason(
     if answer == "better":
         return f"better: {numbers}"
     if answer == "worse":
-        return f"not better by {cfg.margin:g}: {numbers}"
+        by = f" by the margin of {cfg.margin:g}" if cfg.margin else ""
+        return f"not better than production{by}: {numbers}"
     return f"too few episodes to tell: {numbers}; raise the budget"
 
 
