@@ -79,7 +79,7 @@ def test_few_evaluations_draw_the_training_return_and_say_so(rlctl: Rlctl, place
     assert done.out.startswith("rollout/return_mean\n")
     assert done.err == (
         "rlctl: note: short: at most 2 evaluations of each run, too few for a curve, so the training return"
-        " (rollout/return_mean) is drawn; --metric eval/return_mean draws the evaluations\n"
+        " (rollout/return_mean) is drawn; choose the metric eval/return_mean to see the evaluations\n"
     )
     asked = rlctl("plot", "short", "--metric", "eval/return_mean")
     assert (asked.err, asked.out.splitlines()[0]) == ("", "eval/return_mean")

@@ -71,7 +71,8 @@ def curve_metric(groups: Sequence[MeasuredGroup], wanted: str | None = None) -> 
         TRAINING_RETURN,
         [
             f"{listed(few)}: at most {most} evaluation{'s' * (most != 1)} of each run, too few for a curve, so the"
-            f" training return ({TRAINING_RETURN}) is drawn; --metric {EVALUATION_RETURN} draws the evaluations"
+            f" training return ({TRAINING_RETURN}) is drawn; choose the metric {EVALUATION_RETURN} to see the"
+            " evaluations"
         ],
     )
 
