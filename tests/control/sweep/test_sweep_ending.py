@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rlstudio.control.sweep import ending
 from rlstudio.control.sweep.background import log_path
 from rlstudio.control.sweep.driver import Driver
 from rlstudio.control.sweep.ending import remove_sweep, runs_to_remove, stop_sweep
-from rlstudio.control.sweep.needed import needed_runs
+from rlstudio.control.sweep.needed import needed_runs, standing_at_rungs
 from rlstudio.control.sweep.search import SweepSearch
 from rlstudio.control.sweep.sweeps import Sweeps, SweepState, SweepStopped, Trial, TrialState
 from rlstudio.control.workspace import Workspace
@@ -277,6 +278,20 @@ def test_what_a_sweep_that_can_go_on_needs(store: Store, tmp_path: Path) -> None
     assert needed_runs(store, runs.values()) == {}
     assert collected() == {run.id for run in [*runs.values(), alien]}  # never one that its user paused
     workspace.records.database.close()
+
+
+def test_only_a_run_whose_trial_is_open_waits_at_a_rung(store: Store) -> None:
+    """A second seed of a trial that failed was said to wait for its sweep, for ever."""
+    sweeps = Sweeps(store.database)
+    trials = [Trial(0, {}, 1), Trial(1, {}, 1, TrialState.PRUNED), Trial(2, {}, 1, TrialState.FAILED)]
+    sweeps.write(sweeps.create("toy", "{}", owner()), trials)
+    runs = []
+    for name, number in (("toy", 0), ("toy", 1), ("toy", 2), ("removed", 0)):
+        run = in_state(store, S.RUNNING, sweep=name, trial=number)
+        paused = store.move(run.id, run.token, S.INTERRUPTED, Reason.PAUSED)
+        runs.append(replace(paused, pause_at=1, epoch=1))
+    standing = standing_at_rungs(store, runs)
+    assert [standing[run.id] for run in runs] == ["waits", "pruned", "pruned", "pruned"]
 
 
 def test_a_driver_of_a_sweep_that_was_removed_says_so(store: Store) -> None:

@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from rlstudio.control.store.reading import StoreReader
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.sweep.report import best_of
-from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial, TrialState
+from rlstudio.control.sweep.sweeps import Sweeps, SweepState, Trial
 from rlstudio.core.run_state import Reason
 
 GIVEN_UP, WAITS = "pruned", "waits"
 
 
 def standing_at_rungs(store: StoreReader, among: Iterable[RunRow]) -> dict[str, str]:
-    """Of those of these runs that stopped where their sweep compares trials: whether it gave them up, or they wait for
-    it, by their ids. One that its user paused has a place in the queue instead."""
+    """Of those of these runs that stopped where their sweep compares trials: whether they wait for it to decide, or no
+    longer, by their ids. A trial that failed, or whose sweep was removed, waits for nothing. A run that its user paused
+    has a place in the queue instead."""
     at_rung = [run for run in among if run.sweep and run.reason == Reason.PAUSED and run.is_at_rung]
     sweeps = Sweeps(store.database)
-    pruned = {
+    undecided = {
         (name, trial.number)
         for name in {run.sweep for run in at_rung}
         for trial in sweeps.trials(name)
-        if trial.state == TrialState.PRUNED
+        if trial.is_live
     }
-    return {run.id: GIVEN_UP if (run.sweep, run.trial) in pruned else WAITS for run in at_rung if not run.is_paused}
+    return {run.id: WAITS if (run.sweep, run.trial) in undecided else GIVEN_UP for run in at_rung if not run.is_paused}
 
 
 @dataclass(frozen=True)
