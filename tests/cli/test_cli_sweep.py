@@ -125,11 +125,13 @@ def test_interrupted_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         patch.setattr(hands, "ensure_worker", interrupts)
-        stopped = rlctl("sweep", "-f", file)
+        stopped = rlctl("sweep", "-f", file, "--notify", "tee -a told")
     assert stopped.code == 130
     assert "go on with: rlctl sweep --resume mine" in stopped.out
     document = rlctl("sweep", "show", "mine", "--json").document
     assert (document["state"], document["driver"]) == ("STOPPED", None)
+    told = json.loads(Path("told").read_text())
+    assert (told["event"], told["trials"], told["best"]) == ("stopped", len(document["trials"]), None)
     first, second = (trial["runs"][0] for trial in document["trials"][:2])
     refused = rlctl("rm", first, "--yes")
     assert (refused.code, refused.err) == (
@@ -157,7 +159,7 @@ def test_stopped_from_elsewhere_it_goes_on(rlctl: Rlctl, file: Path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(hands, "ensure_worker", lambda workspace: main(["sweep", "stop", "mine"]))
-        stopped = rlctl("sweep", "-f", file)
+        stopped = rlctl("sweep", "-f", file, "--notify", "tee -a told")
     assert stopped.code == 130
     assert "runs paused; go on with: rlctl sweep --resume mine\n" in stopped.out
     assert "sweep mine: was stopped with its runs; go on with: rlctl sweep --resume mine\n" in stopped.out

@@ -21,7 +21,7 @@ from rlstudio.control.sweep.report import best_of
 from rlstudio.control.sweep.search import SweepSearch, from_json, overrides
 from rlstudio.control.sweep.sweeps import Sweep, Sweeps, SweepStopped, Trial
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import Notice, RLStudioError
+from rlstudio.core.errors import LeaseLost, Notice, RLStudioError
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.parsing.yaml_file import read_text
@@ -164,22 +164,25 @@ def drive(
     except BaseException as error:
         with suppress(RLStudioError):  # taken over, or the store is away: the first error is the one to report
             driver.stop()
-        stopped = isinstance(error, KeyboardInterrupt | SweepStopped)
-        _notify(notify, driver, "stopped" if stopped else "failed", "" if stopped else str(error))
+        if isinstance(error, KeyboardInterrupt | SweepStopped):
+            _notify(notify, sweeps, driver.sweep.name, "stopped")
+        elif not isinstance(error, LeaseLost):  # taken over: the sweep goes on in another process
+            _notify(notify, sweeps, driver.sweep.name, "failed", str(error))
         raise
     show(progress)
-    _notify(notify, driver, "completed", trials=progress.trials)
+    _notify(notify, sweeps, driver.sweep.name, "completed")
     return progress
 
 
-def _notify(
-    command: Sequence[str], driver: Driver, event: str, message: str = "", trials: Sequence[Trial] = ()
-) -> None:
+def _notify(command: Sequence[str], sweeps: Sweeps, name: str, event: str, message: str = "") -> None:
     """Tell the command; what goes wrong with it ends nothing."""
     if not command:
         return
+    trials: Sequence[Trial] = ()
+    with suppress(RLStudioError):  # the store is away, which is perhaps what the message says
+        trials = sweeps.trials(name)
     best = best_of(trials)
     winner = {"trial": best.number, "params": dict(best.params)} if best else None
-    document = {"event": event, "sweep": driver.sweep.name, "message": message, "trials": len(trials), "best": winner}
+    document = {"event": event, "sweep": name, "message": message, "trials": len(trials), "best": winner}
     if problem := call(command, document):
-        warnings.warn(f"sweep {driver.sweep.name}: --notify {command[0]}: {problem}", Notice, stacklevel=2)
+        warnings.warn(f"sweep {name}: --notify {command[0]}: {problem}", Notice, stacklevel=2)

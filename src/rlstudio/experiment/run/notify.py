@@ -1,7 +1,7 @@
 """A command of the user's that hears how a run or a sweep ended: `rlctl launch --notify "my-command --flag"`.
 
 It gets one JSON document on its standard input, and some seconds to deal with it. What goes wrong with it is an event
-of the run and nothing else. Which command it is says the store, never the folder of a run (decision 0046).
+of the run and nothing else. The command is kept in the store, never in the folder of a run (decision 0046).
 """
 
 from __future__ import annotations
