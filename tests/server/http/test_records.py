@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +132,18 @@ def test_an_answer_is_found_again_after_the_clock_has_jumped(tmp_path, jump):
     assert [replies.find(number).decided_on for number in ("k", "other")] == ["x", None]
     replies.drop("k")
     assert replies.find("k") is None
+
+
+def test_a_request_is_worked_at_once_also_over_midnight(tmp_path):
+    """The lock was looked for in the folder of another day."""
+    clock = SimpleNamespace(now=20_000 * DAY - 1.0)
+    one, other = (Replies(tmp_path, lambda: clock.now) for _ in range(2))
+    lock = one.lock("k")
+    assert lock is not None
+    one.keep("k", Reply(request="a"))
+    clock.now += 2.0
+    assert other.lock("k") is None
+    os.close(lock)
 
 
 def test_answers_of_other_days_are_thrown_away(tmp_path):

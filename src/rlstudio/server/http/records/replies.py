@@ -77,8 +77,10 @@ class Replies:
             self._folder.unlink(f"{day}/{number}.json")
 
     def lock(self, number: str) -> int | None:
-        """A descriptor whose owner alone works at this request, until it is closed; None where another server does."""
-        return self._folder.lock(f"{self._made(self._today())}/{number}.lock")
+        """A descriptor whose owner alone works at this request, until it is closed; None where another server does. The
+        lock lies beside the answer, so that it is the same one after midnight."""
+        day = self._day_of(number)
+        return self._folder.lock(f"{self._made(self._today()) if day is None else day}/{number}.lock")
 
     def _day_of(self, number: str) -> int | None:
         """The day whose folder has it: any, since the clock may have jumped meanwhile."""
