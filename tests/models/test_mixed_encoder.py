@@ -44,6 +44,14 @@ def test_features_are_the_flat_entries_in_order_and_then_the_images():
     assert not torch.equal(encoder.images[0](seen["rear"]), encoder.images[1](seen["rear"]))  # weights of their own
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_bytes_in_a_row_are_scaled_whatever_numbers_they_come_as(dtype):
+    """A network that imagines observations, or an exported graph, has them as floats."""
+    memory = Box((4,), "uint8", (0,), (255,))
+    values = torch.tensor([[0, 51, 102, 255]], dtype=dtype)
+    assert torch.allclose(FlatEncoder(memory, normalize=False)(values), torch.tensor([[0.0, 0.2, 0.4, 1.0]]))
+
+
 def test_the_kind_of_network_decides_about_images():
     assert isinstance(build_encoder(MIXED, NetworkConfig(kind="mlp"), Rng(0)), FlatEncoder)
     small = Dict((("line", LINE), ("thumb", THUMB)))

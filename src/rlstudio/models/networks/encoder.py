@@ -42,7 +42,7 @@ def flat_features(space: Leaf, x: Tensor) -> Tensor:
     """One leaf's rows as features [..., D]."""
     match space:
         case Box():
-            if x.dtype == torch.float32 and len(space.shape) == 1:
+            if x.dtype == torch.float32 and len(space.shape) == 1 and space.dtype != "uint8":
                 return x  # what nearly every observation is; asking it to become so costs as much as a small product
             flat = x.reshape(*x.shape[: x.dim() - len(space.shape)], space.size).float()
             return flat * (1.0 / 255.0) if space.dtype == "uint8" else flat
