@@ -131,8 +131,11 @@ def test_a_rank_connects_once_all_are_there(tmp_path, monkeypatch):
     given = follower.Given(2, 3, lifeline=-1, report=-1, nccl=False, folder=str(tmp_path))
     meeting = threading.Thread(target=follower._meet, args=(given,))
     meeting.start()
-    meeting.join(0.1)
+    until = time.monotonic() + PATIENCE
+    while not announced(tmp_path, 2) and time.monotonic() < until:
+        time.sleep(0.01)
     assert announced(tmp_path, 2)
+    meeting.join(0.1)  # it would connect meanwhile
     assert made == []
     announce(tmp_path, 0)
     meeting.join(PATIENCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ from rlstudio.server.http.roles import Role
 from rlstudio.server.http.tokens import Tokens
 from support.api_world import api_over
 from support.control_world import S, request
+from support.deadlines import PATIENCE
 from support.http_app import ask, made
 
 
@@ -265,10 +267,13 @@ def test_the_stream_of_a_token_ends_soon_after_that_is_revoked(api, run, tmp_pat
     app.state.service = api.service
     thread = threading.Thread(target=ask, args=(app, "GET", f"/api/v1/stream?runs={run.id}&topics=metrics", secret))
     thread.start()
-    thread.join(0.5)
+    until = time.monotonic() + PATIENCE
+    while not api.service.streams and time.monotonic() < until:
+        time.sleep(0.01)
+    thread.join(0.5)  # many looks at its token
     assert thread.is_alive()
     assert api.service.streams == 1
     tokens.revoke("laptop")
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert api.service.streams == 0
