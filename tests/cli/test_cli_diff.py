@@ -85,7 +85,10 @@ def test_equal_runs(rldiff: Rlctl, place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "first_line", "code"),
-    [("", "config    the same, beside the name", 0), ("extra: {}\n", "config    1 difference, beside the name", 1)],
+    [
+        ("", "config    the same, apart from the name", 0),
+        ("extra: {}\n", "config    1 difference, apart from the name", 1),
+    ],
 )
 def test_another_name_is_shown_and_is_no_difference(
     more: str, first_line: str, code: int, rldiff: Rlctl, place: Path

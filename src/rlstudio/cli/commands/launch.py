@@ -275,7 +275,8 @@ def _say_what_is_too_large(workspace: Workspace, queued: list[RunRow]) -> None:
     for run in queued:
         lacking = here.lacking(run)
         if lacking and known.of(run).backend == "local":
-            stdout().line(f"run {run.id}: asks for {lacking} here; it waits for a worker on a larger machine", "yellow")
+            wants = f"asks for more than this machine has ({lacking})"
+            stdout().line(f"run {run.id}: {wants}; it waits for a worker on a larger machine", "yellow")
 
 
 def _dry_run(chosen: Chosen, json: bool) -> None:

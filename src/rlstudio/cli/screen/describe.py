@@ -20,10 +20,11 @@ def state_text(run: Mapping[str, Any]) -> str:
     return f"{state_and_reason(run)}{'' if run.get('recorded', True) else NOT_RECORDED}"
 
 
-def state_and_reason(run: Mapping[str, Any]) -> str:
-    """A trial that its sweep gave up, or that waits for it, is not called paused: nobody is to resume it."""
+def state_and_reason(run: Mapping[str, Any], mark: str = "") -> str:
+    """A trial that its sweep gave up, or that waits for it, is not called paused: nobody is to resume it. `mark`: what
+    stands behind the state."""
     reason = run.get("at_rung") or run["reason"]
-    return f"{run['state']}{f': {reason}' if reason else ''}"
+    return f"{run['state']}{mark}{f': {reason}' if reason else ''}"
 
 
 def _seeds(report: Mapping[str, object]) -> str | None:

@@ -66,7 +66,7 @@ def print_queue(out: Terminal, queue: Mapping[str, Any], where: str) -> None:
 
 
 def _row(run: Mapping[str, Any]) -> list[str | Cell]:
-    state = state_and_reason(run) if run["recorded"] else f"{run['state']}{NOT_RECORDED}: {run['reason']}"
+    state = state_and_reason(run, "" if run["recorded"] else NOT_RECORDED)
     return [
         run["handle"],
         run["name"],

@@ -37,7 +37,7 @@ def header(session: Session, origin: str) -> list[str]:
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
     elif origin.startswith("resumed"):
-        lines.append("goes on     from the beginning: it was interrupted before its first checkpoint")
+        lines.append("goes on     from the beginning: it has no checkpoint yet")
     if not session.status.exact:
         lines.append(f"exact       no: {session.status.exact_reason}")
     return lines

@@ -102,7 +102,7 @@ def _print_fields(out: Terminal, title: str, differences: list[Difference] | Non
         named = title == "config" and any(difference.field == "name" for difference in differences)
         counted = len(differences) - named  # another name is no difference
         amount = text.plural(counted, "difference") if counted else "the same"
-        out.line(f"{title:<9} {amount}{', beside the name' if named else ''}", "yellow" if counted else "")
+        out.line(f"{title:<9} {amount}{', apart from the name' if named else ''}", "yellow" if counted else "")
         for difference in differences:
             out.line(f"  {difference.field}: {_value_text(difference.left)} -> {_value_text(difference.right)}")
 
