@@ -10,6 +10,7 @@ import pytest
 
 from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.remove import Policy, prunable
+from rlstudio.control.runs.start import requeue
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.store import Store
 from rlstudio.control.sweep import ending
@@ -292,6 +293,19 @@ def test_only_a_run_whose_trial_is_open_waits_at_a_rung(store: Store) -> None:
         runs.append(replace(paused, pause_at=1, epoch=1))
     standing = standing_at_rungs(store, runs)
     assert [standing[run.id] for run in runs] == ["waits", "pruned", "pruned", "pruned"]
+
+
+def test_a_paused_run_at_a_rung_waits_for_its_sweep_though_its_command_is_changed(store: Store, tmp_path: Path) -> None:
+    """With `--notify` it went into the queue, past the decision of its sweep."""
+    workspace = Workspace(tmp_path / "runs", store.database.engine.url.render_as_string(hide_password=False))
+    run = in_state(store, S.RUNNING, sweep="toy", trial=0, pause_at=1)
+    store.pause(run.id)
+    paused = store.move(run.id, run.token, S.INTERRUPTED, Reason.PAUSED, facts={"epoch": 1})
+    assert (paused.is_paused, paused.is_at_rung) == (True, True)
+    requeued = requeue(workspace, paused, notify=("tee", "x"))
+    assert (requeued.state, requeued.is_paused, requeued.is_at_rung) == (S.INTERRUPTED, False, True)
+    assert store.consent(run.id).notify == ("tee", "x")
+    workspace.records.database.close()
 
 
 def test_a_driver_of_a_sweep_that_was_removed_says_so(store: Store) -> None:

@@ -13,7 +13,7 @@ from typing import Unpack
 from rlstudio.control.runs.folders import folder_of, without_addresses
 from rlstudio.control.runs.lease import StoreLease, recording_failure
 from rlstudio.control.runs.place import check_place
-from rlstudio.control.store.records import RunOrigin, RunRequest, RunRow
+from rlstudio.control.store.records import Consent, RunOrigin, RunRequest, RunRow
 from rlstudio.control.store.resources import asked_for
 from rlstudio.control.store.store import Fence
 from rlstudio.control.workspace import Workspace
@@ -149,7 +149,7 @@ def resume_session(
     going = _own(workspace, run, continuation_of(folder, overrides, state=run.state, terms=terms))
     require(going.cfg.runtime.numerics)
     reason, changes = _changes(run, going)
-    changes = {**changes, **_allowed(workspace, run, notify=notify)}
+    changes = {**changes, **_columns(_allowed(workspace, run, notify=notify))}
     claimed = workspace.store.resume(run.id, reason, changes=changes, owner=this_process())
     with ExitStack() as opened:  # closed after the failure is recorded: without one, closing records an interruption
         with recording_failure(workspace.store, claimed):
@@ -194,31 +194,38 @@ def requeue(
     refuse_elsewhere(run.env_id)
     workspace.import_consented(run)
     allowed = _allowed(workspace, run, imports, notify)
-    if run.is_paused and not overrides and not allowed:
+    if run.is_paused and not overrides:
+        if allowed is not None:
+            workspace.store.annotate(run.id, consent=allowed, fence=fence)
         return workspace.store.release(run.id, fence)
     reason, changes = _changes(run, continuation_of(folder_of(workspace, run), overrides, state=run.state))
     if run.is_paused:
         changes = {"pause_at": run.pause_at, **changes}
-    return workspace.store.resume(run.id, reason, changes={**changes, **allowed}, fence=fence)
+    return workspace.store.resume(run.id, reason, changes={**changes, **_columns(allowed)}, fence=fence)
 
 
 def notify_of(workspace: Workspace, run: RunRow, notify: Sequence[str]) -> None:
     """Another command for a run that stays in the queue as it is."""
-    if notify:
-        workspace.store.annotate(run.id, consent=replace(workspace.store.consent(run.id), notify=tuple(notify)))
+    allowed = _allowed(workspace, run, notify=notify)
+    if allowed is not None:
+        workspace.store.annotate(run.id, consent=allowed)
 
 
 def _allowed(
     workspace: Workspace, run: RunRow, imports: Sequence[str] = (), notify: Sequence[str] = ()
-) -> Mapping[str, object]:
-    """Columns of what the user allows a run from now on; none where nothing is new."""
+) -> Consent | None:
+    """What the user allows a run from now on; None where nothing is new."""
     if not imports and not notify:
-        return {}
+        return None
     known = workspace.store.consent(run.id)
     if imports:
         modules = tuple(dict.fromkeys(map(module_name, [*known.modules, *imports])))
         known = replace(known, modules=with_files(modules), path=tuple(import_path()))
-    return replace(known, notify=tuple(notify) or known.notify).as_columns()
+    return replace(known, notify=tuple(notify) or known.notify)
+
+
+def _columns(allowed: Consent | None) -> Mapping[str, object]:
+    return {} if allowed is None else allowed.as_columns()
 
 
 def has_checkpoints(workspace: Workspace, run: RunRow) -> bool:
