@@ -32,7 +32,7 @@ def bundle(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_export_says_what_was_compared(rlctl: Rlctl, trained: Path, place: Path) -> None:
     done = rlctl("export", "tiny", "--runs-dir", trained, "--format", "bundle", "-o", place / "a")
     assert done.code == 0
-    assert "compared with the agent on 1,024 recorded observations: " in done.out
+    assert "agrees with the agent on 1,024 recorded observations: " in done.out
     assert done.err == ""
     done = rlctl("export", "tiny", "--runs-dir", trained, "--format", "torchscript", "-o", "b/c", "--json")
     assert done.document["formats"] == {"torchscript": "policy.ts"}

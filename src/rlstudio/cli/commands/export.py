@@ -143,6 +143,6 @@ def print_bundle(bundle: Bundle, json: bool, asked: tuple[str, ...] | None) -> N
         return
     out.line(f"{bundle.path}: {spec.name}, {text.size(size)}, sha256 {bundle.sha256[:12]}")
     compared = ", ".join(spec.formats) or "weights"
-    out.line(f"  compared with the agent on {spec.parity['rows']:,} recorded observations: {compared}")
+    out.line(f"  agrees with the agent on {spec.parity['rows']:,} recorded observations: {compared}")
     for name, why in left_out.items():
         out.line(f"  without {name}: {why}", "yellow")
