@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from rlstudio.cli.screen.summary import header
 from rlstudio.core.errors import ConfigError, GateFailed, Incompatible, StorageError, UserError
 from rlstudio.core.run_state import RunState
 from rlstudio.data.replay import buffer as replay_module
@@ -93,6 +94,7 @@ def test_a_run_killed_before_its_first_checkpoint_counts_from_zero_again(tmp_pat
         status = session.status
         assert (status.env_steps, status.gradient_steps, status.epoch) == (0, 0, 0)
         assert (status.eval_return, status.train_return) == (None, None)
+        assert "goes on     from the beginning: it has no checkpoint yet" in header(session, "resumed")
 
 
 @pytest.mark.real_process
