@@ -11,13 +11,16 @@ from unittest.mock import patch
 import pytest
 
 from rlstudio.cli.remote.dispatch import REMOTE
+from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.host.process import this_process
+from rlstudio.core.run_state import Reason, RunState
 from rlstudio.server.api.work.tasks import Tasks
 from rlstudio.server.api.work.workbench import Workbench
 from support.cli_scenario import rlctl_in_process
+from support.control_world import request
 from support.http_server import TOKEN, one_token, running
 from support.reading_world import fill
 from support.studio import studio
@@ -26,6 +29,7 @@ LOOKING = {
     "ls": ("ls",),
     "ls of a state": ("ls", "--state", "running"),
     "show": ("show", "{trained}"),
+    "show a trial": ("show", "a-trial"),
     "show a group": ("show", "living"),
     "show, lineage": ("show", "{trained}", "--lineage"),
     "logs": ("logs", "{trained}"),
@@ -58,6 +62,7 @@ def world(tmp_path_factory):
     place = tmp_path_factory.mktemp("same")
     workspace = Workspace(place / "runs")
     made = fill(workspace)
+    _run_at_a_rung(workspace)
     Workers(workspace.store.database).register("here", this_process(), Slots(2, 0, 1000))
     workspace.store.database.close()
     file = place / "token"
@@ -72,6 +77,13 @@ def world(tmp_path_factory):
         yield SimpleNamespace(
             trained=made.trained_folder_only, here=("--runs-dir", place / "runs"), remote=remote, host=server.host
         )
+
+
+def _run_at_a_rung(workspace):
+    run = workspace.store.create(request(name="a-trial", sweep="found", trial=0, pause_at=1), owner=this_process())
+    folder_of(workspace, run).close()
+    workspace.store.move(run.id, run.token, RunState.RUNNING)
+    workspace.store.move(run.id, run.token, RunState.INTERRUPTED, Reason.PAUSED, facts={"epoch": 1})
 
 
 def plain(world, text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlstudio.cli.arguments.selection import Given
@@ -9,7 +10,7 @@ from rlstudio.cli.remote.selection import newest, selected
 from rlstudio.cli.screen.terminal import stdout
 from rlstudio.client import Client
 from rlstudio.core.errors import NoMatch, RunBusy, UserError
-from rlstudio.core.run_state import OWNED
+from rlstudio.core.run_state import OWNED, Reason
 
 DEFAULT_LIMIT = 20
 
@@ -30,7 +31,8 @@ def ls(
     count = limit if limit is not None else (0 if json else DEFAULT_LIMIT)
     out = stdout()
     try:
-        runs, total = newest(client, words, states, envs, algos, tags, count or None)
+        found, total = newest(client, words, states, envs, algos, tags, count or None)
+        runs = _with_rungs(client, found)
     except NoMatch as nothing:
         runs, total = [], 0
         if not json:
@@ -44,6 +46,18 @@ def ls(
         print_runs(out, runs)
         if total > len(runs):
             out.line(f"{total - len(runs)} older ones: rlctl ls --limit 0{where}", "dim")
+
+
+def _with_rungs(client: Client, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """With `at_rung`, as the local commands have it: a run waits while its sweep has not decided on its trial."""
+    at_rung = {row["id"] for row in rows if row.get("sweep") and row["reason"] == Reason.PAUSED and not row["paused"]}
+    if not at_rung:
+        return [*rows]
+    from rlstudio.control.sweep.needed import GIVEN_UP, WAITS
+
+    undecided = {(sweep["name"], number) for sweep in client.sweeps.list() for number in sweep["live_trials"]}
+    standing = {row["id"]: WAITS if (row.get("sweep"), row.get("trial")) in undecided else GIVEN_UP for row in rows}
+    return [{**row, "at_rung": standing[row["id"]]} if row["id"] in at_rung else row for row in rows]
 
 
 def show(
@@ -60,9 +74,9 @@ def show(
         _show_lineage(client, runs[0]["id"], json)
         return
     if len(runs) > 1 and not json:
-        print_groups_of_runs(out, runs)
+        print_groups_of_runs(out, _with_rungs(client, runs))
         return
-    documents: list[Any] = [client.runs.get(run["id"]) for run in runs]
+    documents = _with_rungs(client, [client.runs.get(run["id"]) for run in runs])
     if json:
         out.document(documents if len(documents) > 1 else documents[0])
     else:
