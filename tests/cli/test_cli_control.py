@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from rlstudio import orchestrator
+from rlstudio.cli.commands.queue import _room_for
 from rlstudio.control.runs import start as starting
 from rlstudio.control.runs.adopt import known_run
+from rlstudio.control.store.resources import Slots
 from rlstudio.control.store.store import Store
 from rlstudio.control.store.workers import Workers
 from rlstudio.control.workspace import Workspace
 from rlstudio.core.host import process
 from rlstudio.core.host.process import Owner, process_of, this_process
+from rlstudio.core.resources import ResourcesConfig
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.data.replay import buffer
 from rlstudio.experiment.folder.new_run import NewRun
@@ -160,6 +163,13 @@ def test_a_worker_says_what_it_can_never_start(
     assert done.out.count(never) == 1
     assert workspace.store.get(never).state == S.QUEUED
     assert workspace.store.get(small).state != S.QUEUED
+
+
+def test_a_run_of_a_cluster_is_too_large_for_its_nodes_not_for_the_worker(workspace: Workspace) -> None:
+    """The worker of a cluster was said to have too few cores where it has fewer than the nodes."""
+    run, given = workspace.store.create(request(cpus=3)), Slots(2, 0, 1000)
+    assert _room_for(run, ResourcesConfig(backend="ray"), given) == "any node of its cluster has"
+    assert _room_for(run, ResourcesConfig(), given) == "this worker has (3 cpus of 2)"
 
 
 # -- stop and cancel --------------------------------------------------------------------------------------------------

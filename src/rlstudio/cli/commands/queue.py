@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rlstudio.control.queue.scheduler import Observed
     from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.store.records import RunRow as StoredRun
+    from rlstudio.control.store.resources import Slots
     from rlstudio.control.workspace import Entry, Workspace
+    from rlstudio.core.resources import ResourcesConfig
 
 STOP_SECONDS = 6.0
 """A run leaves within 5 s of the signal, saved or not."""
@@ -189,6 +191,7 @@ def worker(
 ) -> None:
     """Serve the queue of this store: start runs as slots are free, and retry those that crashed."""
     from rlstudio.control.queue.launchers import read_launcher
+    from rlstudio.control.queue.resources_of_runs import KnownResources
     from rlstudio.control.queue.service import worker as make_worker
     from rlstudio.control.store.resources import parse_slots
     from rlstudio.control.workspace import Workspace
@@ -200,6 +203,7 @@ def worker(
     out.line(f"serving {workspace.store.database.where} with {given}; stop with Ctrl-C, runs go on", "dim")
     out.flush()
     refused: set[str] = set()
+    known = KnownResources(workspace.store)
     held = False
 
     def print_changes(observed: Observed) -> None:
@@ -216,9 +220,7 @@ def worker(
             out.line(f"{run.id}: started, {run.algo} on {run.env_id}, seed {run.seed}; {waiting}")
         for run in observed.never:
             if run.id not in refused:
-                lacking = given.lacking(run)
-                whose = f"this worker has ({lacking})" if lacking else "any node of its cluster has"
-                out.line(f"{run.id}: needs more than {whose}", "yellow")
+                out.line(f"{run.id}: needs more than {_room_for(run, known.of(run), given)}", "yellow")
                 refused.add(run.id)
         out.flush()
 
@@ -226,3 +228,8 @@ def worker(
         workspace, given, until_idle=until_idle, launcher=starts, tell=print_changes, complain=complain
     )
     served.serve()
+
+
+def _room_for(run: StoredRun, resources: ResourcesConfig, given: Slots) -> str:
+    """The most there is where the run asks to be; a cluster may hold what this worker does not."""
+    return f"this worker has ({given.lacking(run)})" if resources.backend == "local" else "any node of its cluster has"
