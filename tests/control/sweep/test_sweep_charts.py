@@ -40,7 +40,7 @@ def test_the_log_axes_of_a_scatter_have_plain_numbers_below_them(tmp_path: Path)
     _, scatter = draw(SweepSummary(sweep, cfg, trials, []), tmp_path)
     labels = texts(scatter)
     assert {"1e-5", "1e-4", "1e-3", "0.01", "0.1", "0.2", "0.3", "0.4", "20", "100", "500"} <= set(labels)
-    assert "toy: 2 trials (x: given up early)" in labels
+    assert "toy: 2 trials (x: pruned)" in labels
     assert not [label for label in labels if "$" in label or "{" in label]
 
 

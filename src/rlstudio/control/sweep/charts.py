@@ -135,7 +135,7 @@ def _labels(dimension: Dimension) -> list[tuple[float, str]]:
 
 def _title(summary: SweepSummary, trials: list[Trial], pruned: str) -> str:
     """`pruned` is how trials that were given up are drawn."""
-    key = f" ({pruned}: given up early)" if any(trial.state == TrialState.PRUNED for trial in trials) else ""
+    key = f" ({pruned}: pruned)" if any(trial.state == TrialState.PRUNED for trial in trials) else ""
     return f"{summary.sweep.name}: {len(trials)} trial{'s' * (len(trials) != 1)}{key}"
 
 
