@@ -79,14 +79,28 @@ def test_a_misspelt_metric_is_refused_before_there_is_a_run(misspelt, meant):
     asked = rf"no metric '{misspelt}'; did you mean {meant}\?"
     with pytest.raises(ConfigError, match=rf"gates.plateau.metric: {asked}"):
         tiny(**sections, gates={"plateau": {"metric": misspelt, "epochs": 100}})
-    with pytest.raises(ConfigError, match=rf"guardrails.limits: {asked}"):
-        tiny(**sections, guardrails={"limits": {misspelt: 1.0}})
     tiny(**sections, gates={"plateau": {"metric": meant, "epochs": 100}})
 
 
-def test_a_limit_on_an_evaluation_is_refused_before_there_is_a_run():
-    with pytest.raises(ConfigError, match=r"eval/return_mean is of evaluations, and limits are of epochs; see gates"):
-        tiny(guardrails={"limits": {"eval/return_mean": 1.0}})
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("rollout/return", "rollout/return_mean"),
+        ("return_mean", "rollout/return_mean"),  # not one of evaluations, which would be refused next
+        ("rollout/is_sucess", "rollout/is_success"),
+    ],
+)
+def test_a_misspelt_limit_is_refused_with_a_name_that_may_stand_there(misspelt, meant):
+    env = {"infos": ["is_success"]}
+    with pytest.raises(ConfigError, match=rf"guardrails.limits: no metric '{misspelt}'; did you mean {meant}\?"):
+        tiny(env=env, guardrails={"limits": {misspelt: 1.0}})
+    tiny(env=env, guardrails={"limits": {meant: 1.0}})
+
+
+@pytest.mark.parametrize("name", ["eval/return_mean", "eval/return_meen"])
+def test_a_limit_on_an_evaluation_is_refused_before_there_is_a_run(name):
+    with pytest.raises(ConfigError, match=rf"{name} is of evaluations, and limits are of epochs; see gates"):
+        tiny(guardrails={"limits": {name: 1.0}})
 
 
 def test_a_metric_of_learning_that_never_comes_is_named_at_the_first_epoch(tmp_path):

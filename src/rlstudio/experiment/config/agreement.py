@@ -64,19 +64,18 @@ def check_goal(gates: GatesConfig, evaluation: EvalConfig) -> None:
 def check_metric_names(gates: GatesConfig, guardrails: GuardrailsConfig, infos: Sequence[str]) -> None:
     """What cannot be the name of a metric is refused before there is a run. Which there are of `train/` and of parts of
     others shows the first epoch."""
+    of_evaluations = [f"eval/{each}" for each in (*METRIC_NAMES, *infos)]
+    of_epochs = [f"rollout/{each}" for each in (*ROLLOUT_NAMES, *infos)]
     if gates.plateau is not None:
-        _check_metric(("gates", "plateau", "metric"), gates.plateau.metric, infos)
+        _check_metric(("gates", "plateau", "metric"), gates.plateau.metric, [*of_evaluations, *of_epochs])
     for name in guardrails.limits:
-        _check_metric(("guardrails", "limits"), name, infos)
         if name.startswith("eval/"):
             refuse(("guardrails", "limits"), f"{name} is of evaluations, and limits are of epochs; see gates")
+        _check_metric(("guardrails", "limits"), name, of_epochs)
 
 
-def _check_metric(path: tuple[str, ...], name: str, infos: Sequence[str]) -> None:
-    known = [
-        *(f"eval/{each}" for each in (*METRIC_NAMES, *infos)),
-        *(f"rollout/{each}" for each in (*ROLLOUT_NAMES, *infos)),
-    ]
+def _check_metric(path: tuple[str, ...], name: str, known: Sequence[str]) -> None:
+    """`known`: the names in `eval/` and `rollout/` that may stand there."""
     group, *rest = name.split("/")
     if not rest or (group in ("eval", "rollout") and len(rest) == 1 and name not in known):
         turned = [each for each in known if _words(each) == _words(name)]  # eval/mean_return
