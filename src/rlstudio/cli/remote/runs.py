@@ -31,8 +31,8 @@ def ls(
     count = limit if limit is not None else (0 if json else DEFAULT_LIMIT)
     out = stdout()
     try:
-        found, total = newest(client, words, states, envs, algos, tags, count or None)
-        runs = _with_rungs(client, found)
+        listed, total = newest(client, words, states, envs, algos, tags, count or None)
+        runs = _with_rungs(client, listed)
     except NoMatch as nothing:
         runs, total = [], 0
         if not json:
