@@ -476,9 +476,9 @@ def test_two_schedulers_never_start_one_run_twice(place: Place, monkeypatch: pyt
     original: Callable[..., list[RunRow]] = place.store.runs
     at_once: list[Observed] = []
 
-    def read_by_both(**filters: object) -> list[RunRow]:
+    def read_by_both(**filters: set[str]) -> list[RunRow]:
         found = original(**filters)
-        if filters == {"states": {S.QUEUED}} and not at_once:
+        if S.QUEUED in filters.get("states", ()) and not at_once:
             at_once.append(Observed(0, 0, 0.0))
             at_once.append(second.tick())
         return found
@@ -545,7 +545,7 @@ def test_a_worker_tells_what_it_saw_and_leaves_when_idle(place: Place, monkeypat
             place.end(run_id)
 
     worker = Worker(place.scheduler, until_idle=True, tell=tell)
-    monkeypatch.setattr(worker, "_wait", lambda: None)
+    monkeypatch.setattr(worker, "_wait", lambda seconds: None)
     worker.serve()
     assert [run.id for run in seen[0].started] == [run_id]
     assert known[0] == (0.0, 0)
@@ -567,7 +567,7 @@ def test_a_worker_waits_for_a_store_that_is_away(place: Place, monkeypatch: pyte
 
     monkeypatch.setattr(place.scheduler, "tick", shaky)
     worker = Worker(place.scheduler, until_idle=True, complain=complaints.append)
-    monkeypatch.setattr(worker, "_wait", lambda: None)
+    monkeypatch.setattr(worker, "_wait", lambda seconds: None)
     worker.serve()
     assert complaints == ["the store is away"] * 2
     assert place.store.get(run_id).state == S.COMPLETED

@@ -30,7 +30,7 @@ class Away:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "_wait", lambda self: None)
+    monkeypatch.setattr(Worker, "_wait", lambda self, seconds: None)
 
 
 def test_a_store_that_is_away_is_waited_for(store: Store) -> None:

@@ -78,9 +78,10 @@ class Scheduler:
         reaped = self._reaper.look()
         held = self._shortage()
         retried, waits = self._retry(held is not None)
-        running = self.store.runs(states=OWNED)
+        unended = self.store.runs(states={RunState.QUEUED, *OWNED})
+        queued = [run for run in unended if run.state == RunState.QUEUED]
+        running = [run for run in unended if run.is_owned]
         self._keep(running)
-        queued = self.store.runs(states={RunState.QUEUED})
         started, never = self._start([] if held else queued, running)
         return Observed(
             queue_depth=len(queued) - len(started),

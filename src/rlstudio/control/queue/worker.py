@@ -20,6 +20,10 @@ from rlstudio.core.errors import StorageError
 from rlstudio.core.host.process import this_process
 
 TICK_SECONDS = 0.5
+IDLE_TICKS = 2
+"""A worker with nothing of its own to start, watch or retry looks only every so many ticks: each look is three
+transactions of the store."""
+
 BEAT_SECONDS = 5.0
 GONE_SECONDS = 60.0
 
@@ -58,6 +62,7 @@ class Worker:
     def _loop(self) -> None:
         beat_at, failed = 0.0, 0
         while not self._stop_asked:
+            ticks = 1
             try:
                 observed = self._scheduler.tick()
                 failed = 0
@@ -65,14 +70,16 @@ class Worker:
                     self._beat(observed)
                     beat_at = time.monotonic() + BEAT_SECONDS
                 self._tell(observed)
-                if self._until_idle and self._is_idle(observed) and self._leaves(observed):
-                    return
+                if self._is_idle(observed):
+                    if self._until_idle and self._leaves(observed):
+                        return
+                    ticks = IDLE_TICKS
             except StorageError as error:
                 self._complain(str(error))
                 failed += 1
                 if self._until_idle and failed * TICK_SECONDS >= GONE_SECONDS:
                     return  # no user started it, and its store does not come back: the folder was removed
-            self._wait()
+            self._wait(ticks * TICK_SECONDS)
 
     def _beat(self, observed: Observed) -> None:
         """Send a heartbeat, and delete the rows of workers that are gone, which each worker does for the others."""
@@ -86,14 +93,14 @@ class Worker:
     def _is_idle(self, observed: Observed) -> bool:
         return not (self._scheduler.processes or observed.waits or observed.queue_depth > len(observed.never))
 
-    def _wait(self) -> None:
-        """Until the next tick, or until one of our processes ends: a free slot is not left empty."""
+    def _wait(self, seconds: float) -> None:
+        """So many seconds, or until one of our processes ends: a free slot is not left empty."""
         opened = []
         for process in self._scheduler.processes.values():
             with suppress(OSError):
                 opened.append(os.pidfd_open(process.pid))
         try:
-            select.select([self._wake, *opened], [], [], TICK_SECONDS)
+            select.select([self._wake, *opened], [], [], seconds)
         finally:
             for descriptor in opened:
                 os.close(descriptor)

@@ -45,7 +45,7 @@ class StreamListener:
     @property
     def same(self) -> tuple[object, ...]:
         """Equal for those who get the same pieces."""
-        place = None if self.position is None else self.position.encode()
+        place = None if self.position is None else self.position.id
         return tuple(entry.id for entry in self.runs), self.topics, place, self.look, self.is_resumed
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 LONGEST = 16_384
@@ -28,7 +29,9 @@ class StreamPosition:
     def with_run(self, number: int, place: RunPosition) -> StreamPosition:
         return replace(self, runs=(*self.runs[:number], place, *self.runs[number + 1 :]))
 
-    def encode(self) -> str:
+    @cached_property
+    def id(self) -> str:
+        """As clients send it back. Listeners that are at the same place share one position."""
         return json.dumps([self.moment, self.runs, self.lists], separators=(",", ":"))
 
 
@@ -50,4 +53,4 @@ def encode_event(kind: str, data: bytes) -> bytes:
 
 def with_id(event: bytes, position: StreamPosition) -> bytes:
     """Each event says where its listener is with it, so that none is sent again and none is left out."""
-    return b"id: %b\n" % position.encode().encode() + event
+    return b"id: %b\n" % position.id.encode() + event

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -78,15 +79,16 @@ async def _pieces(
 ) -> AsyncIterator[bytes]:
     until = time.monotonic() + STREAM_SECONDS
     checked = time.monotonic()
-    ending = ready = asyncio.create_task(stopping.wait())
+    ending = asyncio.create_task(stopping.wait())
+    ending.add_done_callback(lambda _: listener.has_piece.set())
     service.streams += 1
     service.hub.add(listener)
     try:
         yield b": RLStudio\n\n"
         while time.monotonic() < until and not stopping.is_set() and not listener.is_over:
-            ready = asyncio.create_task(listener.has_piece.wait())
-            await asyncio.wait({ready, ending}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
+            with suppress(TimeoutError):  # a task for each wait would cost more than what is sent
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await listener.has_piece.wait()
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
                 if not caller.still_counts():
@@ -97,5 +99,4 @@ async def _pieces(
     finally:
         service.streams -= 1
         service.hub.remove(listener)
-        ready.cancel()  # it still waits where a client went away
         ending.cancel()
