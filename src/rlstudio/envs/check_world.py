@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlstudio.core.contracts import World
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Spaces
@@ -197,11 +198,11 @@ def spaces_by_entry(world: AnyWorld) -> dict[str, Leaf]:
     return dict(space.items()) if isinstance(space, Dict) else {"": space}
 
 
-def by_entry(observed: Any) -> dict[str, Any]:
+def by_entry(observed: object) -> dict[str, Any]:
     return observed if isinstance(observed, dict) else {"": observed}
 
 
-def observed_entries(world: AnyWorld, states: Any) -> dict[str, Any]:
+def observed_entries(world: AnyWorld, states: np.ndarray) -> dict[str, Any]:
     """What the world shows of these states, by entry; a plain observation is the entry ""."""
     entries = by_entry(world.observe(states, world.params, NUMPY))
     expected = spaces_by_entry(world).keys()
@@ -230,7 +231,7 @@ def _same_shape(what: str, rows: np.ndarray, shape: tuple[int, ...]) -> None:
     _require(np.shape(rows) == shape, f"{what} of shape {np.shape(rows)} instead of {shape} {lead}")
 
 
-def _same_numbers(what: str, one: Any, other: Any, tolerance: float | None = None) -> None:
+def _same_numbers(what: str, one: ArrayLike, other: ArrayLike, tolerance: float | None = None) -> None:
     close = CLOSE if tolerance is None else {"rtol": tolerance, "atol": tolerance}
     equal = np.shape(one) == np.shape(other) and np.allclose(one, other, **close, equal_nan=True)
     _require(equal, what)

@@ -84,7 +84,7 @@ class Watched(VectorWrapper):
                     self._note("reset", "reset(options={'reset_mask': ...}) changed copies that the mask leaves out")
         return observations, infos
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: object) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         result = self.env.step(actions)
         self._steps += 1
         self._observations = [array.copy() for array in _arrays(result[0])]
@@ -92,7 +92,9 @@ class Watched(VectorWrapper):
             self._look(*result)
         return result
 
-    def _look(self, observations: Any, rewards: Any, terminated: Any, truncated: Any, infos: Mapping[str, Any]) -> None:
+    def _look(
+        self, observations: object, rewards: object, terminated: object, truncated: object, infos: Mapping[str, Any]
+    ) -> None:
         ended = to_numpy(terminated, "terminated") | to_numpy(truncated, "truncated")
         self._note_keys(infos, len(ended))
         if self._mode is AutoresetMode.NEXT_STEP and self._ended is not None:
@@ -104,7 +106,7 @@ class Watched(VectorWrapper):
             self._look_at_final(infos[FINAL_OBS], observations, ended)
         self._ended = ended
 
-    def _look_at_final(self, final: Any, observations: Any, ended: np.ndarray) -> None:
+    def _look_at_final(self, final: Any, observations: object, ended: np.ndarray) -> None:
         is_object = isinstance(final, np.ndarray) and final.dtype == object
         env = int(ended.argmax())
         last = _arrays(final[env]) if is_object else [array[env] for array in _arrays(final)]
@@ -204,12 +206,12 @@ def _all_equal(left: Array, right: Array) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(leaves(left), leaves(right), strict=True))
 
 
-def _arrays(observations: Any) -> list[np.ndarray]:
+def _arrays(observations: object) -> list[np.ndarray]:
     values = observations.values() if isinstance(observations, Mapping) else [observations]
     return [to_numpy(value, "observation") for value in values]
 
 
-def _is_column(value: Any, count: int) -> bool:
+def _is_column(value: object, count: int) -> bool:
     array = np.asarray(value, object) if isinstance(value, list | tuple) else value
     shape = getattr(array, "shape", None)
     return shape is not None and tuple(shape) == (count,) and is_number(np.asarray(to_numpy(array, "info")[0]))
