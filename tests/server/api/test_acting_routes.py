@@ -228,7 +228,7 @@ def test_the_queue_takes_the_order_that_is_asked_for(api, store):
     ids = [store.create(request(name="ordered")).id for _ in range(3)]
     wanted = [ids[2], ids[0], ids[1]]
     for _ in range(2):
-        before = {row["id"] for row in api.get("/queue").json["queued"]}  # others may come meanwhile
+        before = {row["id"] for row in api.get("/queue")["queued"]}  # others may come meanwhile
         rows = api.post("/queue/order", {"ids": wanted}).json["queued"]
         assert [row["id"] for row in rows if row["id"] in before][:3] == wanted
         assert [row["position"] for row in rows] == list(range(1, len(rows) + 1))
