@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from playwright.sync_api import BrowserContext, Page, expect
 
+from rlstudio.server.api.routes.measured import MOST_NAMES
 from support.page_server import PageServer
 
 
@@ -167,6 +168,32 @@ def test_whole_groups_are_compared_by_name_and_too_many_runs_not_at_all(page: Pa
     selected.get_by_role("button", name="Compare").click()
     expect(page.get_by_text("are too many to compare at once")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+
+
+def test_an_address_holds_as_many_names_as_the_server_takes(page: Page, made_up: PageServer) -> None:
+    """Short names reach the limit of names before that of bytes."""
+    before = made_up.runs
+    numbers = range(MOST_NAMES + 1)
+    few = [made_up.newest | {"id": f"20260101-{n}-a-{n:04x}", "handle": f"{n:04x}", "name": f"a{n}"} for n in numbers]
+    made_up.runs = {run["id"]: run for run in few}
+    try:
+        page.goto(made_up.url)
+        expect(page.locator(".grid-foot")).to_have_text(f"{len(few)} runs")
+        page.get_by_role("checkbox", name="Select all runs").click()
+        bar = page.get_by_role("toolbar", name="Selected runs")
+        bar.get_by_role("button", name="CSV").click()
+        expect(page.get_by_text(f"{len(few)} runs are too many for one file")).to_be_visible()
+        bar.get_by_role("button", name="Compare").click()
+        expect(page.get_by_text(f"{len(few)} runs are too many to compare at once")).to_be_visible()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+        page.get_by_role("checkbox", name="Select row 1", exact=True).click(timeout=20_000)
+        with page.expect_download() as file:
+            bar.get_by_role("button", name="CSV").click()
+        assert file.value.suggested_filename == f"metrics-of-{MOST_NAMES}-runs.csv"
+        page.keyboard.press("c")
+        expect(page).to_have_url(re.compile("#/compare"))
+    finally:
+        made_up.runs = before
 
 
 def test_ages_grow_while_the_page_is_open(page: Page, made_up: PageServer) -> None:

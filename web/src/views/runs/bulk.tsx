@@ -102,18 +102,22 @@ export async function noteRuns(runs: readonly Run[]): Promise<void> {
   await forEach(runs, async (run) => void (await putAnswer(act<Run>("PATCH", `/runs/${run.id}`, { note }, run.etag))), "Noted on");
 }
 
-/** A server takes addresses of 8,192 bytes, and the ids of the runs stand in them. */
+/** A server takes addresses of 8,192 bytes, and at most 200 names in one of them (`MOST_NAMES` there). */
 const LONGEST_ADDRESS = 8_000;
+const MOST_NAMES = 200;
+
+const fitsAddress = (names: readonly string[]): boolean => names.length <= MOST_NAMES && encodeURIComponent(names.join(",")).length <= LONGEST_ADDRESS;
 
 /** One file, whose rows say of which run they are where there are several. */
 export function downloadCsv(runs: readonly Run[]): void {
   const [only] = runs;
-  const link = document.createElement("a");
-  link.href = `${API}${only && runs.length === 1 ? `/runs/${only.id}/metrics.csv` : `/metrics.csv${query({ runs: runs.map((run) => run.id).join(",") })}`}`;
-  if (link.href.length > LONGEST_ADDRESS) {
+  const ids = runs.map((run) => run.id);
+  if (!fitsAddress(ids)) {
     toast(`${several(runs)} are too many for one file here. \`rlctl metrics\` writes any number of runs.`, "bad");
     return;
   }
+  const link = document.createElement("a");
+  link.href = `${API}${only && runs.length === 1 ? `/runs/${only.id}/metrics.csv` : `/metrics.csv${query({ runs: ids.join(",") })}`}`;
   link.download = only && runs.length === 1 ? `${only.name}-${only.handle}.csv` : `metrics-of-${runs.length}-runs.csv`;
   link.click();
 }
@@ -123,9 +127,9 @@ export function compareRuns(runs: readonly Run[]): void {
   const sizes = new Map(tally(allRuns.peek(), (run) => [run.name]));
   const chosen = new Map(tally(runs, (run) => [run.name]));
   const isWhole = (name: string): boolean => chosen.get(name) === sizes.get(name) && !name.includes(",");
-  const refs = [...new Set(runs.map((run) => (isWhole(run.name) ? run.name : run.id)))].join(",");
-  if (encodeURIComponent(refs).length > LONGEST_ADDRESS) toast(`${several(runs)} are too many to compare at once: select fewer, or whole groups.`, "bad");
-  else go(href(["compare"], { runs: refs }));
+  const refs = [...new Set(runs.map((run) => (isWhole(run.name) ? run.name : run.id)))];
+  if (fitsAddress(refs)) go(href(["compare"], { runs: refs.join(",") }));
+  else toast(`${several(runs)} are too many to compare at once: select fewer, or whole groups.`, "bad");
 }
 
 export function Bulk({ runs, knownTags, onClear }: BulkProps) {
