@@ -207,6 +207,17 @@ def test_b1_python_asks_for_the_import_too(elsewhere: str) -> None:
     assert load_agent(f"runs/{elsewhere}").act([0.0] * 4) in (0, 1)
 
 
+def test_b1_a_fork_in_python_imports_what_it_is_given(
+    elsewhere: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlstudio.control.queue.service.ensure_worker", lambda workspace: None)
+    with pytest.raises(UserError, match=f"wants to import {MODULE}"):
+        orchestrator.fork(elsewhere, "train.epochs=6")
+    child = orchestrator.fork(elsewhere, "train.epochs=6", imports=[f"{MODULE}.py"])
+    consent = Workspace(Path("runs")).records.consent(child.id)
+    assert consent.modules == (str(place / f"{MODULE}.py"),)
+
+
 def test_b1_a_store_of_before_knows_what_its_own_runs_were_launched_with(
     rlctl: Rlctl, elsewhere: str, place: Path
 ) -> None:

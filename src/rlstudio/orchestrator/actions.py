@@ -89,19 +89,22 @@ def fork(
     runs_dir: str | Path | None = None,
 ) -> Run:
     """A child in the queue: of a run, from one of its checkpoints (`at`), or of a bundle or `MODEL:production`, from
-    its weights and normalizers. `imports`: modules that the environment of a bundle needs and that may be imported."""
+    its weights and normalizers. `imports`: modules that its environment needs, by name or by file; they are imported
+    first. A run that was launched here with modules needs none of them named again."""
     from rlstudio.control.queue.service import ensure_worker
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.control.registry.records import is_reference
     from rlstudio.control.runs.fork_bundle import fork_bundle_later
+    from rlstudio.experiment.config.imports import import_modules
 
     workspace = _workspace(runs_dir)
+    modules = import_modules(imports, runs_dir=workspace.runs_dir)
     bundle = named_bundle(str(what), workspace.runs_dir)
     if bundle is None:
         return get(str(what), runs_dir=runs_dir).fork(*overrides, at=at, seed=seed, name=name, notify=notify)
     version = str(what) if is_reference(str(what)) else None
     changes = [*overrides, *named_settings(seed, name)]
-    child = fork_bundle_later(workspace, bundle, changes, imports=imports, version=version, notify=notify)
+    child = fork_bundle_later(workspace, bundle, changes, imports=modules, version=version, notify=notify)
     ensure_worker(workspace)
     return Run(workspace, child.id)
 
