@@ -313,4 +313,8 @@ def test_three_agents_are_trained_by_defaults(rlctl: Rlctl, place: Path) -> None
         assert f"steps_per_epoch: {steps}" in shown.out
     chosen = rlctl(*words[:-1], "train.steps_per_epoch=1000")
     assert chosen.code == 2
-    assert "train.steps_per_epoch: 1000 is not a multiple of 24 (8 environments of 3 agents); 1008 is" in chosen.err
+    refusal = "train.steps_per_epoch: 1000 is not a multiple of 24 (8 environments of 3 agents); 1008 is"
+    assert refusal in chosen.err
+    steps_of_file = "env: {id: trio.py:Trio}\npolicy: {algo: ppo}\ntrain: {steps_per_epoch: 1000}\n"
+    (place / "defaults").write_text(steps_of_file)  # what a file says is never rounded, whatever the file is called
+    assert refusal in rlctl("launch", "-f", "defaults", "--dry-run").err

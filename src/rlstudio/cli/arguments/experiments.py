@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from rlstudio.core.parsing.yaml_file import Document
     from rlstudio.experiment.config.experiment import ExperimentConfig
 
-DEFAULTS = "defaults"
-"""The source of a document that is no file."""
-
 
 @dataclass(frozen=True)
 class ExperimentRequest:
@@ -51,10 +48,10 @@ def choose(request: ExperimentRequest) -> Chosen:
     from rlstudio.experiment.config.experiment import experiment_from
 
     _refuse_mistaken_files(request)
-    document, origin = _document(request)
+    document, origin, is_file = _document(request)
     overrides = request.all_overrides()
     first = experiment_from(document, overrides=overrides, imports=request.imports)
-    if document.source == DEFAULTS:
+    if not is_file:
         overrides = _steps_of_all_agents(first, overrides)
         first = experiment_from(document, overrides=overrides, imports=request.imports)
     experiments = [first]
@@ -64,7 +61,8 @@ def choose(request: ExperimentRequest) -> Chosen:
     return Chosen(experiments, origin)
 
 
-def _document(request: ExperimentRequest) -> tuple[Document, str]:
+def _document(request: ExperimentRequest) -> tuple[Document, str, bool]:
+    """The document, where it comes from in words, and whether that is a file."""
     from rlstudio.core.parsing.yaml_file import Document, read_file
     from rlstudio.experiment.config.presets import FOLDER, find_preset
 
@@ -74,7 +72,7 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
                 "-f together with --algo or --env: give the file, and change it with policy.algo=... env.id=..."
             )
         path = _located(request.file)
-        return read_file(path), _display_path(path, FOLDER)
+        return read_file(path), _display_path(path, FOLDER), True
     if request.algo is None:
         raise UserError("nothing to launch; give a file with -f FILE, or --algo ALGO --env ENV")
     from rlstudio.core.catalog import ALGOS
@@ -85,9 +83,10 @@ def _document(request: ExperimentRequest) -> tuple[Document, str]:
         raise UserError(f"--algo {request.algo} needs an environment; give --env ENV (`rlctl envs` lists them)")
     preset = find_preset(request.algo, env_id)
     if preset is not None:
-        return read_file(preset), f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
+        origin = f"{_display_path(preset, FOLDER)}, the preset for {request.algo} on {env_id}"
+        return read_file(preset), origin, True
     origin = f"defaults of {request.algo}; there is no preset for {env_id}"
-    return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, DEFAULTS), origin
+    return Document({"env": {"id": env_id}, "policy": {"algo": request.algo}}, "defaults"), origin, False
 
 
 def _steps_of_all_agents(cfg: ExperimentConfig, overrides: list[str]) -> list[str]:
