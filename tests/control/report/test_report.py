@@ -263,6 +263,20 @@ def test_ticks_of_one_axis_have_one_unit() -> None:
     assert list(labels([-0.5, 0.0, 250.0]).values()) == ["-0.5", "0", "250"]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "first", "last"),
+    [
+        (100_000, 100_010, "100k", "100.01k"),
+        (1_000_000, 1_000_004, "1M", "1.000004M"),
+        (0.123456, 0.123466, "0.123456", "0.123466"),
+    ],
+)
+def test_ticks_of_a_narrow_range_differ(low: float, high: float, first: str, last: str) -> None:
+    names = list(labels(round_ticks(low, high, 5)).values())
+    assert len(set(names)) == len(names) > 3
+    assert (names[0], names[-1]) == (first, last)
+
+
 def test_names_and_ids_are_not_broken_and_sentences_are() -> None:
     text = table(["run", "why", "steps"], [["20261119-130323-ppo", "it was stopped", "3"], ["x" * 300, "-", "4"]], (2,))
     assert '<td class="whole">20261119-130323-ppo</td><td>it was stopped</td><td class="n">3</td>' in text

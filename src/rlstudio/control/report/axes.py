@@ -92,9 +92,11 @@ def round_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def labels(ticks: list[float]) -> dict[float, str]:
-    """Of one axis: all in the unit of the largest."""
+    """Of one axis: all in the unit of the largest, with as many digits as keep neighbours apart."""
     unit, name = _unit_of(max(map(abs, ticks), default=0.0))
-    return {tick: f"{tick / unit:.4g}{name}" if tick else "0" for tick in ticks}
+    scaled = [tick / unit for tick in ticks]
+    digits = next((count for count in range(4, 12) if len({f"{x:.{count}g}" for x in scaled}) == len(scaled)), 12)
+    return {tick: f"{x:.{digits}g}{name}" if tick else "0" for tick, x in zip(ticks, scaled, strict=True)}
 
 
 def short(value: float) -> str:
