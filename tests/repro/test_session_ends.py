@@ -94,7 +94,12 @@ def test_a_run_killed_before_its_first_checkpoint_counts_from_zero_again(tmp_pat
         status = session.status
         assert (status.env_steps, status.gradient_steps, status.epoch) == (0, 0, 0)
         assert (status.eval_return, status.train_return) == (None, None)
-        assert "goes on     from the beginning: it has no checkpoint yet" in header(session, "resumed")
+        assert "goes on     from the beginning: it has no checkpoint yet" in header(session, "a file")
+
+
+def test_a_new_run_from_a_file_called_resumed_does_not_go_on(tmp_path):
+    with start(config("ppo", "native"), tmp_path) as session:
+        assert not [line for line in header(session, "resumed.yaml") if line.startswith("goes on")]
 
 
 @pytest.mark.real_process

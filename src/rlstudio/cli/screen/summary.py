@@ -36,7 +36,7 @@ def header(session: Session, origin: str) -> list[str]:
         lines.append(f"workers     {workers}")
     if session.status.env_steps:
         lines.append(f"goes on     from {session.status.env_steps:,} steps, epoch {session.status.epoch}")
-    elif origin.startswith("resumed"):
+    elif session.folder.sessions() > 1:
         lines.append("goes on     from the beginning: it has no checkpoint yet")
     if not session.status.exact:
         lines.append(f"exact       no: {session.status.exact_reason}")

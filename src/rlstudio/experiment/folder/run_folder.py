@@ -173,6 +173,10 @@ class RunFolder:
         """What the last session seeded, and fingerprints of the generators; empty before there was one."""
         return self._last(SEEDED)
 
+    def sessions(self) -> int:
+        """How many sessions have opened the run, the present one included."""
+        return sum(event.get("kind") == SEEDED for event in self.events())
+
     def rollout_workers(self) -> dict[str, object]:
         """How many workers the last session had, on which backend and why; empty without workers."""
         return self._last(ROLLOUT_WORKERS)
