@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,8 +20,9 @@ from rlstudio.server.api.live.position import StreamPosition, decode
 from rlstudio.server.api.live.store_watch import StoreWatch
 from rlstudio.server.api.routers import routers
 from rlstudio.server.api.routes import stream
-from rlstudio.server.http.access import Access
+from rlstudio.server.http.access import COOKIE, Access
 from rlstudio.server.http.roles import Role
+from rlstudio.server.http.sessions import SESSION_SECONDS, BrowserSessions
 from rlstudio.server.http.tokens import Tokens
 from support.api_world import api_over
 from support.control_world import S, request
@@ -257,23 +259,56 @@ def test_the_stream_ends_when_the_server_ends(api, run):
         assert api.ask("GET", f"/stream?{query}").status in (404, 422)
 
 
-def test_the_stream_of_a_token_ends_soon_after_that_is_revoked(api, run, tmp_path, monkeypatch):
-    """It went on for as long as a stream lasts: ten minutes."""
+@pytest.fixture
+def open_stream(api, run, monkeypatch):
+    """Opens a stream that often looks whether its caller still counts; returns the thread that reads it."""
     monkeypatch.setattr(stream, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(stream, "CHECK_SECONDS", 0.0)
+
+    def open_stream(access, token=None, headers=()):
+        app = made(*routers(), access=access)
+        app.state.service = api.service
+        target = f"/api/v1/stream?runs={run.id}&topics=metrics"
+        thread = threading.Thread(target=ask, args=(app, "GET", target, token), kwargs={"headers": headers})
+        thread.start()
+        until = time.monotonic() + PATIENCE
+        while not api.service.streams and time.monotonic() < until:
+            time.sleep(0.01)
+        thread.join(0.5)  # many looks
+        assert thread.is_alive()
+        assert api.service.streams == 1
+        return thread
+
+    return open_stream
+
+
+def test_the_stream_of_a_token_ends_soon_after_that_is_revoked(api, open_stream, tmp_path):
+    """It went on for as long as a stream lasts: ten minutes."""
     tokens = Tokens(tmp_path)
     _, secret = tokens.add("laptop", Role.READ)
-    app = made(*routers(), access=Access(tokens))
-    app.state.service = api.service
-    thread = threading.Thread(target=ask, args=(app, "GET", f"/api/v1/stream?runs={run.id}&topics=metrics", secret))
-    thread.start()
-    until = time.monotonic() + PATIENCE
-    while not api.service.streams and time.monotonic() < until:
-        time.sleep(0.01)
-    thread.join(0.5)  # many looks at its token
-    assert thread.is_alive()
-    assert api.service.streams == 1
+    thread = open_stream(Access(tokens), secret)
     tokens.revoke("laptop")
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert api.service.streams == 0
+
+
+@pytest.mark.parametrize("end", ["unused", "signed out", "revoked"])
+def test_a_stream_ends_with_its_session_and_does_not_keep_it_alive(api, open_stream, tmp_path, end):
+    """Each look at the session counted as a request, so a page that nobody looked at stayed signed in for ever."""
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    tokens = Tokens(tmp_path, lambda: clock.now)
+    _, secret = tokens.add("laptop", Role.READ)
+    access = Access(tokens, sessions=BrowserSessions(clock=lambda: clock.now), clock=lambda: clock.now)
+    cookie = f"{COOKIE}={access.begin_session(secret)}"
+    clock.now += SESSION_SECONDS - 1
+    thread = open_stream(access, headers=[("cookie", cookie)])
+    if end == "unused":
+        clock.now += 2
+    elif end == "signed out":
+        access.end_session(cookie)
+    else:
+        tokens.revoke("laptop")
     thread.join(PATIENCE)
     assert not thread.is_alive()
     assert api.service.streams == 0

@@ -53,13 +53,14 @@ class Access:
         self._one_time[digest(secret)] = self._clock() + ONE_TIME_SECONDS
         return secret
 
-    def caller(self, authorization: str | None, cookies: str | None) -> Caller | None:
+    def caller(self, authorization: str | None, cookies: str | None, *, is_use: bool = True) -> Caller | None:
+        """Who sends these headers. `is_use`: this keeps a session alive."""
         if self.is_open:
             return Caller("anyone", Role.ACT)
         if authorization is not None:
             scheme, _, secret = authorization.partition(" ")
             return self._bearer(secret.strip()) if scheme.lower() == "bearer" else None
-        return self._by_session(cookies) if cookies is not None else None
+        return self._by_session(cookies, is_use) if cookies is not None else None
 
     def begin_once(self, secret: str) -> str | None:
         """The value of a cookie, for a one-time token; None where it is none. No other token counts in an address:
@@ -95,11 +96,12 @@ class Access:
         token = self._tokens.find(secret) if self._tokens is not None else None
         return None if token is None else Caller(token.name, token.role)
 
-    def _by_session(self, cookies: str | None) -> Caller | None:
-        return next(filter(None, map(self._of_session, self.cookie_values(cookies))), None)
+    def _by_session(self, cookies: str, is_use: bool) -> Caller | None:
+        callers = (self._of_session(value, is_use) for value in self.cookie_values(cookies))
+        return next(filter(None, callers), None)
 
-    def _of_session(self, value: str) -> Caller | None:
-        session = self.sessions.find(value)
+    def _of_session(self, value: str, is_use: bool) -> Caller | None:
+        session = self.sessions.find(value, is_use=is_use)
         if session is None:
             return None
         if session.token is not None and (self._tokens is None or not self._tokens.is_active(session.token)):

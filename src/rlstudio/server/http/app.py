@@ -76,7 +76,8 @@ def create_app(
     if openapi_path is not None:
         app.include_router(_openapi_route(app, openapi_path))
     app.state.stopping = asyncio.Event()
-    public = {(method, path) for path, method, decision in decisions(app) if isinstance(decision, Public)}
+    decided = {(method, path): decision for path, method, decision in decisions(app)}
+    public = {route for route, decision in decided.items() if isinstance(decision, Public)}
     describe_guard(app, public)
     if state_dir is not None:
         app.add_middleware(ChangeRecorder, audit=AuditLog(state_dir), replies=Replies(state_dir))
@@ -85,6 +86,7 @@ def create_app(
         access=access,
         hosts=hosts,
         public=public,
+        watching={route for route, decision in decided.items() if not decision.is_use},
         limits=limits or Limits(),
         complain=complain,
         observe=observe,

@@ -5,6 +5,9 @@ Every route states its decision as a dependency; `create_app` refuses a route wi
     @router.get("/runs")
     def list_runs(caller: Reader, ...): ...            # any token
 
+    @router.get("/stream")
+    async def stream(caller: Watcher, ...): ...        # any token; does not keep a session alive
+
     @router.post("/runs/{run_id}/stop")
     def stop_run(caller: Actor, run_id: str): ...      # a token with the role `act`
 
@@ -50,10 +53,11 @@ class Caller:
 
 
 class Authenticated:
-    """The dependency of a route that only callers with this role may use."""
+    """The dependency of a route that only callers with this role may use. `is_use`: a request keeps a session alive."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, *, is_use: bool = True) -> None:
         self.role = role
+        self.is_use = is_use
 
     async def __call__(self, request: Request) -> Caller:  # one that is no coroutine would run in a thread
         caller: Caller | None = getattr(request.state, "caller", None)
@@ -69,6 +73,8 @@ class Authenticated:
 class Public:
     """The dependency of a route that answers without a token."""
 
+    is_use = False
+
     async def __call__(self) -> None:
         pass
 
@@ -80,6 +86,7 @@ def authenticated(role: Role) -> Authenticated:
 _DECISIONS = {role: Authenticated(role) for role in Role}
 
 Reader = Annotated[Caller, Depends(_DECISIONS[Role.READ])]
+Watcher = Annotated[Caller, Depends(Authenticated(Role.READ, is_use=False))]
 Actor = Annotated[Caller, Depends(_DECISIONS[Role.ACT])]
 PUBLIC = Depends(Public())
 

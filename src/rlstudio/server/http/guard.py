@@ -78,6 +78,7 @@ class Guard:
         access: Access,
         hosts: Collection[str],
         public: Collection[tuple[str, str]],
+        watching: Collection[tuple[str, str]],
         limits: Limits,
         complain: Callable[[str], None],
         observe: Callable[[str, int], None],
@@ -86,6 +87,7 @@ class Guard:
         self._complain, self._observe = complain, observe
         self._hosts = frozenset(name.lower() for name in hosts)
         self._public = frozenset(public)
+        self._watching = frozenset(watching)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -170,10 +172,11 @@ class Guard:
             raise RequestRefused(HTTPStatus.FORBIDDEN, "Origin: another site may not call this server", closes=True)
 
     def _check_caller(self, scope: Scope, heads: Heads) -> Caller | None:
-        if (scope["method"], scope["path"]) in self._public:
+        asked = scope["method"], scope["path"]
+        if asked in self._public:
             return None
         credentials = heads.one("Authorization"), heads.one("Cookie")
-        caller = self._access.caller(*credentials)
+        caller = self._access.caller(*credentials, is_use=asked not in self._watching)
         if caller is None:
             raise RequestRefused(HTTPStatus.UNAUTHORIZED, "Authorization: expected `Bearer TOKEN`", closes=True)
         connection: Connection | None = scope.get("state", {}).get("connection")
@@ -187,7 +190,7 @@ class Guard:
                 f"token {caller.name}: has the role read, {scope['method']} needs act",
                 closes=True,
             )
-        return replace(caller, still_counts=lambda: self._access.caller(*credentials) is not None)
+        return replace(caller, still_counts=lambda: self._access.caller(*credentials, is_use=False) is not None)
 
     def _leave_own_cookies(self, scope: Scope, heads: Heads) -> None:
         """What is below parses cookies of every request, and over 16 kB of backslashes for a second (CVE-2024-7592)."""

@@ -21,7 +21,7 @@ from rlstudio.storage.folder import Folder, ensure_directory
 
 SESSIONS = "sessions"
 SESSION_SECONDS = 12 * 3600.0
-"""From its last request on."""
+"""From its last request on; streams are none, since a page that nobody looks at keeps them open."""
 
 MOST_SESSIONS = 256
 
@@ -57,7 +57,8 @@ class BrowserSessions:
         self._prune()
         return value
 
-    def find(self, value: str) -> BrowserSession | None:
+    def find(self, value: str, *, is_use: bool = True) -> BrowserSession | None:
+        """The session of a cookie, unless it is over. `is_use`: its twelve hours begin anew."""
         key = digest(value)
         session = self._known.get(key) or self._read(key)
         if session is None:
@@ -65,7 +66,8 @@ class BrowserSessions:
         if self._clock() - session.used > SESSION_SECONDS:
             self.end(value)
             return None
-        session.used = self._clock()
+        if is_use:
+            session.used = self._clock()
         return session
 
     def end(self, value: str) -> None:

@@ -16,12 +16,12 @@ from rlstudio.server.api.live.hub import OF_RUNS, TOPICS, StreamListener
 from rlstudio.server.api.live.position import LONGEST, decode
 from rlstudio.server.api.routes.runs import named_run
 from rlstudio.server.api.service import Served
-from rlstudio.server.http.callers import Caller, Reader
+from rlstudio.server.http.callers import Caller, Watcher
 from rlstudio.server.http.problems import RequestRefused
 
 QUIET_SECONDS = 10.0
 CHECK_SECONDS = 5.0
-"""After so long, before the next piece, a stream looks whether its token still counts."""
+"""After so long, before the next piece, a stream looks whether its token or session still counts."""
 
 STREAM_SECONDS = 600.0
 """Then the stream ends, and a browser begins it anew where it was."""
@@ -38,7 +38,7 @@ router = APIRouter(tags=["live"])
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events."}},
 )
 async def stream(
-    caller: Reader,
+    caller: Watcher,
     service: Served,
     request: Request,
     runs: Annotated[str, Query(max_length=10_000, description="Runs, separated by commas.")] = "",
