@@ -55,6 +55,7 @@ MISTAKES = {
     "launch -f tiny.yaml runtime.device=cuda:999": "not available on this machine",
     "launch -f tiny.yaml runtime.device=cuda:999 --dry-run": "not available on this machine",
     "launch -f tiny.yaml --runs-dir tiny.yaml": "tiny.yaml",
+    "launch -f tiny.yaml --runs-dir s3://bucket/runs --dry-run": "mount a shared folder",
     "launch -f tiny.yaml --runs-dir tiny.yaml/below": "tiny.yaml",
     "launch -f twice.yaml": "twice.yaml",
     "show": "no run is named; give RUN",

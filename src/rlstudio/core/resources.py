@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from rlstudio.core.config import Config, refuse
 
-SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.,+-]{1,64}$")]
+SHORTEST_JOB = 300
+"""Seconds. A job that ends within the two minutes that are kept for saving would be put back again and again."""
+
+
+def _slurm_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.,+-]{1,64}", value):
+        raise ValueError(f"expected a name of 1 to 64 letters, digits and `_ . , + -`, got {value!a}")
+    return value
+
+
+def _slurm_time(value: str) -> str:
+    if not re.fullmatch(r"([0-9]{1,4}-)?[0-9]{1,4}(:[0-9]{2}){0,2}", value):
+        raise ValueError(f"expected minutes, HH:MM:SS or DAYS-HH:MM:SS, as in 1-12:00:00, got {value!a}")
+    days, dash, clock = value.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    units = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+    seconds = 86_400 * int(days or 0) + sum(part * unit for part, unit in zip(parts, units, strict=False))
+    if 0 < seconds < SHORTEST_JOB:
+        wanted = f"give it {SHORTEST_JOB // 60} minutes or more"
+        raise ValueError(f"{value} is too short, because the run saves two minutes before the end of its job; {wanted}")
+    return value
+
+
+def _minutes(value: object) -> object:
+    """YAML reads `time_limit: 30` as a number; for Slurm it is 30 minutes."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+SlurmName = Annotated[str, AfterValidator(_slurm_name)]
+SlurmTime = Annotated[str, AfterValidator(_slurm_time), BeforeValidator(_minutes)]
 
 
 class ResourcesConfig(Config):
@@ -26,8 +65,8 @@ class ResourcesConfig(Config):
     account: SlurmName | None = None
     """Whom Slurm charges; null: its default."""
 
-    time_limit: Annotated[str, Field(pattern=r"^([0-9]{1,4}-)?[0-9]{1,4}(:[0-9]{2}){0,2}$")] | None = None
-    """Of one Slurm job, as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null: Slurm's."""
+    time_limit: SlurmTime | None = None
+    """Of one Slurm job, in minutes or as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null: Slurm's."""
 
     cpus: PositiveInt = Field(1, le=4096)
     """Processor cores the run asks a scheduler for."""

@@ -211,13 +211,22 @@ def test_slurm_needs_its_commands_and_a_server(tmp_path: Path, monkeypatch: pyte
     [
         ({"partition": "long"}, r"resources\.partition: is for backend: slurm, and the backend is local"),
         ({"backend": "slurm", "partition": "a\n#SBATCH --wrap=x"}, r"resources\.partition: "),
-        ({"backend": "slurm", "time_limit": "soon"}, r"resources\.time_limit: "),
+        ({"backend": "slurm", "time_limit": "soon"}, r"resources\.time_limit: expected minutes, HH:MM:SS or DAYS-HH"),
+        ({"backend": "slurm", "time_limit": "2:59"}, r"resources\.time_limit: 2:59 is too short, .* 5 minutes or more"),
+        ({"backend": "slurm", "account": "a b"}, r"resources\.account: expected a name of 1 to 64 letters"),
         ({"backend": "slurm", "gpus": 0.5}, r"resources\.gpus: 0\.5 of a GPU can be had with backend: ray alone"),
     ],
 )
 def test_settings_of_slurm_are_checked(section: dict[str, object], line: str) -> None:
     with pytest.raises(ConfigError, match=line):
         tiny(resources=section)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(30, "30"), (0, "0"), ("5:00", "5:00"), ("1-12", "1-12"), ("1-12:00:00", "1-12:00:00")]
+)
+def test_a_time_limit_may_be_a_number_of_minutes(written: object, read: str) -> None:
+    assert tiny(resources={"backend": "slurm", "time_limit": written}).resources.time_limit == read
 
 
 @pytest.mark.real_process

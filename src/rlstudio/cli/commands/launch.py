@@ -86,12 +86,12 @@ def launch(
     names, env, changed = import_typed(modules, env, overrides, runs_dir)
     chosen = choose(ExperimentRequest(file, algo, env, changed, names, name, seed, seeds))
     command = command_words(notify)
-    if dry_run:
-        _dry_run(chosen, json)
-        return 0
     from rlstudio.control.workspace import Workspace
 
     workspace = Workspace(runs_dir)
+    if dry_run:
+        _dry_run(chosen, json)
+        return 0
     # Runs of a cluster are started by a worker, wherever they are launched.
     if detach or key is not None or chosen.experiments[0].resources.backend != "local":
         return _enqueue(workspace, chosen.experiments, key, OutputStyle(quiet, json), command)
