@@ -20,7 +20,7 @@ from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage import lineage as module
 from rlstudio.experiment.lineage.git import changed_since, commit_of
 from rlstudio.experiment.lineage.lineage import EVENT, installed_versions, lineage, lock_hash, recorded_lineage
-from rlstudio.experiment.lineage.secrets import MASK, masked
+from rlstudio.experiment.lineage.secrets import MASK, masked, masked_text
 from support.deadlines import PATIENCE
 
 KEYS = {"code", "lock_hash", "packages", "versions", "host", "platform", "hardware", "command", "directory", "user"}
@@ -350,6 +350,17 @@ def test_only_the_value_after_a_name_is_masked() -> None:
 @given(st.lists(st.text()))
 def test_masking_never_fails_and_keeps_the_count(argv: list[str]) -> None:
     assert len(masked(argv)) == len(argv)
+
+
+def test_the_folder_that_a_shell_stands_in_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variable sounds like a password, and every path below it would be cut."""
+    monkeypatch.setenv("PWD", "/home/me/work")
+    monkeypatch.setenv("OLDPWD", "/home/me")
+    monkeypatch.setenv("DB_PWD", "hunter2hunter2")
+    assert (
+        masked_text("sqlite:////home/me/work/mlflow.db?p=hunter2hunter2")
+        == f"sqlite:////home/me/work/mlflow.db?p={MASK}"
+    )
 
 
 def test_masking_a_huge_argument_ends() -> None:

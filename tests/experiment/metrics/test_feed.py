@@ -150,13 +150,16 @@ def test_secrets_stay_here(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> No
     }
     (run_dir / "config.yaml").write_text(json.dumps(config))
     folder = RunFolder(run_dir)
-    folder.event("lineage", host="here", command=["rlctl", "launch"], code={"rlstudio": {"commit": "c0ffee"}})
+    packages = {"google-auth": "2.1"}  # a distribution, and its version
+    code = {"rlstudio": {"commit": "c0ffee"}}
+    folder.event("lineage", host="here", command=["rlctl", "launch"], code=code, packages=packages)
     folder.close()
     run = describe(run_dir, tags=("paper",))
     sent = f"{run.settings()} {run.facts()} {run.texts()} {run.result()}"
     assert "geheim" not in sent
     assert "0123456789abcdef" not in sent
     assert (run.settings()["env.kwargs.size"], run.settings()["env.kwargs.api_key"]) == (3, "***")
+    assert run.lineage["packages"] == packages
     assert (run.label, run.facts()["commit.rlstudio"]) == ("tiny-seed3", "c0ffee")
 
 

@@ -24,6 +24,9 @@ _ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)["']?\s*[=:]\s*""")
 SHORTEST_SECRET = 6
 """Characters of a variable's value that is looked for in texts; a shorter one would be part of common words."""
 
+_PLACES = ("PWD", "OLDPWD")
+"""Where a shell is and was: no password, and a part of every path below."""
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ADDRESS = re.compile(r"(?<=://)[^/\s]*@")
 _KNOWN = re.compile(
@@ -61,7 +64,7 @@ def _is_secret(name: str) -> bool:
 def masked_text(text: str) -> str:
     """A message of other code without its secrets: also those that the variables of this process hold."""
     for name, value in os.environ.items():
-        if len(value) >= SHORTEST_SECRET and _is_secret(name):
+        if len(value) >= SHORTEST_SECRET and name not in _PLACES and _is_secret(name):
             text = text.replace(value, MASK)
     return _masked(text)
 

@@ -108,10 +108,17 @@ def describe(run_dir: Path, tags: Sequence[str] = ()) -> RunDescription:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         config = None
     masked = masked_settings(config if isinstance(config, dict) else {})
-    lineage = masked_settings(recorded_lineage(run) or {})
     assert isinstance(masked, dict)
-    assert isinstance(lineage, dict)
-    return RunDescription(run.read_status(), masked, lineage, tuple(tags), run_dir)
+    return RunDescription(run.read_status(), masked, _masked_lineage(recorded_lineage(run) or {}), tuple(tags), run_dir)
+
+
+def _masked_lineage(lineage: Mapping[str, object]) -> dict[str, object]:
+    """`google-auth` is the name of a distribution here, and what it stands for a version."""
+    masked = masked_settings(lineage)
+    assert isinstance(masked, dict)
+    if isinstance(packages := lineage.get("packages"), Mapping):
+        masked["packages"] = {name: masked_settings(version) for name, version in packages.items()}
+    return masked
 
 
 def plain_name(name: str) -> str:
