@@ -9,11 +9,14 @@ from statistics import median
 
 from rlstudio.core.errors import UserError
 from rlstudio.experiment.folder.run_folder import RunFolder
-from rlstudio.experiment.metrics.indexed.index import Series, read_series
+from rlstudio.experiment.metrics.indexed.index import Series, read_snapshot
 from rlstudio.experiment.metrics.trace_file import FILE, SpanSum, read_trace
 
 SPEED = "time/steps_per_second"
 PHASES = ("collect", "update", "evaluate", "checkpoint")
+FINAL = "final"
+"""The evaluation and the checkpoint after the last epoch, which no epoch reports."""
+
 OTHER = "other"
 
 
@@ -21,7 +24,7 @@ OTHER = "other"
 class TimeProfile:
     run: str
     env_steps: int
-    seconds: float  # of all epochs, without the start of the process
+    seconds: float  # from the first step to the end, without the start of the process
     phases: dict[str, float]  # seconds of each; `other` is what belongs to none of them
     marks: dict[str, float]  # medians over epochs: of train steps and updates in ms, of what the process uses
     trace: Path | None
@@ -42,18 +45,28 @@ class TimeProfile:
 
 def profile_of(folder: RunFolder) -> TimeProfile:
     """Reads only; the run may be training meanwhile."""
-    series = read_series(folder.path)
+    snapshot = read_snapshot(folder.path)
+    series = {key: (curve.steps.tolist(), curve.values.tolist()) for key, curve in snapshot.series().points.items()}
     if SPEED not in series:
         raise UserError(f"run {folder.id}: it has no metric {SPEED} yet; let it train for an epoch")
     seconds = _seconds(series)
     phases = {name: _total(series, f"time/{name}_share", seconds) for name in PHASES if f"time/{name}_share" in series}
     whole = sum(seconds.values())
     phases[OTHER] = max(whole - sum(phases.values()), 0.0)
+    if final := _final(folder, float(snapshot.points(SPEED).clock[-1])):
+        phases[FINAL] = final
+        whole += final
     named = sorted(name for name in series if name.startswith(("time/", "system/")) and not name.endswith("_share"))
     marks = {name: median(series[name][1]) for name in [*named, "system/cpu_share"] if name in series and name != SPEED}
     spans = tuple(read_trace(folder.path))
     trace = folder.path / FILE if spans else None
     return TimeProfile(folder.id, max(seconds, default=0), whole, phases, marks, trace, spans)
+
+
+def _final(folder: RunFolder, reported: float) -> float:
+    """Seconds from the last report to the end of the run; 0 while it trains."""
+    ends = [event.get("ts") for event in folder.events() if event.get("kind") == "completed"]
+    return max(ends[-1] - reported, 0.0) if ends and isinstance(ends[-1], int | float) else 0.0
 
 
 def _seconds(series: Series) -> dict[int, float]:
