@@ -6,6 +6,7 @@ import errno
 import io
 import math
 import os
+import subprocess
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from rlstudio.cli.screen.live.redraw import Redraw
 from rlstudio.cli.screen.terminal import Terminal
 from rlstudio.core.errors import StorageError
 from rlstudio.core.host.process import PULSE
+from rlstudio.experiment.metrics.sending.process import SinkProcess
 from rlstudio.experiment.training.loop import Report, Tick
 from rlstudio.storage.jsonl import LineWriter
 from support.cli_scenario import Rlctl
@@ -196,3 +198,28 @@ def test_output_of_a_reader_on_a_full_disk() -> None:
 
     with pytest.raises(StorageError, match="No space left"):
         Terminal(Full()).line("a")
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_a_sink_that_fails_is_one_warning(
+    quiet: tuple[str, ...], rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on, and whoever watches it learns what the tool lacks."""
+
+    def refused(self: SinkProcess) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(SinkProcess, "_start", refused)
+    done = rlctl("launch", "-f", "tiny.yaml", "tracking.sinks=[tensorboard]", *quiet)
+    assert done.code == 0
+    (line,) = [line for line in done.err.splitlines() if "tensorboard" in line]
+    assert line.startswith("rlctl: warning: tracking: the sink tensorboard failed: its process cannot be started: Res")
+    assert line.endswith("--to tensorboard")
+
+
+def test_a_sink_that_is_late_at_the_end_is_a_warning_too(rlctl: Rlctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SinkProcess, "_start", lambda self: subprocess.Popen(["sleep", "60"], stdin=-1, stdout=-1))
+    monkeypatch.setattr(SinkProcess, "_complaints", lambda self: iter(()))
+    done = rlctl("launch", "-f", "tiny.yaml", "tracking={sinks: [tensorboard], finish_seconds: 0.1}")
+    assert done.code == 0
+    assert "warning: tracking: the sink tensorboard failed: not done within tracking.finish_seconds=0.1" in done.err

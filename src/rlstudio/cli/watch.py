@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def run_session(
     from rlstudio.experiment.run.failures import has_traceback
     from rlstudio.experiment.run.signals import Interrupted
 
-    with session, closing(RunOutput(session, style)) as output:
+    with _sinks_reported(session), session, closing(RunOutput(session, style)) as output:
         for line in header(session, origin):
             output.say(line)
         progress = Progress(session)
@@ -72,6 +72,14 @@ def run_session(
         for line in [*result(session, progress), *(advice(session) if alone else [])]:
             output.say(line)
         return SeedResult(run_document(session.status, session.folder), _summary(session))
+
+
+@contextmanager
+def _sinks_reported(session: Session) -> Iterator[None]:
+    """Sinks have their last seconds while the session closes."""
+    yield
+    for line in session.recorder.take_warnings():
+        complain(f"warning: {line}")
 
 
 def _summary(session: Session) -> Summary | None:
@@ -123,6 +131,8 @@ def _watch(session: Session, progress: Progress, output: RunOutput, ticks: Gener
                 if session.collapse.reason is not None and not warned:
                     warned = True
                     _complain(output, f"warning: {session.collapse.reason}")
+                for line in session.recorder.take_warnings():
+                    _complain(output, f"warning: {line}")
                 fresh = progress.close_epoch(tick.report, session.evaluation, session.evaluations.latest_epoch)
                 if fresh or over or now >= line_at:
                     progress.at(tick, now)

@@ -99,6 +99,13 @@ def test_sinks_are_one_line():
         ("name=last", "name: `last` already means the newest run"),
         (f"name={'x' * 65}", "name: use 1 to 64"),
         ("tracking.sinks=[tensorbord]", "tracking.sinks: unknown sink 'tensorbord'; did you mean tensorboard?"),
+        (
+            "tracking.sinks=[{kind: mlflow, uri: '127.0.0.1:5000'}]",
+            "tracking.sinks[0].uri: expected the address of a server or database, such as http://127.0.0.1:5000",
+        ),
+        ("tracking.sinks=[{kind: mlflow, experiment: ''}]", "tracking.sinks[0].experiment: must have at least 1"),
+        ("tracking.sinks=[{kind: wandb, project: a/b}]", "tracking.sinks[0].project: W&B takes no / in a name"),
+        ("tracking.sinks=[{kind: wandb, project: ''}]", "tracking.sinks[0].project: must have at least 1"),
         ("runtime.device=gpu", "runtime.device: expected auto, cpu, cuda or cuda:N, got 'gpu'"),
         ("runtime.device=cuda:x", "runtime.device: expected auto"),
         ("guardrails.reward_range=[1, 0]", "guardrails.reward_range: the lowest reward 1.0 must be below"),

@@ -63,6 +63,11 @@ class Recorder:
         missing["fragments"] = self._fragments.cut_back(offsets.get("fragments", 0))
         return {name: count for name, count in missing.items() if count}
 
+    def take_warnings(self) -> list[str]:
+        """What there is to say of sinks that failed; each line once."""
+        lines, self._others.warnings = self._others.warnings, []
+        return lines
+
     def damaged_lines(self) -> int:
         """Lines of the run's own file that are not what was written; asked for once, when a run goes on."""
         return damaged_lines(Folder(self._run_dir))

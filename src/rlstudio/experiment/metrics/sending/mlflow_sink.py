@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
 
 from rlstudio.core.errors import UserError
 from rlstudio.core.host.extras import Extra
@@ -42,7 +45,7 @@ class MlflowConfig(SinkConfig):
     """Address of the server or store; by default MLFLOW_TRACKING_URI, else `mlflow.db` in the runs folder. A password
     belongs into MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, not in here."""
 
-    experiment: str = "rlstudio"
+    experiment: str = Field("rlstudio", min_length=1)
     """Experiment of MLflow in which the run lies; made where there is none."""
 
     artifacts: bool = True
@@ -50,6 +53,15 @@ class MlflowConfig(SinkConfig):
 
     checkpoint: bool = False
     """Whether the newest checkpoint goes there too, when the run ends."""
+
+    @field_validator("uri")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        # MLflow takes any other text for a folder, and then refuses folders in many words.
+        if value and not re.match(r"(https?|sqlite|postgresql|mysql|mssql)(\+\w+)?://|(file|databricks|uc)\b", value):
+            examples = "http://127.0.0.1:5000 or sqlite:///mlflow.db"
+            raise ValueError(f"expected the address of a server or database, such as {examples}, got {value!a}")
+        return value
 
     def destination(self) -> str:
         return f"{self.uri or os.environ.get('MLFLOW_TRACKING_URI', '')} {self.experiment}"
@@ -66,8 +78,8 @@ class MlflowSink:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         self.extra.load("tracking", "mlflow")
-        for name in ("mlflow", "alembic"):  # what it says of its tables is for nobody here
-            logging.getLogger(name).setLevel(logging.WARNING)
+        for name in ("mlflow", "alembic"):  # what it says of its tables and attempts; that it failed is raised
+            logging.getLogger(name).setLevel(logging.ERROR)
         from mlflow.entities import Metric, Param, RunTag
         from mlflow.tracking import MlflowClient
 

@@ -34,6 +34,7 @@ class SinkProcess:
         self._run_dir, self._sinks, self._seconds = run_dir, tuple(sinks), finish_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._reported: set[str] = set()  # sinks with an event: one of each session is enough
+        self.warnings: list[str] = []  # the same, for whoever watches the run
 
     def look(self) -> None:
         """Start it where it does not run yet, and record what it complained about."""
@@ -138,6 +139,7 @@ class SinkProcess:
         folder = RunFolder(self._run_dir)
         amount = {} if missing is None else {"unsent": missing}
         send = f"the run goes on without it; send the rest with: rlctl send {folder.id} --to {kind}"
+        self.warnings.append(f"tracking: the sink {kind} failed: {reason}; {send}")
         folder.event(EVENT, sink=kind, reason=reason, remedy=send, **amount)
         folder.close()
 

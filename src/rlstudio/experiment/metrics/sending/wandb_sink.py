@@ -8,10 +8,13 @@ after a roll-back have `attempt`.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from rlstudio.core.host.extras import Extra
 from rlstudio.core.run_state import RunState
@@ -28,14 +31,23 @@ X_AXIS = "env_steps"
 INIT_SECONDS = 60.0
 
 
+def _wandb_name(value: str) -> str:
+    if found := re.search(r"[/\\#?%:]", value):
+        raise ValueError(f"W&B takes no {found[0]} in a name, got {value!a}; leave it out")
+    return value
+
+
+WandbName = Annotated[str, Field(max_length=128), AfterValidator(_wandb_name)]
+
+
 class WandbConfig(SinkConfig):
     mode: Literal["offline", "online"] = "offline"
     """`online` needs WANDB_API_KEY or an earlier `wandb login`; `offline` writes `artifacts/wandb` for `wandb sync`."""
 
-    project: str = "rlstudio"
+    project: WandbName = Field("rlstudio", min_length=1)
     """Project of W&B in which the run lies."""
 
-    entity: str = ""
+    entity: WandbName = ""
     """Team or user; by default the one that W&B knows."""
 
     artifacts: bool = True
