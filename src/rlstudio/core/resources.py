@@ -66,7 +66,8 @@ class ResourcesConfig(Config):
     """Whom Slurm charges; null: its default."""
 
     time_limit: SlurmTime | None = None
-    """Of one Slurm job, in minutes or as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null: Slurm's."""
+    """Of one Slurm job, in minutes or as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null:
+    Slurm's."""
 
     cpus: PositiveInt = Field(1, le=4096)
     """Processor cores the run asks a scheduler for."""
