@@ -65,6 +65,21 @@ def test_a_worker_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     assert poisoned(cfg, "").found.startswith("worker 2, env 2: its reward")
 
 
+@pytest.mark.parametrize("lie", ["permuted", "repeated"])
+def test_one_that_was_released_hides_no_other(lie: str) -> None:
+    cfg = quick("dqn", 1)
+    runtime = build_runtime(cfg)
+    runtime.env = LyingEnvs(LyingEnvs(runtime.env, 1, lie, 300), 2, lie, 1000)  # type: ignore[attr-defined]
+    trainer = build_trainer(cfg, runtime)
+    sources = trainer.source.sources
+    sources.release(1)
+    for _ in train(trainer, cfg.train, Position()):
+        if sources.quarantined:
+            break
+    runtime.close()
+    assert (sources.quarantined.keys(), sources.released) == ({2}, {1})
+
+
 def lying(seed: int = 1) -> tuple[Any, Any, Any]:
     cfg = quick("dqn", seed)
     runtime = build_runtime(cfg)
