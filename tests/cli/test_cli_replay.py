@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rlstudio.experiment.checkpoint.manifest import manifest_bytes
 from support.cli_scenario import Rlctl, everything
 
 TRAIN = (
@@ -43,6 +45,17 @@ def test_decisions_are_carried_out_by_a_resume(rlctl: Rlctl, sources: Callable[[
     assert "199" in rlctl("replay", "last", "--row", "597").out
 
 
+def test_a_child_carries_out_its_own_decisions(rlctl: Rlctl, sources: Callable[[], list[str]]) -> None:
+    """Its history begins anew: those of its parent are done, and do not count as its own."""
+    for words in ("replay last quarantine 1", "resume last train.epochs=2", "fork last train.epochs=3"):
+        assert rlctl(*words.split()).code == 0, words
+    assert sources() == ["counts", "quarantined: by the user", "counts"]
+    assert rlctl("replay", "last", "purge", "2").code == 0
+    assert sources()[2] == "purged by the user (from the next resume on)"
+    assert rlctl("resume", "last", "train.epochs=4").code == 0
+    assert sources() == ["counts", "quarantined: by the user", "quarantined: by the user"]
+
+
 def test_where_a_row_comes_from(rlctl: Rlctl, sources: Callable[[], list[str]], place: Path) -> None:
     before = everything(place)
     document = rlctl("replay", "last", "--row", "0", "--json").document
@@ -66,6 +79,18 @@ def test_what_cannot_be(rlctl: Rlctl, sources: Callable[[], list[str]], words: t
     done = rlctl("replay", "last", *words)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_checkpoint_that_does_not_say_how_many_there_are(
+    rlctl: Rlctl, sources: Callable[[], list[str]], place: Path
+) -> None:
+    """One from elsewhere, with right hashes."""
+    for path in place.glob("runs/*/checkpoints/*/MANIFEST.json"):
+        fields = {name: value for name, value in json.loads(path.read_bytes()).items() if name != "sha256"}
+        path.write_bytes(manifest_bytes({**fields, "topology": None}))
+    done = rlctl("replay", "last")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "the checkpoint does not fit what its manifest says of the run" in done.err
 
 
 def test_a_run_without_a_replay(rlctl: Rlctl, trained: Path) -> None:

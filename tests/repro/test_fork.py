@@ -1,5 +1,6 @@
 """A child forked from a checkpoint goes on exactly as its parent did, and depends on nothing of it."""
 
+import json
 import shutil
 from dataclasses import replace
 from itertools import product
@@ -10,7 +11,7 @@ import pytest
 from rlstudio.core.errors import CheckpointError, NoValidCheckpoint, UserError
 from rlstudio.data.replay import buffer as replay_module
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
-from rlstudio.experiment.checkpoint.manifest import VERSION, Origin
+from rlstudio.experiment.checkpoint.manifest import VERSION, Origin, manifest_bytes
 from rlstudio.experiment.config.experiment import new_run
 from rlstudio.experiment.folder.lease import FileLease
 from rlstudio.experiment.folder.run_folder import RunFolder
@@ -176,6 +177,19 @@ def test_a_damaged_source_is_refused_by_name(damaged, what, tmp_path):
         FileLease(child.path) as lease,
         pytest.raises(CheckpointError, match=f"fork of run {parent.id}: {begin}{name}"),
     ):
+        copy_checkpoint(parent, "896", child, lease)
+    assert is_empty(child)
+
+
+@pytest.mark.parametrize("metrics", [None, {}, {"jsonl": -5}])
+def test_a_source_whose_manifest_lies_is_refused_by_name(damaged, metrics, tmp_path):
+    """With right hashes: one from elsewhere."""
+    parent, _ = damaged
+    path = parent.path / "checkpoints/step-000000000896/MANIFEST.json"
+    fields = {name: value for name, value in json.loads(path.read_bytes()).items() if name != "sha256"}
+    path.write_bytes(manifest_bytes({**fields, "meta": {**fields["meta"], "metrics": metrics}}))
+    child = new_child(parent, tmp_path / "children")
+    with FileLease(child.path) as lease, pytest.raises(CheckpointError, match=f"fork of run {parent.id}: .*manifest"):
         copy_checkpoint(parent, "896", child, lease)
     assert is_empty(child)
 

@@ -16,6 +16,7 @@ from rlstudio.data.replay.provenance import episode_of, fragment_before, origin_
 from rlstudio.envs.seeds import episode_name
 from rlstudio.experiment.checkpoint.changed_replay import BY_USER, PURGE, RELEASE, decisions
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Loaded
+from rlstudio.experiment.checkpoint.snapshot import naming_misfits
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.fragment_log import FragmentLog
@@ -65,10 +66,11 @@ class ReplayRows:
         self.folder, self.cfg, self.loaded = folder, cfg, loaded
         self._state: State = part
         replay = part["replay"]
-        self.num_envs = int(topology["num_envs"])  # type: ignore[call-overload]
-        self.numbering = Numbering(int(replay["capacity"]), self.num_envs)
-        even = np.full(self.num_envs, int(replay["added"]) // self.num_envs)
-        self.numbering.set(np.asarray(replay.get("counts", even)))
+        with naming_misfits("what its manifest says of the run"):
+            self.num_envs = int(topology["num_envs"])  # type: ignore[call-overload]
+            self.numbering = Numbering(int(replay["capacity"]), self.num_envs)
+            even = np.full(self.num_envs, int(replay["added"]) // self.num_envs)
+            self.numbering.set(np.asarray(replay.get("counts", even)))
 
     @classmethod
     def of(cls, folder: RunFolder) -> ReplayRows:

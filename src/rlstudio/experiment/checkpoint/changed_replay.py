@@ -55,6 +55,19 @@ def decisions(folder: RunFolder) -> Iterator[tuple[str, int]]:
             yield action, source
 
 
+def for_a_child(content: Content) -> Content:
+    """The content as that of a new run, whose history has none of these decisions: what they did stays, and its own
+    are counted from zero."""
+    parts = content["trainer_state"]
+    source = parts.get("source", {})
+    if not source.get("sources", {}).get("decisions"):
+        return content
+    sources = {**source["sources"], "decisions": 0}
+    kept = {"sources": sources} if any(sources.values()) else {}
+    rest = {name: value for name, value in source.items() if name != "sources"}
+    return {**content, "trainer_state": {**parts, "source": {**rest, **kept}}}
+
+
 def carry_out(folder: RunFolder, source: DataSource) -> str | None:
     """Those that are new to this source; what was done, or None where nothing was."""
     sources = source.sources if isinstance(source, ReplaySource) else None

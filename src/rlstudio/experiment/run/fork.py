@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from rlstudio.core.contracts import Lease
 from rlstudio.core.errors import CheckpointError, UserError
-from rlstudio.experiment.checkpoint.changed_replay import emptied_if_damaged
+from rlstudio.experiment.checkpoint.changed_replay import emptied_if_damaged, for_a_child
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded
 from rlstudio.experiment.checkpoint.manifest import OWN, CheckpointInfo, Origin
 from rlstudio.experiment.checkpoint.segments import Segments
+from rlstudio.experiment.checkpoint.snapshot import naming_misfits
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.metrics.reader import copy_metrics
 from rlstudio.experiment.metrics.writer import MetricsWriter
@@ -42,7 +43,8 @@ def copy_checkpoint(
             chosen = choose(parent, source, checkpoint, segments=not empty_replay)
             if empty_replay:
                 chosen = emptied_if_damaged(parent, chosen)
-            info = _copied(source, chosen, parent, target, lease, empty_replay)
+            with naming_misfits("what its manifest says of the run"):
+                info = _copied(source, chosen, parent, target, lease, empty_replay)
         except CheckpointError as error:
             # A run in training may prune what was just chosen: then choose again.
             if steps == [info.step for info in parent.list()]:
@@ -113,9 +115,10 @@ def _kept(chosen: Loaded, parent: Checkpoints, segments: bool) -> Iterator[Loade
 
 def _save(loaded: Loaded, copies: Checkpoints, run_id: str) -> CheckpointInfo:
     """The same state as a checkpoint of the child. Only the JSON lines are copied: other sinks begin with the child."""
-    info, meta = loaded.info, loaded.content["meta"]
+    info, forked = loaded.info, for_a_child(loaded.content)
+    meta = forked["meta"]
     meta = {**meta, "run_id": run_id, "metrics": {"jsonl": meta["metrics"]["jsonl"]}}
-    content: Content = {**loaded.content, "meta": meta}
+    content: Content = {**forked, "meta": meta}
     fields = {name: value for name, value in info.fields.items() if name not in OWN}
     if loaded.replay_damage is not None:
         fields |= {"exact": False, "exact_reason": f"forked with an emptied replay: {loaded.replay_damage}"}
