@@ -186,6 +186,8 @@ LIES = {
     "meta not an object": lambda f: f.update(meta=3),
     "state hash": lambda f: f.update(state_hash="x"),
     "parent": lambda f: f.update(parent="x"),
+    "a count that the store cannot keep": lambda f: f.update(env_steps=2**63),
+    "a count that is none": lambda f: f.update(epoch="x"),
 }
 
 

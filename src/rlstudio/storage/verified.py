@@ -13,6 +13,9 @@ from rlstudio.storage.writers import CHUNK, Written
 
 MANIFEST = "MANIFEST.json"
 
+LARGEST_NUMBER = 2**63 - 1
+"""What the store can keep. A file from elsewhere may hold a number of any length."""
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -50,6 +53,8 @@ def written(entry: Mapping[str, object]) -> Written:
 def whole_number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a whole number")
+    if value > LARGEST_NUMBER:
+        raise ValueError("a number in it is larger than any of ours")
     return value
 
 

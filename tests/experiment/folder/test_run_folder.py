@@ -214,6 +214,23 @@ def test_a_status_of_a_newer_version_still_reads():
     assert parse_status(data.replace('"b"', "3").encode()) is None
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [{"env_steps": 2**63}, {"seed": -(10**30)}, {"eval_return": 10**400}, {"eval_interval": [10**400, 1]}],
+)
+def test_a_status_with_numbers_that_nothing_can_keep_is_damaged(tmp_path, forged):
+    """One from elsewhere: it must not hide the other runs of its folder."""
+    mine, theirs = create(tmp_path), create(tmp_path, name="theirs")
+    status = theirs.read_status().to_json()
+    (theirs.path / "status.json").write_text(json.dumps({**status, **forged}))
+    assert parse_status(json.dumps({**status, **forged}).encode()) is None
+    assert [seen.id for seen in list_runs(tmp_path)] == [theirs.id, mine.id]
+    assert theirs.read_status().message.startswith("status.json was lost")
+    for name in ("status.json", "events.jsonl"):
+        (theirs.path / name).write_text(json.dumps({"ts": 1, "kind": "created", **status, **forged}) + "\n")
+    assert [seen.id for seen in list_runs(tmp_path)] == [mine.id]
+
+
 # -- finding ----------------------------------------------------------------------------------------------------------
 
 

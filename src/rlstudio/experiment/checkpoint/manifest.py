@@ -33,6 +33,9 @@ OWN = frozenset(
     {"version", "run_id", "step", "token", "files", "segments", "state_hash", "parent", "meta", "sha256"}
 ).union(*ADDED.values())
 
+COUNTS = ("env_steps", "gradient_steps", "epoch")
+"""What the session stored of how far the run was."""
+
 _STEP_FOLDER = re.compile(r"step-(\d{12,})")
 
 
@@ -122,6 +125,8 @@ class CheckpointInfo:
 
     @property
     def epoch(self) -> int:
+        if "epoch" not in self.fields:
+            raise CheckpointError(f"{folder_name(self.step)}/{MANIFEST}: does not say which epoch it is of")
         return whole_number(self.fields["epoch"])
 
     @property
@@ -198,6 +203,8 @@ def _parse(value: object, label: str) -> CheckpointInfo:
         raise ValueError(f"unexpected files {sorted(fields['files'])}")
     if (size := files[STATE].size) > LARGEST_JSON:
         raise CheckpointError(f"{label}: {STATE} has {size:,} bytes, at most {LARGEST_JSON:,} are read")
+    for name in fields.keys() & {*COUNTS}:
+        whole_number(fields[name])
     parent = fields["parent"]
     return CheckpointInfo(
         step=whole_number(fields["step"]),
@@ -210,10 +217,17 @@ def _parse(value: object, label: str) -> CheckpointInfo:
         rlstudio=plain_text(fields["rlstudio"]),
         files=files,
         segments=segments,
-        meta=cast(Meta, dict(fields["meta"])),
+        meta=_meta(fields["meta"]),
         sha256=hex_digest(fields["sha256"]),
         fields=fields,
     )
+
+
+def _meta(entry: Mapping[str, Any]) -> Meta:
+    meta = dict(entry)
+    for position in dict(meta.get("metrics", {})).values():
+        whole_number(position)
+    return cast(Meta, meta)
 
 
 def _segment(entry: Mapping[str, object]) -> SegmentRef:

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from rlstudio.core.host.process import Owner, is_gone
 from rlstudio.core.run_state import OWNED, Reason, RunState
+from rlstudio.storage.verified import LARGEST_NUMBER
 
 FACTS = (
     "config_hash",
@@ -86,7 +87,7 @@ def parse_status(data: bytes) -> Status | None:
     try:
         value = json.loads(data)
         return _from_json(value)
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 
@@ -100,6 +101,8 @@ def _from_json(value: Mapping[str, object]) -> Status:
     for name, kind in _kinds().items():
         if name in known and name != "eval_interval" and not isinstance(known[name], kind):
             raise TypeError(f"{name} is {known[name]!r}")
+        if isinstance(number := known.get(name), int) and abs(number) > LARGEST_NUMBER:
+            raise ValueError(f"{name} is larger than any number of ours")
     return Status(**known)
 
 

@@ -17,7 +17,7 @@ from rlstudio.core.host.trace import TRACE
 from rlstudio.core.run_state import Reason, RunState
 from rlstudio.experiment.checkpoint.changed_replay import carry_out, emptied_if_damaged
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints, Content, Loaded, NewestGood
-from rlstudio.experiment.checkpoint.manifest import CheckpointInfo
+from rlstudio.experiment.checkpoint.manifest import COUNTS, CheckpointInfo
 from rlstudio.experiment.config.sections import CkptConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.folder.status import Status
@@ -226,7 +226,7 @@ class RunWriter:
     def stands_at(self, info: CheckpointInfo) -> None:
         """Set the counters and the hash of the status to those of this checkpoint. An evaluation that came after it,
         perhaps, is no longer one of the run."""
-        counts: dict[str, Any] = {name: info.fields[name] for name in ("env_steps", "gradient_steps", "epoch")}
+        counts: dict[str, Any] = {name: info.fields[name] for name in COUNTS}
         if counts["env_steps"] < self.status.env_steps:
             counts |= NO_RESULT
         self.status = replace(self.status, state_hash=info.state_hash, **counts)
