@@ -5,8 +5,8 @@ import pytest
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import Transition
-from rlstudio.core.errors import ConfigError, UnknownName, UserError
-from rlstudio.core.spaces import Box, Spaces
+from rlstudio.core.errors import ConfigError, EnvFault, RLStudioError, UnknownName, UserError
+from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.check import check_env
 from rlstudio.envs.check_world import violations
 from rlstudio.envs.config import EnvConfig
@@ -16,7 +16,7 @@ from rlstudio.envs.python_envs import given_env
 from rlstudio.envs.templates.my_world import MyWorld
 from rlstudio.envs.worlds.equations import analytic_dynamics
 from rlstudio.testing.vec_envs import equal, played, random_actions, same_steps
-from support.worlds import Slider
+from support.worlds import Slider, TwoTurns
 
 SLIDER = "support.worlds:Slider"
 
@@ -121,7 +121,7 @@ class Forgetful(MyWorld):
 
 
 class Whole(MyWorld):
-    params = {"wind": 1}
+    params = {"wind": 1, "drag": 0.5}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -139,7 +139,6 @@ class Whole(MyWorld):
         (Fixed, "parameters per row: raised TypeError"),
         (NotTorch, "it does not compute in torch (AttributeError"),
         (Forgetful, "`recall` does not give back the state behind observations"),
-        (Whole, "`params` 'wind' is 1, not a float"),
     ],
 )
 def test_what_breaks_the_contract_is_said(world, text):
@@ -155,3 +154,127 @@ def test_good_worlds_pass():
     several = check_env(EnvConfig(id="support.worlds:ThreeAgents"))
     assert several.ok
     assert "3 agents" in several.findings[0].text
+
+
+class Stretched(MyWorld):
+    """NumPy would stretch both of them until they fit."""
+
+    def dynamics(self, states, actions, p, xp):
+        return super().dynamics(states, actions, p, xp)._replace(rewards=1.0)
+
+
+class Narrow(MyWorld):
+    def observe(self, states, p, xp):
+        return states[..., :1]
+
+
+class Failing(MyWorld):
+    def dynamics(self, states, actions, p, xp):
+        raise RuntimeError("the engine\nis off")
+
+
+class Unmade(MyWorld):
+    def __init__(self):
+        raise RuntimeError("no licence")
+
+
+class Plain(MyWorld):
+    def dynamics(self, states, actions, p, xp):
+        return tuple(super().dynamics(states, actions, p, xp))
+
+
+class Bare(MyWorld):
+    spaces = None
+
+
+class Worded(MyWorld):
+    params = {"wind": "strong"}
+
+
+class Pair(TwoTurns):
+    def __init__(self, **declared):
+        super().__init__()
+        vars(self).update(declared)
+
+
+class OneName(Pair):
+    agent_names = ("left",)
+
+
+class EqualNames(Pair):
+    agent_names = ("left", "left")
+
+
+class OneSpace(Pair):
+    agent_spaces = (TwoTurns.spaces,)
+
+
+class Larger(Pair):
+    agent_spaces = (TwoTurns.spaces, Spaces(TwoTurns.spaces.observation, Discrete(99)))
+
+
+class ListedPlayers(Pair):
+    players = ["mine"]
+
+
+class OtherRandom(Pair):
+    players = {"random": Slider}
+
+
+class ActiveOfEnvs(Pair):
+    def dynamics(self, states, actions, p, xp):
+        step = super().dynamics(states, actions, p, xp)
+        return step._replace(active=step.terminated[..., 0])
+
+
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (Flat, "`initial` gives states of shape (3, 1) instead of (3, 2)"),
+        (Stretched, "`dynamics` gives rewards of shape () instead of (3,)"),
+        (Narrow, "`observe` gives observations of shape (3, 1) instead of (3, 2)"),
+        (Floats, "gives terminated as float64, not bool"),
+        (Failing, "a function of it raised RuntimeError: the engine is off at tests/envs/test_check_world.py:"),
+        (Unmade, "cannot be made: RuntimeError: no licence at tests/envs/test_check_world.py:"),
+        (Plain, "`dynamics` gives a tuple, not a Transition"),
+        (Bare, "`spaces` is no rlstudio.core.spaces.Spaces"),
+        (Worded, "`params` 'wind' is 'strong', not a number"),
+        (OneName, "`agent_names` is ('left',), not 2 different names"),
+        (EqualNames, "`agent_names` is ('left', 'left'), not 2 different names"),
+        (OneSpace, "`agent_spaces` is not 2 times Spaces(observation, action)"),
+        (Larger, "`spaces` has no room for agent 1, whose action is Discrete(99)"),
+        (ListedPlayers, "`players` is no dict from names to functions"),
+        (OtherRandom, "`players` has a 'random', which is the name of another opponent"),
+        (ActiveOfEnvs, "`dynamics` gives active of shape (4,) instead of (4, 2)"),
+    ],
+)
+def test_a_world_that_breaks_its_word_is_refused_before_a_run_begins(world, reason):
+    id = f"{__name__}:{world.__name__}"
+    with pytest.raises(RLStudioError) as refused:
+        make_vec_env(EnvConfig(id=id), 2)
+    assert str(refused.value).startswith(f"env.id: {id}")
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "env.id" not in "".join(finding.text for finding in check_env(EnvConfig(id=id)).findings) or world is Unmade
+
+
+class LateFailing(MyWorld):
+    def dynamics(self, states, actions, p, xp):
+        if (abs(states[..., 1]) > 0.3).any():
+            raise RuntimeError("too fast")
+        return super().dynamics(states, actions, p, xp)
+
+
+def test_a_world_that_fails_later_says_where():
+    env = make_vec_env(EnvConfig(id=f"{__name__}:LateFailing"), 2)
+    env.reset()
+    with pytest.raises(EnvFault, match=r"raised RuntimeError: too fast at tests/envs/test_check_world.py:\d+"):
+        played(env, np.ones((50, 2, 1), np.float32))
+
+
+def test_a_whole_number_is_a_parameter_and_what_is_drawn_for_it_is_none():
+    class_id = f"{__name__}:Whole"
+    assert not [text for text in violations(Whole()) if "params" in text]
+    env = make_vec_env(EnvConfig(id=class_id, params={"wind": {"uniform": [0.2, 0.4]}}), 4)
+    env.reset()
+    assert ((env._drawn.p["wind"] > 0.2) & (env._drawn.p["wind"] < 0.4)).all()

@@ -158,6 +158,12 @@ def origin_of(error: BaseException) -> str:
     return next((f"{_short(frame.filename)}:{frame.lineno}" for frame in reversed(own or others)), "")
 
 
+def raised(error: BaseException) -> str:
+    """An error of other code in one line, with its place: `ValueError: no file at my_world.py:12`."""
+    text, origin = message_of(error), origin_of(error)
+    return type(error).__name__ + (f": {text}" if text else "") + (f" at {origin}" if origin else "")
+
+
 def _short(path: str) -> str:
     """From the working directory where that is above it."""
     try:

@@ -13,11 +13,10 @@ import numpy as np
 
 from rlstudio.core.action_mask import ActionMask
 from rlstudio.core.contracts import Array
-from rlstudio.core.errors import origin_of
+from rlstudio.core.errors import raised
 from rlstudio.core.spaces import Box, Discrete, Leaf, MultiDiscrete, Space, Spaces
 from rlstudio.core.spaces import Dict as DictSpace
 from rlstudio.envs.gym.probe import PROBE_SEEDS, permitted, random_actions
-from rlstudio.envs.gym.recipe import one_line
 from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, is_number
 
 BLOCK = 256  # actions that are drawn at once
@@ -70,8 +69,7 @@ class Play:
                 self._step(permitted(mask, self._rows.observations, 0, action))
         except (Exception, SystemExit) as error:
             self.failed = True
-            origin = origin_of(error)
-            self._note("raised", f"error: raised {one_line(error)}{f' at {origin}' if origin else ''}")
+            self._note("raised", f"error: raised {raised(error)}")
 
     def _actions(self) -> Iterator[int | np.ndarray]:
         for block in count():

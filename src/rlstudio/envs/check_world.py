@@ -1,19 +1,22 @@
 """Does a World keep its contract? Pure functions of rows, the same numbers in NumPy and torch, finite ones.
 
 Each check raises Violation with what is wrong, in the words of whoever wrote the world. `rlctl check` reports them all;
-the suite `WorldContract` of `rlstudio.testing` runs them one by one.
+the suite `WorldContract` of `rlstudio.testing` runs them one by one. The first two are made before every run: NumPy
+stretches arrays of a wrong shape until they fit, and a policy would learn from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlstudio.core.contracts import World
+from rlstudio.core.contracts import Transition, World
+from rlstudio.core.errors import EnvFault, Incompatible, raised
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Spaces
+from rlstudio.envs.seats.declared import wrong_agents
 from rlstudio.envs.worlds.kernel import NUMPY
 
 LEAD = (2, 3)
@@ -40,29 +43,53 @@ def violations(world: AnyWorld) -> Iterator[str]:
             yield f"{name}: raised {type(error).__name__}: {' '.join(str(error).split())}"
 
 
+def refuse_unfit(world: AnyWorld, id: str) -> None:
+    """Before a run: attributes and shapes, for rows as a vector has them."""
+    try:
+        attributes(world)
+        shapes(world, (world.agents + 2,))  # so many that no array for agents is taken for one of environments
+    except Violation as violation:
+        raise Incompatible(f"env.id: {id}: {violation}; `rlctl check {id}` looks for more") from violation
+    except Exception as error:
+        raise EnvFault(f"env.id: {id}: a function of it raised {raised(error)}") from error
+
+
 def attributes(world: AnyWorld) -> None:
     _require(isinstance(world.spaces, Spaces), "`spaces` is no rlstudio.core.spaces.Spaces(observation, action)")
     for name, least in (("state_size", 1), ("noise_size", 0), ("agents", 1)):
         value = getattr(world, name)
         _require(type(value) is int and value >= least, f"`{name}` is {value!r}, not a whole number from {least} on")
     _require(world.limit is None or (type(world.limit) is int and world.limit > 0), "`limit` is no steps, and not None")
+    _require(isinstance(world.params, Mapping), f"`params` is {world.params!r}, not a dict of numbers by their names")
     for name, value in world.params.items():
-        _require(isinstance(value, float), f"`params` {name!r} is {value!r}, not a float")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        _require(is_number, f"`params` {name!r} is {value!r}, not a number")
+    if world.agents > 1 and (problem := wrong_agents(world)) is not None:
+        raise Violation(problem)
 
 
-def shapes(world: AnyWorld) -> None:
-    first = world.initial(np.full((*LEAD, world.noise_size), 0.25), world.params, NUMPY)
-    _same_shape("`initial` gives states", first, (*LEAD, world.state_size))
-    states, actions = drawn(world)
-    following, rewards, terminated, active = world.dynamics(states, actions, world.params, NUMPY)
-    _same_shape("`dynamics` gives states", following, states.shape)
+def shapes(world: AnyWorld, lead: tuple[int, ...] = LEAD) -> None:
+    """Of states [*lead, S] and what follows from them."""
+    rows_of = lead_of(world, lead)
+
+    def same_shape(what: str, rows: np.ndarray, shape: tuple[int, ...]) -> None:
+        given = f"for states of shape {(*lead, 'S')}"
+        _require(np.shape(rows) == shape, f"{what} of shape {np.shape(rows)} instead of {shape} {given}")
+
+    first = world.initial(np.full((*lead, world.noise_size), 0.25), world.params, NUMPY)
+    same_shape("`initial` gives states", first, (*lead, world.state_size))
+    states, actions = drawn(world, lead)
+    step = world.dynamics(states, actions, world.params, NUMPY)
+    _require(isinstance(step, Transition), f"`dynamics` gives a {type(step).__name__}, not a Transition")
+    following, rewards, terminated, active = step
+    same_shape("`dynamics` gives states", following, states.shape)
     flags = {"terminated": terminated} | ({} if active is None else {"active": active})
     for name, rows in {"rewards": rewards, **flags}.items():
-        _same_shape(f"`dynamics` gives {name}", rows, lead_of(world))
+        same_shape(f"`dynamics` gives {name}", rows, rows_of)
     for name, rows in flags.items():
         _require(rows.dtype == bool, f"`dynamics` gives {name} as {rows.dtype}, not bool")
     for name, rows in observed_entries(world, states).items():
-        _same_shape(f"`observe` gives {_entry(name)}", rows, (*lead_of(world), *spaces_by_entry(world)[name].shape))
+        same_shape(f"`observe` gives {_entry(name)}", rows, (*rows_of, *spaces_by_entry(world)[name].shape))
 
 
 def what_it_shows(world: AnyWorld) -> None:
@@ -170,27 +197,27 @@ CONTRACT: tuple[Callable[[Any], None], ...] = (
 # -- rows to check with ----------------------------------------------------------------------------------------------
 
 
-def lead_of(world: AnyWorld) -> tuple[int, ...]:
-    return LEAD if world.agents == 1 else (*LEAD, world.agents)
+def lead_of(world: AnyWorld, lead: tuple[int, ...] = LEAD) -> tuple[int, ...]:
+    return lead if world.agents == 1 else (*lead, world.agents)
 
 
-def drawn(world: AnyWorld) -> tuple[np.ndarray, np.ndarray]:
+def drawn(world: AnyWorld, lead: tuple[int, ...] = LEAD) -> tuple[np.ndarray, np.ndarray]:
     """States some steps into their episodes, and actions for them."""
     rng = np.random.default_rng(1)
-    states = world.initial(rng.random((*LEAD, world.noise_size)), world.params, NUMPY)
+    states = world.initial(rng.random((*lead, world.noise_size)), world.params, NUMPY)
     for _ in range(3):
-        states = world.dynamics(states, random_actions(world, rng), world.params, NUMPY).states
-    return states, random_actions(world, rng)
+        states = world.dynamics(states, random_actions(world, rng, lead), world.params, NUMPY)[0]
+    return states, random_actions(world, rng, lead)
 
 
-def random_actions(world: AnyWorld, rng: np.random.Generator) -> np.ndarray:
-    space = world.spaces.action
+def random_actions(world: AnyWorld, rng: np.random.Generator, lead: tuple[int, ...] = LEAD) -> np.ndarray:
+    space, rows = world.spaces.action, lead_of(world, lead)
     if isinstance(space, Box):
-        return rng.uniform(*space.bounds(), (*lead_of(world), *space.shape)).astype(np.float32)
+        return rng.uniform(*space.bounds(), (*rows, *space.shape)).astype(np.float32)
     if isinstance(space, MultiDiscrete):
-        return rng.integers(0, np.asarray(space.nvec), (*lead_of(world), *space.shape))
+        return rng.integers(0, np.asarray(space.nvec), (*rows, *space.shape))
     assert not isinstance(space, Dict)
-    return rng.integers(0, space.n, lead_of(world))
+    return rng.integers(0, space.n, rows)
 
 
 def spaces_by_entry(world: AnyWorld) -> dict[str, Leaf]:
@@ -224,11 +251,6 @@ def _entry(name: str) -> str:
 def _require(holds: bool, text: str) -> None:
     if not holds:
         raise Violation(text)
-
-
-def _same_shape(what: str, rows: np.ndarray, shape: tuple[int, ...]) -> None:
-    lead = f"for states of shape {(*LEAD, 'S')}"
-    _require(np.shape(rows) == shape, f"{what} of shape {np.shape(rows)} instead of {shape} {lead}")
 
 
 def _same_numbers(what: str, one: ArrayLike, other: ArrayLike, tolerance: float | None = None) -> None:

@@ -11,6 +11,7 @@ from rlstudio.core.contracts import VecEnv, World
 from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs import extras
+from rlstudio.envs.check_world import refuse_unfit
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.params.section import numbers_of, numbers_only
 from rlstudio.envs.pettingzoo_ids import is_pettingzoo, known_ids
@@ -59,7 +60,7 @@ def make_vec_env(
     if kind == "native":
         if is_pettingzoo(cfg.id):
             extras.prepare(cfg.id)  # evaluation needs the package, and a run must not find that out at its end
-        world = make_world(cfg.id, cfg.kwargs)
+        world = _fit_world(cfg)
         if cfg.agent_id or cfg.state:
             from rlstudio.envs.pettingzoo.labelled_world import LabelledWorld
 
@@ -101,6 +102,14 @@ def make_vec_env(
         step_timeout=step_timeout,
         max_restarts=max_restarts,
     )
+
+
+def _fit_world(cfg: EnvConfig) -> World[np.ndarray]:
+    """Those of others are looked at before they are stepped; ours have their tests."""
+    world = make_world(cfg.id, cfg.kwargs)
+    if cfg.id not in WORLDS.builtin:
+        refuse_unfit(world, cfg.id)
+    return world
 
 
 def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
@@ -227,7 +236,7 @@ def single_spaces(cfg: EnvConfig) -> Spaces:
         from rlstudio.envs.pettingzoo.recipe import PettingZooRecipe
 
         return PettingZooRecipe(cfg).team.together
-    if exists_only_here(cfg) and (world := make_world(cfg.id, cfg.kwargs)).agents > 1:
+    if exists_only_here(cfg) and (world := _fit_world(cfg)).agents > 1:
         return world.spaces  # no Gymnasium env has several agents
     from rlstudio.envs.gym.recipe import Recipe
     from rlstudio.envs.gym.spaces import convert_spaces

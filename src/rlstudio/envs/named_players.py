@@ -11,11 +11,10 @@ from rlstudio.core.contracts import VecEnv, World
 from rlstudio.core.errors import ConfigError, suggest
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.config import EnvConfig
+from rlstudio.envs.seats.config import RANDOM
 from rlstudio.envs.seats.player import RandomPlayer, SeatPlayer
 from rlstudio.envs.seats.seated import SeatedVecEnv
 from rlstudio.envs.worlds.catalog import make_world
-
-RANDOM = "random"
 
 
 def named_player(name: str, cfg: EnvConfig, spaces: Spaces, field: str, others: Sequence[str] = ()) -> SeatPlayer:

@@ -15,9 +15,9 @@ import gymnasium
 import numpy as np
 
 from rlstudio.core.action_mask import ActionMask
-from rlstudio.core.errors import EnvFault, RLStudioError, origin_of
+from rlstudio.core.errors import EnvFault, RLStudioError, raised
 from rlstudio.core.spaces import Spaces
-from rlstudio.envs.gym.recipe import Recipe, close_quietly, one_line
+from rlstudio.envs.gym.recipe import Recipe, close_quietly
 from rlstudio.envs.gym.rows import Buffers, Misfit, deliverer, info_noter, leaves, row_views
 from rlstudio.envs.gym.settings.param_env import ParamEnv
 from rlstudio.envs.params.draw import Draw, sample
@@ -207,12 +207,7 @@ def fault_of(error: BaseException, describe: Callable[[str], str]) -> RLStudioEr
         return error
     if isinstance(error, Misfit):
         return BrokenContract(describe(str(error)))
-    return EnvFault(describe(f"raised {one_line(error)}{_place(error)}"))
-
-
-def _place(error: BaseException) -> str:
-    origin = origin_of(error)
-    return f" at {origin}" if origin else ""
+    return EnvFault(describe(f"raised {raised(error)}"))
 
 
 def _not_built(action: object) -> tuple[object, SupportsFloat, bool, bool, dict[str, object]]:

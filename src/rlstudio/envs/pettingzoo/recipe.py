@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import ConfigError, EnvFault, RLStudioError, UserError, origin_of
+from rlstudio.core.errors import ConfigError, EnvFault, RLStudioError, UserError, raised
 from rlstudio.envs import extras
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.gym.recipe import close_quietly, importable, one_line
@@ -69,8 +69,7 @@ class PettingZooRecipe:
                 raise
             if isinstance(error, TypeError) and "render_mode" in kwargs and "render_mode" in str(error):
                 raise UserError(f"env.id: {id} takes no render_mode; to be filmed it needs rgb_array") from error
-            origin = origin_of(error)
-            reason = one_line(error) + (f" at {origin}" if origin else "")
+            reason = raised(error)
             if self.cfg.kwargs:
                 raise ConfigError(f"env.kwargs: {id} refuses {self.cfg.kwargs}: {reason}") from error
             raise EnvFault(f"env {id} cannot be created: {reason}") from error

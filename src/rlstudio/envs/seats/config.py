@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt, field_validator
 
 from rlstudio.core.config import Config
 
-LATEST, PAST, PLANNER = "latest", "past", "planner"
+LATEST, PAST, PLANNER, RANDOM = "latest", "past", "planner", "random"
 LEARNED = (LATEST, PAST, PLANNER)
 """Opponents that come from the learner itself."""
 
@@ -16,7 +16,7 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 class SelfPlayConfig(Config):
-    opponents: dict[str, Weight] = Field({LATEST: 0.5, PAST: 0.35, "random": 0.15}, max_length=16)
+    opponents: dict[str, Weight] = Field({LATEST: 0.5, PAST: 0.35, RANDOM: 0.15}, max_length=16)
     """How often each kind is met, by weights: `latest` (the learner as it is), `past` (a snapshot of the pool),
     `planner` (a tree search with the learner's network), `random`, and those that the world brings, such as
     `minimax`."""

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import World
-from rlstudio.core.errors import ConfigError, RLStudioError, UserError
+from rlstudio.core.errors import ConfigError, EnvFault, RLStudioError, UserError, raised
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.params.section import numbers_only
 from rlstudio.envs.worlds.drawn.world_params import WorldParams, check_names
@@ -29,6 +29,10 @@ def make_world(
         world: World[np.ndarray] = kind(**kwargs)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"env.kwargs: {id} refuses {dict(kwargs)}: {_reason(error)}") from error
+    except Exception as error:
+        if isinstance(error, RLStudioError):
+            raise
+        raise EnvFault(f"env.id: {id} cannot be made: {raised(error)}") from error
     if missing := [name for name in NEEDED if not hasattr(world, name)]:
         part = WORLDS.find(id)
         raise UserError(f"world {id!r} of {part.package} ({part.target}) has no {missing[0]}; see the contract World")

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlstudio.core.contracts import Array, World
 from rlstudio.core.contracts.arrays import AnyArray, Namespace
-from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.errors import ConfigError, EnvFault, raised, suggest
 from rlstudio.core.host.ram import usable_ram
 from rlstudio.core.spaces import Dict, Space
 
@@ -80,10 +80,13 @@ class PlainKernel:
 
     def advance(self, actions: np.ndarray) -> None:
         p = self._p
-        self._states, rewards, terminated, self.active = self._world.dynamics(self._states, actions, p, NUMPY)
-        self.rewards[:] = rewards
-        self.terminated[:] = terminated
-        write(self.observations, slice(None), self._world.observe(self._states, p, NUMPY))
+        try:
+            self._states, rewards, terminated, self.active = self._world.dynamics(self._states, actions, p, NUMPY)
+            self.rewards[:] = rewards
+            self.terminated[:] = terminated
+            write(self.observations, slice(None), self._world.observe(self._states, p, NUMPY))
+        except Exception as error:
+            raise EnvFault(f"{self._world.id}: `dynamics` or `observe` raised {raised(error)}") from error
 
     def states(self) -> np.ndarray:
         return self._states.copy()

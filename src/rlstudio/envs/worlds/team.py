@@ -31,8 +31,8 @@ class TeamVecEnv(NativeVecEnv):
         first_env: int = 0,
     ) -> None:
         super().__init__(world, num_envs, seed, limit, params, first_env)
-        self.agent_names: tuple[str, ...] = getattr(world, "agent_names", numbered_names(world.agents))
-        self.agent_spaces: tuple[Spaces, ...] = getattr(world, "agent_spaces", (world.spaces,) * world.agents)
+        self.agent_names: tuple[str, ...] = tuple(getattr(world, "agent_names", numbered_names(world.agents)))
+        self.agent_spaces: tuple[Spaces, ...] = tuple(getattr(world, "agent_spaces", (world.spaces,) * world.agents))
         self._shape = num_envs, world.agents
         self._out = np.zeros(self._shape, bool)  # agents whose episode is over while the others go on
         self._acted = np.zeros(self._shape, bool)  # agents that acted in this episode; kept where parameters are drawn

@@ -15,7 +15,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
-from rlstudio.envs.named_players import RANDOM
+from rlstudio.envs.seats.config import RANDOM
 from rlstudio.envs.seats.player import SeatPlayer
 from rlstudio.envs.seats.seated import rows_of
 from rlstudio.experiment.analysis.curves import COLOURS, STYLE, SUFFIXES, save_figure

@@ -22,8 +22,8 @@ from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.core.model.protocol import Weights
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.named_players import RANDOM, named_player
-from rlstudio.envs.seats.config import LATEST, LEARNED, PAST, PLANNER, SelfPlayConfig
+from rlstudio.envs.named_players import named_player
+from rlstudio.envs.seats.config import LATEST, LEARNED, PAST, PLANNER, RANDOM, SelfPlayConfig
 from rlstudio.envs.seats.player import SeatPlayer
 from rlstudio.envs.seats.seated import SeatedVecEnv
 from rlstudio.envs.seeds import episode_words, to_uniform

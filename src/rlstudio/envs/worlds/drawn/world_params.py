@@ -33,7 +33,7 @@ class WorldParams:
         self.episodes = None if draw is None else EpisodeParams(draw, seed, num_envs, first_env)
         drawn = {} if self.episodes is None else self.episodes.values
         places = {each.name: each.address for each in parameters}
-        self._written = {name: np.full(num_envs, world.params[places[name]]) for name in drawn}
+        self._written = {name: np.full(num_envs, float(world.params[places[name]])) for name in drawn}
         self.p: Values = {**world.params, **{places[name]: column for name, column in self._written.items()}}
         self._factors = {each.name: world.params[each.address] if each.scale else 1.0 for each in parameters}
         self.observed = [
