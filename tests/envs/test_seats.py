@@ -107,7 +107,7 @@ def test_agents_that_act_at_once_have_seats_too():
 @pytest.mark.parametrize(
     ("cfg", "names", "reason"),
     [
-        (EnvConfig(id="CartPole-v1"), ["random"], "the environment has one agent"),
+        (EnvConfig(id="CartPole-v1"), ["random"], "eval.opponents: CartPole-v1 has one agent"),
         (GAME, ["minmax"], r"eval\.opponents: rlstudio/TicTacToe-v0 has no opponent 'minmax'; did you mean"),
         (EnvConfig(id="rlstudio/ConnectFour-v0"), ["minimax"], "known: random, tactical"),
     ],

@@ -8,13 +8,15 @@ import numpy as np
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import VecEnv, World
-from rlstudio.core.errors import ConfigError, suggest
+from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, raised, suggest
 from rlstudio.core.spaces import Spaces
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.seats.config import RANDOM
-from rlstudio.envs.seats.player import RandomPlayer, SeatPlayer
-from rlstudio.envs.seats.seated import SeatedVecEnv
+from rlstudio.envs.seats.player import CheckedPlayer, RandomPlayer, SeatPlayer
+from rlstudio.envs.seats.seated import SeatedVecEnv, refuse_seats
 from rlstudio.envs.worlds.catalog import make_world
+
+EVALUATED = "eval.opponents"
 
 
 def named_player(name: str, cfg: EnvConfig, spaces: Spaces, field: str, others: Sequence[str] = ()) -> SeatPlayer:
@@ -22,12 +24,19 @@ def named_player(name: str, cfg: EnvConfig, spaces: Spaces, field: str, others: 
     if name == RANDOM:
         return RandomPlayer(spaces)
     world = make_world(cfg.id, cfg.kwargs) if cfg.id in WORLDS else None
-    players: Mapping[str, Callable[[World[np.ndarray]], SeatPlayer]] = getattr(world, "players", {})
+    players: Mapping[str, Callable[[World[np.ndarray]], object]] = getattr(world, "players", {})
     if world is None or name not in players:
         known = [*others, RANDOM, *players]
         near = suggest(name, known) or f"; known: {', '.join(known)}"
         raise ConfigError(f"{field}: {cfg.id} has no opponent {name!r}{near}")
-    return players[name](world)
+    title = f"{field}: the player {name!r} of {cfg.id}"
+    try:
+        player = players[name](world)
+    except Exception as error:
+        raise EnvFault(f"{title} cannot be made: {raised(error)}") from error
+    if not isinstance(player, SeatPlayer):
+        raise Incompatible(f"{title} is a {type(player).__name__} without `choose(observations, uniform)`")
+    return player if cfg.id in WORLDS.builtin else CheckedPlayer(player, title, spaces)
 
 
 class FixedOpponents:
@@ -47,9 +56,15 @@ class FixedOpponents:
         """Whoever evaluates counts for itself."""
 
 
+def evaluation_players(inner: VecEnv, cfg: EnvConfig, names: Sequence[str]) -> list[SeatPlayer]:
+    """The opponents of an evaluation; a ConfigError or Incompatible where one cannot be met."""
+    refuse_seats(inner, EVALUATED, cfg.id)
+    return [named_player(name, cfg, inner.spaces, EVALUATED) for name in names]
+
+
 def seated_against(inner: VecEnv, cfg: EnvConfig, names: Sequence[str], seed: int) -> SeatedVecEnv:
     """The environments with these opponents in turn, for evaluation."""
-    players = [named_player(name, cfg, inner.spaces, "eval.opponents") for name in names]
+    players = evaluation_players(inner, cfg, names)
     return SeatedVecEnv(inner, FixedOpponents(players, inner.num_envs // inner.agents, inner.agents), seed)
 
 

@@ -1,12 +1,15 @@
 """Self-play in runs: who is met, what is recorded, exact resume, evaluation against opponents."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from rlstudio.core.contracts import Acted
-from rlstudio.core.errors import ConfigError, Incompatible
+from rlstudio.core.errors import ConfigError, EnvFault, Incompatible
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.named_players import named_player
+from rlstudio.envs.seats.player import pick
 from rlstudio.envs.worlds.games.board import TicTacToe
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.self_play.opponents import FIRST_SNAPSHOT
@@ -137,7 +140,9 @@ def test_an_evaluation_against_opponents_has_rates_by_name_and_seat():
     ("changes", "reason"),
     [
         ({"opponents": {"minmax": 1}}, r"self_play\.opponents: rlstudio/TicTacToe-v0 has no opponent 'minmax'"),
-        ({"id": "CartPole-v1"}, "self_play: the environment has one agent"),
+        ({"id": "CartPole-v1"}, "self_play: CartPole-v1 has one agent, and nobody to play against; leave it out"),
+        ({"eval": {"opponents": ["minmax"]}}, r"eval\.opponents: rlstudio/TicTacToe-v0 has no opponent 'minmax'"),
+        ({"eval": {"opponents": ["latest"]}}, r"eval\.opponents: rlstudio/TicTacToe-v0 has no opponent 'latest'"),
         ({"id": "rlstudio/IPDDuel-v0", "opponents": {"planner": 1}}, "planner: rlstudio/IPDDuel-v0 cannot be searched"),
         ({"policy": {"network": {"memory": "gru"}}}, r"policy\.network\.memory: "),
         ({"opponents": {"latest": 0.0}}, r"self_play\.opponents: .*every weight is 0"),
@@ -146,3 +151,73 @@ def test_an_evaluation_against_opponents_has_rates_by_name_and_seat():
 def test_what_does_not_fit_self_play_is_refused_in_one_line(changes, reason):
     with pytest.raises((ConfigError, Incompatible), match=reason):
         build(game(**changes))
+
+
+def test_opponents_of_an_evaluation_that_nobody_can_meet_are_refused_before_a_run():
+    for id, algo, reason in (
+        ("CartPole-v1", "ppo", r"eval\.opponents: CartPole-v1 has one agent, and nobody to play against; leave it out"),
+        ("mpe2/simple_spread_v3", "sac", r"eval\.opponents: opponents make one choice, but mpe2/simple_spread_v3 take"),
+    ):
+        env = {"id": id, "kwargs": {"continuous_actions": True}} if algo == "sac" else {"id": id}
+        with pytest.raises(Incompatible, match=reason):
+            build(tiny(algo, env=env, eval={"opponents": ["random"]}))
+
+
+class ByRule:
+    """A player of one's own, with one mistake."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def choose(self, observations, uniform):
+        return self.answer(observations, uniform)
+
+
+def trained_and_judged(cfg):
+    built, _ = trained(cfg)
+    evaluate(built.trainer.agent, cfg.eval_env, episodes=20, seed=1, opponents=cfg.eval.opponents)
+
+
+def player(answer):
+    return lambda world: ByRule(answer)
+
+
+class OwnGame(TicTacToe):
+    id = "OwnGame-v0"
+    players: ClassVar = {
+        "good": player(lambda seen, uniform: pick(seen["action_mask"] > 0, uniform)),
+        "outside": player(lambda seen, uniform: uniform.argmax(-1) + 9),
+        "forbidden": player(lambda seen, uniform: seen["action_mask"].argmin(-1)),
+        "fraction": player(lambda seen, uniform: uniform[:, 0]),
+        "table": player(lambda seen, uniform: np.zeros((3, 3), int)),
+        "raising": player(lambda seen, uniform: {}["move"]),
+        "nothing": lambda world: None,
+        "unmade": lambda: None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("outside", r"chose \d+, which is not allowed; there are 0 to 8"),
+        ("forbidden", r"chose \d, which is not allowed"),
+        ("fraction", r"chose float64\[\d+\], not a whole number for each of"),
+        ("table", r"chose int64\[3, 3\], not a whole number for each of"),
+        ("raising", r"raised KeyError: 'move' at tests/experiment/self_play/test_self_play.py:\d+"),
+        ("nothing", r"is a NoneType without `choose\(observations, uniform\)`"),
+        ("unmade", r"cannot be made: TypeError: .* takes 0 positional arguments"),
+    ],
+)
+def test_a_player_of_ones_own_that_breaks_its_word_is_named(name, reason):
+    own = f"{__name__}:OwnGame"
+    for field in ("self_play.opponents", "eval.opponents"):
+        chosen = {"opponents": {name: 1}} if field.startswith("self") else {"opponents": {"good": 1}}
+        judged = {"eval": {"opponents": [name]}} if field.startswith("eval") else {}
+        cfg = game(id=own, train={"epochs": 1}, **judged, self_play=chosen)
+        with pytest.raises((EnvFault, Incompatible), match=f"{field}: the player '{name}' of {own} {reason}"):
+            trained_and_judged(cfg)
+
+
+def test_a_player_of_ones_own_that_keeps_its_word_plays():
+    _, reports = trained(game(id=f"{__name__}:OwnGame", opponents={"good": 1}, train={"epochs": 1}))
+    assert "self_play/good/win_rate" in reports[-1].metrics

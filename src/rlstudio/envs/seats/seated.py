@@ -42,6 +42,16 @@ class Opponents(Protocol):
         ...
 
 
+def refuse_seats(env: VecEnv, field: str, id: str) -> None:
+    """Incompatible where nobody can be met in these environments."""
+    if env.agents < 2:
+        raise Incompatible(f"{field}: {id} has one agent, and nobody to play against; leave it out")
+    if not isinstance(env.spaces.action, Discrete):
+        raise Incompatible(
+            f"{field}: opponents make one choice, but {id} takes {describe(env.spaces.action)}; leave it out"
+        )
+
+
 class SeatedVecEnv:
     """`num_envs` counts environments, since each has one learner."""
 
@@ -49,12 +59,7 @@ class SeatedVecEnv:
 
     def __init__(self, inner: VecEnv, opponents: Opponents, seed: int) -> None:
         action = inner.spaces.action
-        if inner.agents < 2:
-            raise Incompatible(
-                "self_play: the environment has one agent, and nobody to play against; leave it and eval.opponents out"
-            )
-        if not isinstance(action, Discrete):
-            raise Incompatible(f"self_play: opponents make one choice, but the env takes {describe(action)}")
+        assert isinstance(action, Discrete), "refuse_seats comes first"
         self.inner = inner
         self.opponents: Opponents = opponents
         self.spaces = inner.spaces

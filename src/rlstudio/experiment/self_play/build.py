@@ -9,6 +9,7 @@ from rlstudio.core.contracts import Agent, ForPlanning, VecEnv
 from rlstudio.core.errors import ConfigError
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.seats.config import PLANNER, SelfPlayConfig
+from rlstudio.envs.seats.seated import refuse_seats
 from rlstudio.envs.worlds.catalog import make_world
 from rlstudio.experiment.self_play.opponents import SelfPlay, SelfPlayVecEnv
 from rlstudio.planners.games import SearchPlayer, TurnGame
@@ -16,6 +17,7 @@ from rlstudio.planners.games import SearchPlayer, TurnGame
 
 def with_opponents(env: VecEnv, cfg: SelfPlayConfig, env_cfg: EnvConfig) -> SelfPlayVecEnv:
     """The environments as the learner meets them: one seat is its own."""
+    refuse_seats(env, "self_play", env_cfg.id)
     game = searchable(env_cfg, "self_play.opponents: planner") if PLANNER in cfg.opponents else None
     search = partial(search_by, game=game, simulations=cfg.simulations)
     return SelfPlayVecEnv(env, SelfPlay(cfg, env_cfg, env, search), env_cfg.seed)

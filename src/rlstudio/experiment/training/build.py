@@ -13,6 +13,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.runtime import LocalRuntime
 from rlstudio.envs.make import make_vec_env
+from rlstudio.envs.named_players import evaluation_players
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.self_play.build import with_opponents
 from rlstudio.experiment.training.culprit import refuse_changed_torch
@@ -83,6 +84,8 @@ def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: 
             max_restarts=max_restarts,
         )
     try:
+        if cfg.eval.opponents:
+            evaluation_players(env, cfg.eval_env, cfg.eval.opponents)
         if cfg.self_play is not None:
             env = with_opponents(env, cfg.self_play, cfg.env)
         check_agents(cfg, env)
