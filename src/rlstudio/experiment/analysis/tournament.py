@@ -16,7 +16,7 @@ from rlstudio.core.spaces import Discrete
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import make_vec_env
 from rlstudio.envs.seats.config import RANDOM
-from rlstudio.envs.seats.player import SeatPlayer
+from rlstudio.envs.seats.player import RandomPlayer, SeatPlayer
 from rlstudio.envs.seats.seated import rows_of
 from rlstudio.experiment.analysis.curves import COLOURS, STYLE, SUFFIXES, save_figure
 from rlstudio.ops.ratings import Ratings, bradley_terry
@@ -81,13 +81,14 @@ def meet(one: SeatPlayer, other: SeatPlayer, cfg: EnvConfig, games: int, rng: Rn
         raise Incompatible(f"{cfg.id}: a tournament is of a game for two agents, each of whom makes one choice")
     seats = np.arange(games) % 2  # of the first player
     is_others = np.arange(2 * games) % 2 != np.repeat(seats, 2)
+    others = RandomPlayer(env.spaces)
     observations, paid, is_open = env.reset(), np.zeros((games, 2)), np.ones((games, 2), bool)
     for number in range(LONGEST):
         uniform = rng.at("choices", number).random((2 * games, action.n)).clip(1e-12)
-        asked = is_open.reshape(-1).copy()
+        # Where a game is over the next one goes on beside the others, by chance: nobody is asked, and all is allowed.
+        actions, asked = others.choose(observations, uniform).astype(np.int64), is_open.reshape(-1).copy()
         if isinstance(observations, dict) and ACTION_MASK in observations:
             asked &= observations[ACTION_MASK].any(-1)
-        actions = np.zeros(2 * games, np.int64)
         for player, its in ((one, ~is_others), (other, is_others)):
             if len(rows := np.flatnonzero(asked & its)):
                 actions[rows] = player.choose(rows_of(observations, rows), uniform[rows])
