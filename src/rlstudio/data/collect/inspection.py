@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from rlstudio.core.batch import Batch
@@ -22,10 +24,19 @@ class Inspection:
     environments, or the columns of some of their agents.
     """
 
-    def __init__(self, env: InspectedEnvs, guard: RowGuard, envs: np.ndarray, spaces: Spaces) -> None:
+    def __init__(
+        self,
+        env: InspectedEnvs,
+        guard: RowGuard,
+        envs: np.ndarray,
+        spaces: Spaces,
+        columns: Collection[int] | None = None,
+    ) -> None:
+        """`columns`: of the environments, where others inspect the rest of them."""
         self.guard = guard
         self.episodes = EpisodeLog(len(envs), spaces.infos)
         self._params = episode_params_of(env)
+        self._columns = None if columns is None else frozenset(columns)
         self._draws = None if self._params is None else DrawLog(self._params.values)
         self._env = env
         self._envs = envs
@@ -48,7 +59,7 @@ class Inspection:
                 self._bad_row = self._describe(self.guard.first, packer)
             self.episodes.add_flawed(self.guard.rewards, *columns)
         if self._params is not None and self._draws is not None:
-            self._draws.add(self._params.take())
+            self._draws.add(self._params.take(self._columns))
         return rollout
 
     @property

@@ -34,7 +34,7 @@ def together(tallies: Sequence[Tally]) -> Tally:
         outside=next((tally.outside for tally in tallies if tally.outside is not None), None),
         bad_row=next((tally.bad_row for tally in tallies if tally.bad_row is not None), None),
         metrics=first.metrics,
-        draws=_optional(tallies, lambda tally: tally.draws, _drawn),
+        draws=draws_together(tallies),
         quarantined=_optional(tallies, lambda tally: tally.quarantined, _in_turn),
     )
 
@@ -52,6 +52,11 @@ def _in_turn(lists: Sequence[list[str]]) -> list[str]:
 
 def _joined(columns: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
     return {name: [value for one in columns for value in one[name]] for name in columns[0]}
+
+
+def draws_together(tallies: Sequence[Tally]) -> EpisodeDraws | None:
+    """What was drawn for the episodes of all of them, in the order of these; None where nothing is drawn."""
+    return _optional(tallies, lambda tally: tally.draws, _drawn)
 
 
 def _drawn(draws: Sequence[EpisodeDraws]) -> EpisodeDraws:

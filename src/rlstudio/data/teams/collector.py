@@ -43,7 +43,7 @@ class TeamCollector:
         self.run_envs = joint.runtime.run_envs
         envs = group.rank * env.num_envs + own
         self.exploration = Exploration(explore, rng.fork("explore"), envs, self.run_envs)
-        self.inspection = Inspection(env, guard, envs, columns.spaces)
+        self.inspection = Inspection(env, guard, envs, columns.spaces, own.tolist())
         self.taken = 0  # vector steps whose rows were given to learning
         self._noise = NoiseBlocks(agent.noise, rng.fork("noise"), self.num_envs)
         self._packers: dict[int, Packer] = {}

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from rlstudio.core.contracts import EpisodeDraws, State
 from rlstudio.core.errors import Incompatible
 from rlstudio.envs.params.draw import Draw, sample
+
+
+class _Ended(NamedTuple):
+    """An episode that is over, and what was drawn for it."""
+
+    column: int
+    version: int
+    component: int
+    values: tuple[float, ...]
 
 
 class EpisodeParams:
@@ -23,7 +33,8 @@ class EpisodeParams:
         self.versions = np.zeros(num_envs, np.int64)
         self.components = np.zeros(num_envs, np.int64)
         self.values = {name: np.zeros(num_envs) for name in draw.names}
-        self._ended: list[tuple[int, int, tuple[float, ...]]] = []
+        self._ended: list[_Ended] = []
+        self.reported: np.ndarray | None = None  # [B] with several agents: whose episodes are reported; None: all
 
     def set_draw(self, draw: Draw) -> None:
         if set(draw.names) != set(self.values):
@@ -41,11 +52,14 @@ class EpisodeParams:
         for name, drawn in values.items():
             self.values[name][envs] = drawn
 
-    def end(self, envs: np.ndarray) -> None:
-        """The open episodes of these environments are over; an environment may stand there once for each agent."""
-        for env in envs.tolist():
-            values = tuple(float(column[env]) for column in self.values.values())
-            self._ended.append((int(self.versions[env]), int(self.components[env]), values))
+    def end(self, envs: np.ndarray, columns: np.ndarray | None = None) -> None:
+        """The open episodes of these environments are over. With several agents an environment stands there once for
+        each whose episode it was, and `columns` are those of the agents."""
+        columns = envs if columns is None else columns
+        for env, column in zip(envs.tolist(), columns.tolist(), strict=True):
+            if self.reported is None or self.reported[column]:
+                values = tuple(float(numbers[env]) for numbers in self.values.values())
+                self._ended.append(_Ended(column, int(self.versions[env]), int(self.components[env]), values))
 
     def follow(self, ended: np.ndarray, episodes: np.ndarray) -> None:
         """After a step: where an episode ended (a mask), the next one has begun; `episodes` counts those of all."""
@@ -57,12 +71,16 @@ class EpisodeParams:
         """What was drawn for the open episode of one environment."""
         return {name: float(column[env]) for name, column in self.values.items()}
 
-    def take(self) -> EpisodeDraws:
-        """Of the episodes that ended since the last call, in the order in which they ended."""
+    def take(self, columns: Container[int] | None = None) -> EpisodeDraws:
+        """Of the episodes that ended since the last call, in the order in which they ended; `columns`: of these alone,
+        the others stay."""
         ended, self._ended = self._ended, []
-        columns = list(zip(*(row[2] for row in ended), strict=True)) or [()] * len(self.values)
-        values = {name: list(column) for name, column in zip(self.values, columns, strict=True)}
-        return EpisodeDraws([row[0] for row in ended], [row[1] for row in ended], values)
+        if columns is not None:
+            self._ended = [one for one in ended if one.column not in columns]
+            ended = [one for one in ended if one.column in columns]
+        drawn = list(zip(*(one.values for one in ended), strict=True)) or [()] * len(self.values)
+        values = {name: list(numbers) for name, numbers in zip(self.values, drawn, strict=True)}
+        return EpisodeDraws([one.version for one in ended], [one.component for one in ended], values)
 
     def position(self) -> State:
         position: State = {

@@ -21,6 +21,8 @@ from rlstudio.core.contracts.arrays import AnyArray
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, describe
+from rlstudio.envs.params.draw import Draw
+from rlstudio.envs.params.episodes import Randomised, episode_params_of, required
 from rlstudio.envs.seats.player import SeatPlayer
 from rlstudio.envs.seeds import episode_words, to_uniform
 
@@ -67,6 +69,7 @@ class SeatedVecEnv:
         self.num_envs = inner.num_envs // inner.agents
         self.vectorization = inner.vectorization
         self.exact: str | None = inner.exact
+        self.episode_params = episode_params_of(inner)
         self._choices = action.n
         self._key = int(Rng(seed).fork("seats").generator().integers(-(2**63), 2**63, dtype=np.int64))
         self._envs = np.arange(self.num_envs)
@@ -94,6 +97,8 @@ class SeatedVecEnv:
 
     def step(self, actions: np.ndarray) -> Step:
         columns = self._columns()
+        if self.episode_params is not None:
+            self.episode_params.reported = np.isin(np.arange(self.inner.num_envs), columns)
         step = self.inner.step(self._joint(actions, columns))
         acted = None if step.active is None else step.active[columns]
         rewards, terminated, truncated = step.rewards[columns], step.terminated[columns], step.truncated[columns]
@@ -140,6 +145,11 @@ class SeatedVecEnv:
             self._episodes[again] += 1
             self._begin(again)
         return rows_of(self._observed, self._columns())
+
+    def set_draw(self, draw: Draw) -> None:
+        required(self.episode_params, "this environment")
+        assert isinstance(self.inner, Randomised)
+        self.inner.set_draw(draw)
 
     def close(self) -> None:
         self.inner.close()

@@ -57,7 +57,8 @@ class TeamVecEnv(NativeVecEnv):
         write(self._successors, slice(None), self._observed)
         if self.episode_params is not None:  # of an agent that never acted no episode is reported
             self._acted |= active
-            self.episode_params.end(((terminated | truncated) & self._acted).nonzero()[0])
+            envs, agents = ((terminated | truncated) & self._acted).nonzero()
+            self.episode_params.end(envs, envs * self.agents + agents)
         self._out |= terminated
         (ended,) = (due | self._out.all(1)).nonzero()
         if len(ended):

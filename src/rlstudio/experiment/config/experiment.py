@@ -215,7 +215,7 @@ with warnings.catch_warnings():
             agreement.check_metric_names(self.gates, self.guardrails, self.env.infos)
             check_eval_team(self.eval, self.teams)
             check_opponents(self.eval, self.self_play, self.teams)
-            check_drawn_params(self.env, self.curriculum, self.self_play, self.teams)
+            check_drawn_params(self.env, self.curriculum, self.teams)
             agreement.check_numerics(self.runtime)
             agreement.check_learners(self)
             agreement.check_workers(self.rollout, self.env, self.runtime)

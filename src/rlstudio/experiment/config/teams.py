@@ -19,7 +19,6 @@ from rlstudio.core.config import Config, refuse
 from rlstudio.core.parsing.problems import problems
 from rlstudio.core.parsing.sections import Section
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.params.section import numbers_only
 from rlstudio.experiment.config.agreement import check_batch, check_layers, check_statements
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.sections import EvalConfig, PolicyConfig
@@ -60,17 +59,17 @@ def check_opponents(evaluation: EvalConfig, self_play: object | None, teams: Map
         refuse(field, f"with teams every agent learns ({', '.join(teams)}), so no seat is left; leave one of them out")
 
 
-def check_drawn_params(
-    env: EnvConfig, curriculum: object | None, self_play: object | None, teams: Mapping[str, TeamConfig]
-) -> None:
-    """What was drawn is told of each episode of an agent, and here its episodes are not all collected in one place."""
-    if not teams and self_play is None:
+def check_drawn_params(env: EnvConfig, curriculum: object | None, teams: Mapping[str, TeamConfig]) -> None:
+    """A curriculum follows one success; that of one team is often the failure of another."""
+    if not teams:
         return
     if curriculum is not None:
-        refuse(("curriculum",), f"it cannot go with {'teams' if teams else 'self_play'}; leave one of them out")
-    if not numbers_only(env.params):
+        refuse(("curriculum",), f"it cannot follow the teams {', '.join(teams)} at once; leave one of the two out")
+    if shown := [each.name for each in env.parameters if each.observed]:
         refuse(
-            ("env", "params"), f"with {'teams' if teams else 'self_play'} only numbers can be set; draw none of them"
+            ("env", "params", shown[0]),
+            f"with teams ({', '.join(teams)}) it cannot be observed, since teams see different things; leave observed"
+            " out, and show it in the observations of the world",
         )
 
 

@@ -37,4 +37,9 @@ def searchable(cfg: EnvConfig, field: str) -> TurnGame:
     world: object = make_world(cfg.id, cfg.kwargs) if cfg.id in WORLDS else None
     if not isinstance(world, TurnGame):
         raise ConfigError(f"{field}: {cfg.id} cannot be searched; that needs a native World with `states_of`")
+    if cfg.params:
+        raise ConfigError(
+            f"{field}: it would search {cfg.id} with the parameters of the world, and env.params has others"
+            f" ({', '.join(cfg.params)}); leave one of the two out"
+        )
     return world

@@ -16,6 +16,7 @@ from rlstudio.agents.teams import TeamsAgent
 from rlstudio.core.batch import Batch
 from rlstudio.core.contracts import Metrics, NamedAgents, State, Stateful, Tally, Trainer, WarmsUp, WeighsItself
 from rlstudio.data.collect.stream import NotKept
+from rlstudio.data.collect.tallies import draws_together
 from rlstudio.data.teams.joint import Joint
 
 SEPARATOR = "/"
@@ -150,6 +151,7 @@ class TeamsSource(NotKept):
             restarts=None if all(tally.restarts is None for tally in every) else restarts,
             outside=next((tally.outside for tally in every if tally.outside), None),
             bad_row=next((tally.bad_row for tally in every if tally.bad_row), None),
+            draws=draws_together(every),
         )
 
     def state_dict(self) -> State:
