@@ -37,10 +37,12 @@ class Mistaken(gymnasium.Env[np.ndarray, Any]):
         bound: float | None = None,
         actions: float | None = None,
         seconds: float = 0.0,
+        reset_seconds: float = 0.0,
         length: int | None = None,
     ) -> None:
         self.fault, self.reward, self.shown, self.seconds, self.length = fault, reward, shown, seconds, length
         limit = shown * 4 if bound is None else bound
+        self.reset_seconds = reset_seconds
         self.observation_space = spaces.Box(-limit, limit, (3,), np.float32)
         self.action_space = spaces.Discrete(2)
         if actions is not None:
@@ -48,11 +50,14 @@ class Mistaken(gymnasium.Env[np.ndarray, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
+        CLOCK.now += self.reset_seconds
         self.steps = 0
         return self._look(), {}
 
     def _look(self) -> np.ndarray:
         draw = np.random.default_rng(int.from_bytes(os.urandom(4))) if self.fault == "unseeded" else self.np_random
+        if self.fault == "blind":
+            return np.ones(3, np.float32)
         size = 4 if self.fault == "shape" and self.steps else 3
         return (self.shown * draw.uniform(-1.5, 1.5, size)).astype(np.float32)
 

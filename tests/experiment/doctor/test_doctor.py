@@ -14,6 +14,7 @@ from rlstudio.core.errors import Notice
 from rlstudio.experiment.config.experiment import ExperimentConfig, experiment_from, load_experiment
 from rlstudio.experiment.doctor.advice import Advice
 from rlstudio.experiment.doctor.examine import Diagnosis, examine
+from rlstudio.experiment.doctor.forecast import Forecast
 from rlstudio.experiment.doctor.machine import Machine
 from rlstudio.experiment.doctor.random_play import PlayAmount
 from support.mistaken_envs import CLOCK, ID, register_mistaken
@@ -54,6 +55,9 @@ PLANTED = {
         SAC, "env.kwargs={shown: 1e4, actions: 1.0}", "observation_scale", "env.wrappers=.*RescaleObservation"
     ),
     "observations of 1e-5": Planted(PPO, "env.kwargs={shown: 1e-5}", "observation_tiny", "normalize_observations=true"),
+    "an observation that never changes": Planted(
+        PPO, "env.kwargs={fault: blind}", "observation_constant", "return what changes"
+    ),
     "bounds that lie": Planted(PPO, "env.kwargs={bound: 0.5}", "bounds", "widen the bounds"),
     "a shape that lies": Planted(PPO, "env.kwargs={fault: shape}", "misfit", "let its spaces say"),
     "an env that ignores its seed": Planted(PPO, "env.kwargs={fault: unseeded}", "unseeded", r"self\.np_random"),
@@ -198,6 +202,39 @@ def test_the_forecast_is_of_the_run_as_it_is_and_counts_its_evaluations() -> Non
     assert document["forecast"]["seconds"] == found.forecast.seconds
     assert document["ok"] is True
     assert cfg.train.learning_starts == 4000  # the trial began sooner, on a copy
+
+
+def test_a_reset_that_takes_long_is_no_slow_step() -> None:
+    """Of episodes of some 30 steps, each falls on 30 of them."""
+    found = diagnosis(experiment(PPO, "env.kwargs={reset_seconds: 1.0}"))
+    assert found.advice == []
+    assert found.met is not None
+    assert found.met.seconds_per_step == pytest.approx(1 / 30, rel=0.4)
+
+
+def test_the_forecast_of_slow_steps_is_of_those_that_go_at_once_and_counts_evaluations() -> None:
+    def predicted(settings: str) -> Forecast:
+        slow = f"env.kwargs={{seconds: 0.2, length: 30}} eval.every_epochs=0 eval.final_episodes=10 {settings}"
+        found = diagnosis(experiment(PPO, slow)).forecast
+        assert found is not None
+        return found
+
+    alone, async_, workers = (
+        predicted(""),
+        predicted("env.vectorization=async env.workers=4"),
+        predicted("rollout.workers=2"),
+    )
+    assert alone.training_seconds == pytest.approx(0.2 * alone.env_steps, rel=0.01)
+    assert async_.training_seconds == pytest.approx(alone.training_seconds / 4)
+    assert workers.training_seconds == pytest.approx(alone.training_seconds / 2)
+    assert alone.evaluation_seconds == pytest.approx(10 * 30 * 0.2, rel=0.01)
+
+
+def test_no_trial_is_made_where_one_rollout_would_take_minutes() -> None:
+    cfg = experiment(PPO, "env.kwargs={seconds: 0.09}")  # 64 steps of 4 environments are 23 s
+    found = examine(cfg, MACHINE, clock=CLOCK, amount=QUICK, trial_seconds=4.0)
+    assert found.forecast is not None
+    assert found.forecast.training_seconds == pytest.approx(0.09 * cfg.train.planned_steps, rel=0.01)
 
 
 def test_an_error_is_not_ok_and_a_warning_is() -> None:

@@ -13,6 +13,7 @@ from rlstudio.data.collect.reward_scale import is_wanted
 from rlstudio.experiment.config.algorithm import algorithm, train_section
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.doctor.advice import Advice
+from rlstudio.experiment.doctor.forecast import SLOW_STEP
 from rlstudio.experiment.doctor.machine import Machine
 from rlstudio.experiment.doctor.random_play import Experience
 from rlstudio.models.networks.encoder import settled
@@ -30,9 +31,6 @@ a limit, not chance."""
 
 SHORT_HORIZON = 60
 """Episodes that are longer than so many horizons 1 / (1 - gamma) end beyond what a value can see."""
-
-SLOW_STEP = 0.1
-"""Seconds."""
 
 STEPS_BEFORE_TIMEOUT = 5
 WIDE_ACTIONS, NARROW_ACTIONS = 10.0, 0.1
@@ -60,6 +58,11 @@ def learns_values(cfg: ExperimentConfig) -> bool:
 
 
 def _observations(cfg: ExperimentConfig, spaces: Spaces, met: Experience) -> Iterator[Advice]:
+    for entry in met.entries:
+        if entry.rows > 1 and not entry.changes and met.longest > 1:
+            name = f"observation {entry.name!r}" if entry.name else "the observation"
+            text = f"{name} was the same in all {entry.rows:,} steps: a policy cannot see what its actions do"
+            yield Advice("warning", "observation_constant", text, "return what changes, or leave the entry out")
     if settled(cfg.policy.network, spaces).normalize_observations or train_section(cfg.policy.algo).acting_fields:
         return
     for entry in met.entries:

@@ -17,8 +17,8 @@ from rlstudio.envs.check import check_env
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.doctor.advice import Advice
 from rlstudio.experiment.doctor.config_rules import config_rules
-from rlstudio.experiment.doctor.env_rules import SLOW_STEP, env_rules
-from rlstudio.experiment.doctor.forecast import Forecast, forecast
+from rlstudio.experiment.doctor.env_rules import env_rules
+from rlstudio.experiment.doctor.forecast import SLOW_STEP, Forecast, forecast, forecast_of_slow_steps
 from rlstudio.experiment.doctor.machine import Machine, core_rules, disk_needed, disk_rules, memory_rules
 from rlstudio.experiment.doctor.random_play import Clock, Experience, PlayAmount, play_randomly
 from rlstudio.experiment.training.build import build
@@ -164,10 +164,8 @@ def _try_out(
         finally:
             built.close()
         diagnosis.advice += disk_rules(cfg, diagnosis.disk_bytes, machine)
-        if diagnosis.met is not None and diagnosis.met.seconds_per_step > SLOW_STEP:
-            seconds, steps = diagnosis.met.seconds_per_step, cfg.train.planned_steps
-            diagnosis.forecast = Forecast(steps, 1 / seconds, seconds * steps, 0.0)
-        elif trial_seconds is not None:
+        diagnosis.forecast = diagnosis.met and forecast_of_slow_steps(cfg, diagnosis.met)
+        if diagnosis.forecast is None and trial_seconds is not None:
             diagnosis.forecast = forecast(cfg, diagnosis.met, clock, trial_seconds)
     except RLStudioError as error:
         diagnosis.advice.append(_refused("settings", error))

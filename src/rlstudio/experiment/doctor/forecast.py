@@ -9,6 +9,8 @@ elsewhere as long as with random actions.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from math import ceil, inf
@@ -29,6 +31,12 @@ FEWEST_WARM_UP_STEPS = 256
 """Of the trial: as many as it takes to time them."""
 
 LONG_TICK = 4.0
+SLOW_STEP = 0.1
+"""Seconds."""
+
+LONGEST_ROLLOUT = 20.0
+"""Seconds that one rollout of the trial may take."""
+
 TIMED_STEPS, TIMED_SECONDS = 200, 1.0
 """Of an evaluation, at most."""
 
@@ -67,6 +75,34 @@ class _Pace:
         return sum(spent for _, spent in ticks) / steps if steps else 0.0
 
 
+def forecast_of_slow_steps(cfg: ExperimentConfig, met: Experience) -> Forecast | None:
+    """Where a trial would take longer than anybody waits: from the time of a step alone, nearly all of it then. None
+    where a trial is short enough."""
+    per_step = met.seconds_per_step / _at_once(cfg)
+    rows = cfg.env.num_envs * (getattr(cfg.train, "rollout_steps", None) or 1)
+    if met.seconds_per_step <= SLOW_STEP and rows * per_step <= LONGEST_ROLLOUT:
+        return None
+    planned, length = cfg.train.planned_steps, _episode_length(cfg, met) or 0.0
+    judged = sum(episodes * count for episodes, count in _evaluations(cfg)) * length * met.seconds_per_step
+    return Forecast(planned, 1 / per_step, planned * per_step, judged)
+
+
+def _at_once(cfg: ExperimentConfig) -> int:
+    """How many environments step at the same time."""
+    if cfg.rollout.workers is not None:
+        return cfg.rollout.workers
+    if cfg.env.vectorization == "async":
+        return min(cfg.env.num_envs, cfg.env.workers or len(os.sched_getaffinity(0)))
+    return cfg.runtime.learners
+
+
+def _evaluations(cfg: ExperimentConfig) -> Iterator[tuple[int, int]]:
+    """Episodes of an evaluation, and how many there are of them."""
+    if cfg.eval.every_epochs:
+        yield cfg.eval.episodes, cfg.train.epochs // cfg.eval.every_epochs + int(cfg.eval.at_start)
+    yield cfg.eval.final_episodes, 1
+
+
 def forecast(cfg: ExperimentConfig, met: Experience | None, clock: Clock, seconds: float = 4.0) -> Forecast:
     """The trial learns for about so long. `met`: what random actions met, for the length of episodes."""
     short = cfg.model_copy(update={"train": _sooner(cfg.train, cfg.env.num_envs)})
@@ -103,14 +139,12 @@ def _evaluation_seconds(cfg: ExperimentConfig, agent: Player, met: Experience | 
     length = _episode_length(cfg, met)
     if length is None:
         return 0.0
-    times = cfg.train.epochs // cfg.eval.every_epochs + int(cfg.eval.at_start) if cfg.eval.every_epochs else 0
     total = 0.0
-    for episodes, count in ((cfg.eval.episodes, times), (cfg.eval.final_episodes, 1)):
-        if count:
-            opponents = cfg.eval.opponents
-            with Evaluator(cfg.eval_env, episodes=episodes, seed=cfg.env.seed, opponents=opponents) as evaluator:
-                rounds = ceil(episodes / evaluator.num_envs)
-                total += count * rounds * length * _evaluation_step_seconds(evaluator, agent, clock)
+    for episodes, count in _evaluations(cfg):
+        opponents = cfg.eval.opponents
+        with Evaluator(cfg.eval_env, episodes=episodes, seed=cfg.env.seed, opponents=opponents) as evaluator:
+            rounds = ceil(episodes / evaluator.num_envs)
+            total += count * rounds * length * _evaluation_step_seconds(evaluator, agent, clock)
     return total
 
 

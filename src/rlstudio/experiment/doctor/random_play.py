@@ -45,6 +45,8 @@ class Numbers:
     bounded: bool
     squares: np.ndarray
     rows: int = 0
+    first: np.ndarray | None = None
+    changes: bool = False  # whether any row differs from the first
 
     @property
     def rms(self) -> np.ndarray:
@@ -54,6 +56,9 @@ class Numbers:
         flat = values.reshape(len(values), -1).astype(np.float64)
         self.squares += np.square(flat).sum(0)
         self.rows += len(flat)
+        if self.first is None:
+            self.first = flat[0].copy()
+        self.changes = self.changes or not bool((flat == self.first).all())
 
 
 @dataclass
@@ -67,10 +72,16 @@ class Experience:
     terminated: list[int] = field(default_factory=list)
     truncated: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # of one step of one environment
+    reset_seconds: float = 0.0  # of one reset of one environment
 
     @property
     def lengths(self) -> list[int]:
         return self.terminated + self.truncated
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest episode, also of one that has not ended."""
+        return max(self.lengths, default=self.steps)
 
     @property
     def mean_length(self) -> float | None:
@@ -79,7 +90,9 @@ class Experience:
 
     @property
     def seconds_per_step(self) -> float:
-        return median(self.seconds) if self.seconds else 0.0
+        """With the share of a reset that falls on a step."""
+        step = median(self.seconds) if self.seconds else 0.0
+        return step + (self.reset_seconds / self.mean_length if self.mean_length else 0.0)
 
     def all_rewards(self) -> np.ndarray:
         return np.concatenate(self.rewards) if self.rewards else np.zeros(0)
@@ -111,8 +124,11 @@ def play_randomly(cfg: EnvConfig, clock: Clock, amount: PlayAmount) -> Experienc
     copies = min(cfg.num_envs, COPIES)
     with closing(make_vec_env(cfg, copies, vectorization="sync" if kind == "async" else kind)) as env:
         experience = Experience(env.agents, [_entry(name, leaf) for name, leaf in _rows_of_numbers(env.spaces)])
-        began = before = clock()
+        before = clock()
         observations = env.reset()
+        began = clock()
+        experience.reset_seconds = (began - before) / copies
+        before = began
         for played in play(RandomActions(env.spaces, env.num_envs, cfg.seed), env, observations):
             now = clock()
             experience.seconds.append((now - before) / copies)

@@ -104,8 +104,8 @@ def _facts(diagnosis: Diagnosis, machine: Machine) -> list[tuple[str, str]]:
         facts.append(("environment", f"{diagnosis.env_id} shows {shows} and takes {takes}"))
     if diagnosis.met is not None:
         length = diagnosis.met.mean_length
-        ends = "no episode ended" if length is None else f"episodes of {length:,.0f} steps"
-        facts.append(("random play", f"{ends}, {1000 * diagnosis.met.seconds_per_step:.3g} ms a step"))
+        ends = "no episode ended" if length is None else f"episodes of {text.plural(round(length), 'step')}"
+        facts.append(("random play", f"{ends}, {text.number(1000 * diagnosis.met.seconds_per_step)} ms a step"))
     if diagnosis.row_bytes is not None:
         facts.append(
             ("memory", f"{text.size(diagnosis.row_bytes)} for {diagnosis.row_field}, of {text.size(machine.memory)}")
