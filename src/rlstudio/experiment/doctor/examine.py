@@ -164,7 +164,8 @@ def _try_out(
         finally:
             built.close()
         diagnosis.advice += disk_rules(cfg, diagnosis.disk_bytes, machine)
-        diagnosis.forecast = diagnosis.met and forecast_of_slow_steps(cfg, diagnosis.met)
+        if diagnosis.met is not None:
+            diagnosis.forecast = forecast_of_slow_steps(cfg, diagnosis.met)
         if diagnosis.forecast is None and trial_seconds is not None:
             diagnosis.forecast = forecast(cfg, diagnosis.met, clock, trial_seconds)
     except RLStudioError as error:
